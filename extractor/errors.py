@@ -1,0 +1,49 @@
+"""The errors that a user may see: a message, a hint that names the next step, and an exit code."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class VextractError(Exception):
+    """Base of every error that vextract raises on purpose.
+
+    Attributes:
+        code: Exit code of the process when this error reaches the command line.
+        message: One sentence that says what is wrong, naming the file or the option.
+        hint: What to do next; printed as a line of its own.
+    """
+
+    code: ClassVar[int] = 70
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class CheckFailed(VextractError):
+    """Drift, a conflict or a failed check."""
+
+    code = 1
+
+
+class UsageError(VextractError):
+    """The command line, the project or a file that the user wrote is not as it must be."""
+
+    code = 2
+
+
+class SourceError(VextractError):
+    """The source of verl is not available, or not what the manifest pins."""
+
+    code = 3
+
+
+class InternalError(VextractError):
+    """A bug in vextract."""
+
+    code = 70
