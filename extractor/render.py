@@ -1,0 +1,166 @@
+"""The part of a project that is ours: entry point, trainer, configuration, hooks, shims, README and tests, from Jinja."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from jinja2 import Environment, StrictUndefined
+from jinja2.exceptions import TemplateError
+
+from extractor import __version__, resources
+from extractor.errors import InternalError
+from extractor.manifest import Fix, Manifest
+from extractor.options import Options
+from extractor.rewrite import Emitted
+from extractor.slicer import Slice
+from extractor.tree import File, FileKind
+
+PACKAGE = "__package__"
+_MARKER = re.compile(r"vextract:(template|hook)\b")
+
+
+@dataclass(frozen=True)
+class VendoredNote:
+    """What NOTICE says about one vendored file."""
+
+    path: str
+    upstream_path: str
+    changes: tuple[str, ...]
+
+
+def render(
+    manifest: Manifest, options: Options, found: Slice, emitted: Iterable[Emitted], source_sha256: str
+) -> list[File]:
+    """Render every template of a project.
+
+    Args:
+        manifest: The release.
+        options: The project's choices; they decide which layers of templates apply.
+        found: The slice; its stubs and replacements decide which shims are needed.
+        emitted: The vendored files, named in NOTICE.
+        source_sha256: Digest of the source, shown in the README.
+
+    Returns:
+        Template and hook files, with an `__init__.py` for every package that upstream leaves without code.
+    """
+    vendored = tuple(emitted)
+    context = _context(manifest, options, found, vendored, source_sha256)
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+    texts: dict[str, str] = {}
+    for layer in _layers(manifest, options):
+        texts.update(_layer(layer, environment, context, options.package))
+    shims = dict(_layer("shims", environment, context, f"{options.package}/shims"))
+    texts.update(_needed_shims(shims, found, vendored, options.package, texts.values()))
+    texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
+    return [File(path, _kind(path, text), text.encode()) for path, text in sorted(texts.items())]
+
+
+def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
+    """The named fixes that this project's vendored files carry, in the manifest's order."""
+    in_modules = {fix_id for module in found.modules for fix_id in module.fixes}
+    reached = {f"{target.module}:{target.name}" for target in found.replaced.values()}
+    return tuple(
+        fix
+        for fix in manifest.fixes
+        if (fix.edits and fix.id in in_modules) or (fix.replaced and reached & set(fix.replaced.values()))
+    )
+
+
+def _context(
+    manifest: Manifest, options: Options, found: Slice, vendored: tuple[Emitted, ...], source_sha256: str
+) -> dict[str, object]:
+    upstream = {module.target_path: module.upstream_path for module in found.modules}
+    return {
+        "package": options.package,
+        "verl_version": options.verl,
+        "verl_sha256": source_sha256,
+        "engine": options.engine,
+        "algorithm": options.algorithm,
+        "features": list(options.features),
+        "requirements": list(manifest.requirements_for(options)),
+        "vextract_version": __version__,
+        "stubs": list(found.stubs),
+        "fixes": list(applied_fixes(manifest, found)),
+        "vendored": [
+            VendoredNote(f"{options.package}/{item.path}", upstream[item.path], item.changes) for item in vendored
+        ],
+    }
+
+
+def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
+    """Layers of templates, a later one's file replacing an earlier one's of the same path."""
+    features = [f"feature/{name}" for name in options.features]
+    return ("base", f"engine/{options.engine}", *features, *(f"release/{name}" for name in manifest.layers))
+
+
+def _layer(layer: str, environment: Environment, context: Mapping[str, object], package: str) -> Iterator[tuple[str, str]]:
+    root = resources.templates() / layer
+    if not root.is_dir():
+        return
+    for relative, text in sorted(_files(root, PurePosixPath())):
+        if relative.suffix == ".jinja":
+            try:
+                text = environment.from_string(text).render(context)
+            except TemplateError as error:
+                raise InternalError(
+                    f"template {layer}/{relative}: {error}", hint="report this as a bug in vextract"
+                ) from error
+            relative = relative.with_suffix("")
+        parts = [package if part == PACKAGE else part for part in relative.parts]
+        path = "/".join(parts)
+        yield (f"{package}/{path}" if layer == "shims" else path), text
+
+
+def _files(folder: resources.Folder, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
+    for child in folder.iterdir():
+        if child.name == "__pycache__" or child.name.endswith(".pyc"):
+            continue
+        if child.is_dir():
+            yield from _files(child, relative / child.name)
+        else:
+            yield relative / child.name, child.read_text(encoding="utf-8")
+
+
+def _needed_shims(
+    shims: Mapping[str, str], found: Slice, vendored: tuple[Emitted, ...], package: str, ours: Iterable[str]
+) -> dict[str, str]:
+    """The shims that vendored files or templates import, and those that these import in turn."""
+    pattern = re.compile(rf"(?:{re.escape(package)}|\.+)\.?shims\.(\w+) import")
+    texts = [item.text for item in vendored] + list(ours)
+    needed: dict[str, str] = {}
+    pending = {"__init__"}.union(*(pattern.findall(text) for text in texts))
+    while pending:
+        name = pending.pop()
+        path = f"{package}/shims/{name}.py"
+        if path in needed:
+            continue
+        if path not in shims:
+            raise InternalError(f"no template for the shim {name}", hint="report this as a bug in vextract")
+        needed[path] = shims[path]
+        pending.update(re.findall(r"from \.(\w+) import", shims[path]))
+    return needed
+
+
+def _package_files(package: str, paths: set[str]) -> Iterator[tuple[str, str]]:
+    folders = {
+        str(parent)
+        for path in paths
+        if path.endswith(".py") and path.startswith(f"{package}/")
+        for parent in PurePosixPath(path).parents
+        if str(parent) != "."
+    }
+    for folder in sorted(folders):
+        path = f"{folder}/__init__.py"
+        if path not in paths:
+            name = folder.replace("/", ".")
+            yield path, f'# vextract:template - edit freely; upgrades merge your edits\n"""The package {name}."""\n'
+
+
+def _kind(path: str, text: str) -> FileKind:
+    found = _MARKER.search("\n".join(text.splitlines()[:2]))
+    if found is None:
+        raise InternalError(f"template {path} does not say its kind", hint="report this as a bug in vextract")
+    return FileKind(found.group(1))
