@@ -78,7 +78,7 @@ class ToyArithmeticEnv:
         if self._question is None or self._done:
             raise RuntimeError("call reset() before step(): there is no running episode")
         self._turn += 1
-        components = self.score(self._question, action)
+        components = self.score(self.answer(self._question), action)
         terminated = components["acc"] == 1.0
         truncated = not terminated and self._turn >= self.max_turns
         self._done = terminated or truncated
@@ -108,19 +108,18 @@ class ToyArithmeticEnv:
             return str(sum(int(term) for term in text.split("+")) % 10)
         return "".join(str((int(digit) + 1) % 10) for digit in text)
 
-    @classmethod
-    def score(cls, question: str, action: str) -> dict[str, float]:
-        """Score an answer.
+    @staticmethod
+    def score(expected: str, action: str) -> dict[str, float]:
+        """Score an answer against the expected one.
 
         Returns:
             score: the reward in [0, 1]: right characters at their place, over the longer of the two lengths.
             acc: 1.0 if the answer is right, else 0.0.
             format: 1.0 if the answer is made of digits only, else 0.0; reported, not rewarded.
         """
-        expected = cls.answer(question)
         right = sum(given == wanted for given, wanted in zip(action, expected, strict=False))
         return {
-            "score": right / max(len(action), len(expected)),
+            "score": right / max(len(action), len(expected), 1),
             "acc": float(action == expected),
             "format": float(re.fullmatch(r"\d+", action) is not None),
         }
