@@ -1,0 +1,95 @@
+"""Fetching a release with the user's own pip, so that index, proxy and credentials are those of any other install."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor.errors import SourceError
+
+if TYPE_CHECKING:
+    from extractor.manifest import SourcePin
+
+_HINT = (
+    "check the network and pip's index settings (`pip config list`), or pass the source with --from"
+    " WHEEL|SDIST|DIRECTORY; a release that is in the cache needs no network (--offline)"
+)
+
+
+def wheel(pin: SourcePin, into: Path) -> Path:
+    """Download the wheel of a release into a directory; nothing of it is executed."""
+    # The version rule of whichever pip runs must not decide: the wheel is read, not installed.
+    arguments = ["--only-binary", ":all:", "--ignore-requires-python", f"verl=={pin.release}"]
+    return _download(arguments, pin.wheel_filename, pin.release, into)
+
+
+def sdist(pin: SourcePin, into: Path) -> Path:
+    """Download the sdist of a release into a directory; pip runs its build script, after checking its digest."""
+    assert pin.sdist_filename is not None
+    wanted = into / "requirements.txt"
+    wanted.write_text(f"verl=={pin.release} --hash=sha256:{pin.sdist_sha256}\n", encoding="utf-8")
+    arguments = ["--no-binary", "verl", "--require-hashes", "--requirement", str(wanted)]
+    return _download(arguments, pin.sdist_filename, pin.release, into)
+
+
+def _download(arguments: list[str], filename: str, release: str, into: Path) -> Path:
+    command = [*_pip(), "download", "--no-deps", "--no-input", "--progress-bar", "off", "--dest", str(into), *arguments]
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "NO_COLOR": "1"}
+    if "--require-hashes" not in arguments:
+        environment["PIP_REQUIRE_HASHES"] = "0"
+    try:
+        # Run where no file of the user's can shadow a module that pip imports.
+        done = subprocess.run(
+            command,
+            cwd=into,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        raise SourceError(f"pip could not be started: {error.strerror or error}", hint=_HINT) from None
+    if done.returncode:
+        full = "No space left on device" in done.stdout
+        hint = "free some space, or name another cache directory: VEXTRACT_CACHE_DIR=DIR" if full else _HINT
+        raise SourceError(f"verl {release} could not be downloaded: {reason(done.stdout)}", hint=hint)
+    found = sorted(path for path in into.iterdir() if path.name.endswith((".whl", ".tar.gz")))
+    if [path.name for path in found] != [filename]:
+        names = ", ".join(path.name for path in found) or "nothing"
+        raise SourceError(f"pip downloaded {names} for verl {release}, expected {filename}", hint=_HINT)
+    return found[0]
+
+
+def _pip() -> list[str]:
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    for name in ("pip", "pip3"):
+        found = shutil.which(name)
+        if found:
+            return [found]
+    raise SourceError(
+        "pip is needed to download verl, and neither this Python nor PATH has it",
+        hint=f"run `{sys.executable} -m ensurepip`, or pass the source with --from WHEEL|SDIST|DIRECTORY",
+    )
+
+
+def reason(output: str) -> str:
+    """The line of pip's output that says most about why it failed, without credentials."""
+    lines = [re.sub(r"//[^/@\s]+@", "//***@", line.strip()) for line in output.splitlines() if line.strip()]
+    broken = [line for line in lines if "connection broken by" in line]
+    errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
+    useful = [line for line in errors if not line.startswith("No matching distribution")] or errors
+    if broken and (not useful or "from versions: none" in useful[-1]):
+        found = re.search(r"connection broken by '(.*)'", broken[-1])
+        return f"no connection: {found.group(1) if found else broken[-1]}"[:300]
+    return (useful or lines or ["pip failed and said nothing"])[-1][:300]
