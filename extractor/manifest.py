@@ -82,11 +82,13 @@ class Replacement:
         symbol: "verl.utils.fs:copy_to_local".
         target: Module and name below the package: "shims.filesystem:copy_to_local".
         why: Reason, shown by `explain` and NOTICE.
+        engine: The engine it is for; None: every engine.
     """
 
     symbol: str
     target: str
     why: str
+    engine: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Fix:
         edits: What changes.
         replaced: Symbols that give way to ours: {"verl.utils.device:get_torch_device": "shims.device:get_torch_device"}.
         test: The test that fails without it ("tests/...::name").
+        engine: The engine it is for; None: every engine.
     """
 
     id: str
@@ -121,6 +124,7 @@ class Fix:
     edits: tuple[Edit, ...]
     test: str
     replaced: Mapping[str, str] = field(default_factory=dict)
+    engine: str | None = None
 
 
 @dataclass(frozen=True)
@@ -380,12 +384,17 @@ def _feature(table: _Table) -> Feature:
 
 
 def _replacement(table: _Table) -> Replacement:
-    table.keys_are("symbol with why")
-    return Replacement(symbol=table.string("symbol"), target=table.string("with"), why=table.string("why"))
+    table.keys_are("symbol with why engine")
+    return Replacement(
+        symbol=table.string("symbol"),
+        target=table.string("with"),
+        why=table.string("why"),
+        engine=table.optional_string("engine"),
+    )
 
 
 def _fix(table: _Table) -> Fix:
-    table.keys_are("id why module edits replaced test")
+    table.keys_are("id why module edits replaced test engine")
     return Fix(
         id=table.string("id"),
         why=table.string("why"),
@@ -393,6 +402,7 @@ def _fix(table: _Table) -> Fix:
         edits=tuple(_edit(edit) for edit in table.array("edits")),
         test=table.string("test"),
         replaced=table.strings_by_name("replaced", optional=True),
+        engine=table.optional_string("engine"),
     )
 
 

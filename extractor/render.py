@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, StrictUndefined
 from jinja2.exceptions import TemplateError
@@ -114,7 +114,7 @@ def _layer(layer: str, environment: Environment, context: Mapping[str, object], 
         yield (f"{package}/{path}" if layer == "shims" else path), text
 
 
-def _files(folder: resources.Folder, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
+def _files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
     for child in folder.iterdir():
         if child.name == "__pycache__" or child.name.endswith(".pyc"):
             continue

@@ -213,8 +213,11 @@ class _Search:
         self._registrants: set[tuple[str, str, str]] = set()
         off = [feature for feature in manifest.features if feature.name not in options.features]
         self._cut = [(feature.name, feature.cut) for feature in off if feature.cut]
-        self._swaps = {item.symbol: item.target for item in manifest.replacements}
-        for fix in manifest.fixes:
+        self._swaps = {
+            item.symbol: item.target for item in manifest.replacements if item.engine in (None, options.engine)
+        }
+        self._fixes = [fix for fix in manifest.fixes if fix.engine in (None, options.engine)]
+        for fix in self._fixes:
             self._swaps.update(fix.replaced)
         for feature in off:
             self._swaps.update(feature.replaced)
@@ -510,7 +513,7 @@ class _Search:
             docstring = statement.index == 0 and isinstance(statement.node, ast.Expr) and not statement.effect
             if plain or docstring or "__all__" in statement.binds:
                 kept.add(statement.index)
-        fixes = [fix.id for fix in self.manifest.fixes if fix.module == module.name]
+        fixes = [fix.id for fix in self._fixes if fix.module == module.name]
         return KeptModule(
             module=module.name,
             upstream_path=module.path,

@@ -1,0 +1,175 @@
+"""Why a file or a symbol is in a project: the chain from a root, and what was done to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from extractor.errors import UsageError
+from extractor.generate import Generated
+from extractor.manifest import Manifest
+from extractor.options import Options
+from extractor.render import applied_fixes
+from extractor.slicer import STUBS, Edge, KeptModule
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known about one vendored symbol or file.
+
+    Attributes:
+        subject: The symbol ("verl.protocol:DataProto") or the file in the project.
+        path: The file in the project that holds it.
+        upstream_path: The file of verl that it comes from.
+        chain: The edges from the subject back to its root; for a file that of its first symbol.
+        symbols: For a file: its symbols, in upstream's order.
+        changes: What the rewrite did to the file.
+        fixes: Named fixes in the file, as "id: why".
+        note: What else there is to say: ours instead of upstream's, a stub, an effect that was kept.
+    """
+
+    subject: str
+    path: str
+    upstream_path: str
+    chain: tuple[Edge, ...]
+    symbols: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
+    note: str = ""
+
+
+def explain(generated: Generated, manifest: Manifest, options: Options, name: str) -> tuple[Explanation, ...]:
+    """Explain a file or a symbol.
+
+    Args:
+        generated: The project as its lock would make it again.
+        manifest: The release.
+        options: The project's options.
+        name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
+
+    Returns:
+        One explanation for each thing of that name.
+
+    Raises:
+        UsageError: nothing here is called that; the message says whether verl has it and which feature would bring it.
+    """
+    found = generated.found
+    modules = {module.module: module for module in found.modules}
+    files = [module for module in found.modules if name in _names_of(module, options.package)]
+    if files:
+        return tuple(_explain_file(generated, manifest, options, module) for module in files)
+    symbols = [symbol for symbol in found.edges if name in (symbol, symbol.partition(":")[2], symbol.replace(":", "."))]
+    local = name.replace(":", ".").removeprefix(f"{options.package}.")
+    for symbol in found.edges:
+        module, _, item = symbol.partition(":")
+        if module in modules and local == f"{_dotted(modules[module].target_path)}.{item}" and symbol not in symbols:
+            symbols.append(symbol)
+    if not symbols:
+        raise _unknown(generated, options, name)
+    return tuple(_explain_symbol(generated, manifest, options, symbol) for symbol in symbols)
+
+
+def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, symbol: str) -> Explanation:
+    found = generated.found
+    module_name = symbol.partition(":")[0]
+    chain = _chain(generated, symbol)
+    if symbol in found.replaced:
+        target = found.replaced[symbol]
+        return Explanation(
+            subject=symbol,
+            path=f"{options.package}/{target.module.replace('.', '/')}.py",
+            upstream_path=manifest_path(symbol),
+            chain=chain,
+            note=_replacement_note(generated, manifest, symbol),
+        )
+    module = next(item for item in found.modules if item.module == module_name)
+    return Explanation(
+        subject=symbol,
+        path=f"{options.package}/{module.target_path}",
+        upstream_path=module.upstream_path,
+        chain=chain,
+        changes=_changes(generated, module),
+        fixes=_fixes(generated, manifest, module),
+    )
+
+
+def _explain_file(generated: Generated, manifest: Manifest, options: Options, module: KeptModule) -> Explanation:
+    symbols = tuple(symbol for symbol in generated.found.edges if symbol.startswith(f"{module.module}:"))
+    chains = sorted((_chain(generated, symbol) for symbol in symbols), key=len)
+    effects = [place for place in generated.found.effects if place.startswith(f"{module.upstream_path}:")]
+    return Explanation(
+        subject=f"{options.package}/{module.target_path}",
+        path=f"{options.package}/{module.target_path}",
+        upstream_path=module.upstream_path,
+        chain=chains[0] if chains else (),
+        symbols=tuple(symbol.partition(":")[2] for symbol in symbols),
+        changes=_changes(generated, module),
+        fixes=_fixes(generated, manifest, module),
+        note="".join(f"module-level effect kept: {place}\n" for place in effects).strip(),
+    )
+
+
+def _chain(generated: Generated, symbol: str) -> tuple[Edge, ...]:
+    chain: list[Edge] = []
+    seen = set()
+    while symbol in generated.found.edges and symbol not in seen:
+        seen.add(symbol)
+        edge = generated.found.edges[symbol]
+        chain.append(edge)
+        symbol = edge.origin
+    return tuple(chain)
+
+
+def _changes(generated: Generated, module: KeptModule) -> tuple[str, ...]:
+    return next((item.changes for item in generated.emitted if item.path == module.target_path), ())
+
+
+def _fixes(generated: Generated, manifest: Manifest, module: KeptModule) -> tuple[str, ...]:
+    applied = applied_fixes(manifest, generated.found)
+    return tuple(f"{fix.id}: {fix.why}" for fix in applied if fix.id in module.fixes)
+
+
+def _replacement_note(generated: Generated, manifest: Manifest, symbol: str) -> str:
+    if generated.found.replaced[symbol].module == STUBS:
+        stub = next(item for item in generated.found.stubs if item.name == symbol.partition(":")[2])
+        return f"a stub: the feature `{stub.feature}` is not part of this project (`--with {stub.feature}`)"
+    for item in manifest.replacements:
+        if item.symbol == symbol:
+            return f"ours instead of upstream's: {item.why}"
+    for fix in manifest.fixes:
+        if symbol in fix.replaced:
+            return f"ours instead of upstream's, fix {fix.id}: {fix.why}"
+    for feature in manifest.features:
+        if symbol in feature.replaced:
+            return f"ours instead of upstream's while the feature `{feature.name}` is off"
+    return "ours instead of upstream's"
+
+
+def _unknown(generated: Generated, options: Options, name: str) -> UsageError:
+    known = {symbol.partition(":")[2] for symbol in generated.found.edges}
+    known.update(f"{options.package}/{module.target_path}" for module in generated.found.modules)
+    near = get_close_matches(name, sorted(known), 3)
+    hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
+    return UsageError(f"nothing that is vendored here is called {name!r}: no root reaches it", hint=hint)
+
+
+def _names_of(module: KeptModule, package: str) -> set[str]:
+    dotted = _dotted(module.target_path)
+    return {
+        module.module,
+        module.upstream_path,
+        module.upstream_path.removeprefix("verl/"),
+        module.target_path,
+        f"{package}/{module.target_path}",
+        dotted,
+        f"{package}.{dotted}",
+    }
+
+
+def _dotted(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def manifest_path(symbol: str) -> str:
+    """The upstream file of "verl.utils.fs:copy_to_local", as far as its module's name tells."""
+    return symbol.partition(":")[0].replace(".", "/") + ".py"

@@ -1,0 +1,108 @@
+"""What a module's statements bind, name and do."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractor.errors import SourceError
+from extractor.index import Index, Module, module_name
+from tests.slicing.tiny import TinySource
+
+
+def module(text: str, path: str = "verl/pkg/mod.py") -> Module:
+    return Index(TinySource({path: text}))[module_name(path)]
+
+
+def test_a_local_variable_does_not_name_the_module_symbol_it_shadows() -> None:
+    found = module("scale = 2\nshift = 1\ndef f(scale):\n    return scale + shift\n")
+    assert list(found.uses(2).names) == ["shift"]
+
+
+def test_attribute_chains_follow_a_name() -> None:
+    found = module("import verl.ops as F\ndef f(x):\n    return F.mean(F.inner.total(x), F)\n")
+    assert found.uses(1).names == {"F": frozenset({("mean",), ("inner", "total"), ()})}
+
+
+def test_string_annotations_are_names_too() -> None:
+    found = module("def f(x: 'Batch', y: list['Other.Inner']) -> 'Result | None': ...\n")
+    assert {"Batch", "Other", "Result"} <= set(found.uses(0).names)
+
+
+def test_imports_inside_functions_are_lazy() -> None:
+    found = module("def f():\n    from .sub import g\n    return g()\n")
+    (lazy,) = found.uses(0).imports
+    assert (lazy.module, lazy.name, lazy.line) == ("verl.pkg.sub", "g", 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "statement", "expected"),
+    [
+        ("verl/pkg/mod.py", "from . import x", "verl.pkg"),
+        ("verl/pkg/mod.py", "from .. import x", "verl"),
+        ("verl/pkg/mod.py", "from ..other.deep import x", "verl.other.deep"),
+        ("verl/pkg/__init__.py", "from . import x", "verl.pkg"),
+        ("verl/pkg/__init__.py", "from .mod import x", "verl.pkg.mod"),
+        ("verl/pkg/__init__.py", "from ..other import x", "verl.other"),
+    ],
+)
+def test_relative_imports_become_absolute(path: str, statement: str, expected: str) -> None:
+    assert module(statement, path).imports["x"].module == expected
+
+
+def test_an_effect_on_a_local_name_is_told_from_other_effects() -> None:
+    found = module("import os\nlog = make()\nlog.setLevel(3)\nos.environ['A'] = 'b'\nhook()\n'text'\n")
+    assert [(item.effect, item.effect_on) for item in found.statements] == [
+        (False, None),
+        (False, None),
+        (True, "log"),
+        (True, "os"),
+        (True, None),
+        (False, None),
+    ]
+
+
+def test_a_name_imported_in_two_ways_belongs_to_the_block_that_chooses() -> None:
+    found = module("if fast():\n    from a import f, g\nelse:\n    from b import f\n    from a import g\n")
+    assert found.statements[0].binds == ("f",)
+
+
+def test_a_main_guard_does_nothing_for_an_importer() -> None:
+    found = module("if __name__ == '__main__':\n    run()\n")
+    assert not found.statements[0].effect
+
+
+def test_decorators_that_fill_a_registry_are_recognised() -> None:
+    found = module(
+        """
+TABLE = {}
+def register(name):
+    def wrap(function):
+        TABLE[name] = function
+        return function
+    return wrap
+class Registry:
+    _items = {}
+    @classmethod
+    def add(cls, name):
+        def wrap(function):
+            cls._items[name] = function
+            return function
+        return wrap
+def cache(function):
+    local = {}
+    local[1] = function
+    return function
+"""
+    )
+    assert found.registering == {"register": frozenset({"TABLE"}), "Registry": frozenset({"Registry"})}
+
+
+def test_statements_that_share_a_line_are_kept_apart() -> None:
+    found = module("a = first(); b = second()\n")
+    assert list(found.uses(0).names) == ["first"]
+    assert list(found.uses(1).names) == ["second"]
+
+
+def test_source_that_is_no_python_is_an_error_with_file_and_line() -> None:
+    with pytest.raises(SourceError, match=r"verl/pkg/mod\.py:2"):
+        _ = module("x = 1\ndef broken(:\n").statements

@@ -1,0 +1,215 @@
+"""Which symbols a slice keeps, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractor.errors import SourceError, UsageError
+from extractor.manifest import Feature, Fix, Replacement, Role
+from extractor.slicer import NotKept, Target
+from tests.slicing.tiny import kept, manifest, slice_files
+
+
+def test_only_what_the_root_reaches_is_kept() -> None:
+    files = {
+        "verl/algo.py": "from verl.ops import mean\ndef used(x): return mean(x)\ndef unused(): return other()\n",
+        "verl/ops.py": "def mean(x): return helper(x)\ndef helper(x): return x\ndef other(): ...\n",
+        "verl/zoo.py": "def animal(): ...\n",
+    }
+    found = slice_files(files, manifest({"algorithms": ("verl.algo:used",)}))
+    assert kept(found) == {
+        "algo.py": ["def used(x): return mean(x)"],
+        "ops.py": ["def mean(x): return helper(x)", "def helper(x): return x"],
+    }
+
+
+def test_edges_lead_back_to_a_root() -> None:
+    files = {"verl/a.py": "def f(): return g()\ndef g(): return h()\ndef h(): ...\n"}
+    edges = slice_files(files, manifest({"algorithms": ("verl.a:f",)})).edges
+    assert edges["verl.a:h"].origin == "verl.a:g"
+    assert edges["verl.a:g"].origin == "verl.a:f"
+    assert (edges["verl.a:f"].origin, edges["verl.a:f"].how) == ("role algorithms", "root")
+
+
+def test_imports_lead_to_where_a_symbol_is_defined() -> None:
+    files = {
+        "verl/__init__.py": "from .protocol import Data\n",
+        "verl/protocol.py": "class Data: ...\nclass Other: ...\n",
+        "verl/use.py": "from verl import Data\ndef f(): return Data()\n",
+    }
+    found = slice_files(files, manifest({"x": ("verl.use:f",)}))
+    assert [module.module for module in found.modules] == ["verl.protocol", "verl.use"]
+    assert found.resolve_import("verl.use", "verl", "Data") == Target("protocol", "Data")
+    assert found.resolve_import("verl.use", "numpy", "array") is None
+    with pytest.raises(NotKept):
+        found.resolve_import("verl.use", "verl.protocol", "Other")
+
+
+def test_an_attribute_of_a_module_alias_is_followed() -> None:
+    files = {
+        "verl/f.py": "def mean(): ...\ndef total(): ...\n",
+        "verl/use.py": "import verl.f as F\nfrom verl import f\ndef a(): return F.mean() + f.total()\n",
+    }
+    found = slice_files(files, manifest({"x": ("verl.use:a",)}))
+    assert kept(found)["f.py"] == ["def mean(): ...", "def total(): ..."]
+    assert found.resolve_import("verl.use", "verl.f", None) == Target("f", None)
+
+
+def test_what_a_module_only_imports_stays_importable_through_it() -> None:
+    files = {
+        "verl/deep.py": "def g(): ...\n",
+        "verl/front.py": "from verl.deep import g\nimport torch\n",
+        "verl/use.py": "import verl.front as F\nfrom verl.front import torch\ndef a(): return F.g(torch)\n",
+    }
+    found = slice_files(files, manifest({"x": ("verl.use:a",)}))
+    front = next(module for module in found.modules if module.module == "verl.front")
+    assert front.reexports == ("g", "torch")
+    assert found.resolve_import("verl.use", "verl.front", "torch") == Target("front", "torch")
+
+
+def test_an_effect_follows_the_local_name_it_acts_on() -> None:
+    files = {"verl/a.py": "log = make()\nlog.setLevel(1)\nquiet = make()\nquiet.off()\ndef f(): log.info('')\n"}
+    found = slice_files(files, manifest({"x": ("verl.a:f",)}))
+    assert kept(found)["a.py"] == ["log = make()", "log.setLevel(1)", "def f(): log.info('')"]
+    assert found.effects == ()
+
+
+def test_other_effects_of_a_touched_module_stay_and_are_listed() -> None:
+    files = {"verl/a.py": "import torch\ntorch.set_flag(helper())\ndef f(): ...\ndef helper(): ...\n"}
+    found = slice_files(files, manifest({"x": ("verl.a:f",)}))
+    assert kept(found)["a.py"] == ["torch.set_flag(helper())", "def f(): ...", "def helper(): ..."]
+    assert found.effects == ("verl/a.py:2",)
+
+
+@pytest.mark.parametrize("opted_in", [False, True])
+def test_effects_of_a_package_file_need_the_manifest(opted_in: bool) -> None:
+    files = {"verl/pkg/__init__.py": "patch()\ndef f(): ...\n"}
+    rules = manifest({"x": ("verl.pkg:f",)}, keep_effects=("verl.pkg",) if opted_in else ())
+    assert kept(slice_files(files, rules))["pkg/__init__.py"] == (
+        ["patch()", "def f(): ..."] if opted_in else ["def f(): ..."]
+    )
+
+
+REGISTRY = """
+TABLE = {}
+def register(name):
+    def wrap(item):
+        TABLE[name] = item
+        return item
+    return wrap
+def get(name): return TABLE[name]
+"""
+
+
+def test_registrants_of_a_touched_module_are_kept_with_their_registry() -> None:
+    files = {"verl/a.py": REGISTRY + "@register('one')\ndef one(): return helper()\ndef helper(): ...\ndef no(): ...\n"}
+    found = slice_files(files, manifest({"x": ("verl.a:get",)}))
+    assert kept(found)["a.py"][-2:] == ["def one(): return helper()", "def helper(): ..."]
+    assert found.edges["verl.a:one"].how == "registers"
+
+
+def test_the_import_that_triggers_a_registration_is_kept() -> None:
+    files = {
+        "verl/rm/__init__.py": "from .registry import get, register\nfrom .naive import Naive\nfrom .far import Far\n",
+        "verl/rm/registry.py": REGISTRY,
+        "verl/rm/naive.py": "from verl.rm import register\n@register('naive')\nclass Naive: ...\n",
+        "verl/rm/far.py": "from verl.rm import register\n@register('far')\nclass Far: ...\n",
+        "verl/use.py": "from verl.rm import get\ndef f(): return get('naive')\n",
+    }
+    rules = manifest({"x": ("verl.use:f",)}, roles=(Role("reward", (), modules=("verl.rm.naive",)),))
+    found = slice_files(files, rules)
+    package = next(module for module in found.modules if module.module == "verl.rm")
+    assert package.reexports == ("Naive",)
+    assert "rm/far.py" not in kept(found)
+
+
+def test_a_cut_feature_becomes_stubs() -> None:
+    files = {
+        "verl/zoo.py": "def lion(): return tiger()\ndef tiger(): ...\n",
+        "verl/use.py": "def f():\n    from verl.zoo import lion\n    return lion()\n",
+    }
+    feature = Feature("zoo", "animals", cut=("verl.zoo:*",))
+    rules = manifest({"x": ("verl.use:f",)}, features=(feature,))
+    without = slice_files(files, rules)
+    assert list(kept(without)) == ["use.py"]
+    assert [(stub.name, stub.feature) for stub in without.stubs] == [("lion", "zoo")]
+    assert without.resolve_import("verl.use", "verl.zoo", "lion") == Target("shims.not_vendored", "lion")
+    assert list(kept(slice_files(files, rules, "zoo"))) == ["use.py", "zoo.py"]
+
+
+def test_a_replaced_definition_gives_way_where_it_was_defined() -> None:
+    files = {"verl/a.py": "def copy(): return slow()\ndef slow(): ...\ndef f(): return copy()\n"}
+    swap = Replacement("verl.a:copy", "shims.fs:copy", "why")
+    found = slice_files(files, manifest({"x": ("verl.a:f",)}, replacements=(swap,)))
+    (module,) = found.modules
+    assert [(item.statement, item.name, item.target) for item in module.substitutes] == [
+        (0, "copy", Target("shims.fs", "copy"))
+    ]
+    assert kept(found)["a.py"] == ["def f(): return copy()"]
+
+
+def test_names_bound_by_one_block_are_replaced_one_by_one() -> None:
+    files = {"verl/a.py": "if cuda():\n    from x import p, q\nelse:\n    from y import p, q\ndef f(): return p(q)\n"}
+    fix = Fix("pad", "why", "verl.a", (), "t", {"verl.a:p": "shims.pad:p", "verl.a:q": "shims.pad:q"})
+    found = slice_files(files, manifest({"x": ("verl.a:f",)}, fixes=(fix,)))
+    (module,) = found.modules
+    assert [item.name for item in module.substitutes] == ["p", "q"]
+    assert module.fixes == ("pad",)
+
+
+def test_engine_and_feature_decide_which_roles_count() -> None:
+    files = {"verl/a.py": "def hf(): ...\ndef vllm(): ...\ndef critic(): ...\n"}
+    rules = manifest(
+        roles=(
+            Role("hf", ("verl.a:hf",), engine="hf"),
+            Role("vllm", ("verl.a:vllm",), engine="vllm"),
+            Role("critic", ("verl.a:critic",), feature="critic"),
+        ),
+        features=(Feature("critic", "values"),),
+    )
+    assert kept(slice_files(files, rules))["a.py"] == ["def hf(): ..."]
+    assert kept(slice_files(files, rules, "critic", engine="vllm"))["a.py"] == ["def vllm(): ...", "def critic(): ..."]
+
+
+def test_a_missing_module_fails_where_it_is_needed_at_once_and_warns_where_it_is_lazy() -> None:
+    eager = {"verl/a.py": "from verl.gone import g\ndef f(): return g()\n"}
+    with pytest.raises(SourceError, match=r"verl/a\.py:1: imports verl\.gone\.g"):
+        slice_files(eager, manifest({"x": ("verl.a:f",)}))
+    lazy = {"verl/a.py": "def f():\n    from verl.gone import g\n    return g()\n"}
+    (warning,) = slice_files(lazy, manifest({"x": ("verl.a:f",)})).warnings
+    assert warning.startswith("verl/a.py:2 imports verl.gone.g lazily")
+
+
+def test_a_missing_module_that_nothing_kept_uses_is_no_matter() -> None:
+    files = {"verl/a.py": "from verl.gone import g\ndef f(): ...\ndef other(): return g()\n"}
+    assert kept(slice_files(files, manifest({"x": ("verl.a:f",)})))["a.py"] == ["def f(): ..."]
+
+
+@pytest.mark.parametrize("symbol", ["verl.a:nothing", "verl.nowhere:f"])
+def test_a_root_that_does_not_exist_is_an_error_that_names_the_role(symbol: str) -> None:
+    with pytest.raises(UsageError, match=f"role algorithms: {symbol} does not exist"):
+        slice_files({"verl/a.py": "def f(): ...\n"}, manifest({"algorithms": (symbol,)}))
+
+
+def test_a_star_import_is_looked_through() -> None:
+    files = {
+        "verl/base.py": "def f(): ...\ndef unused(): ...\n",
+        "verl/all.py": "from verl.base import *\n",
+        "verl/use.py": "from verl.all import f\ndef g(): return f()\n",
+    }
+    assert kept(slice_files(files, manifest({"x": ("verl.use:g",)})))["base.py"] == ["def f(): ..."]
+
+
+def test_import_cycles_end() -> None:
+    files = {
+        "verl/a.py": "from verl.b import g\nfrom verl.a import f as again\ndef f(): return g(again)\n",
+        "verl/b.py": "from verl.a import f\ndef g(x): return f\n",
+    }
+    assert list(kept(slice_files(files, manifest({"x": ("verl.a:f",)})))) == ["a.py", "b.py"]
+
+
+def test_files_go_where_the_layout_says_longest_prefix_first() -> None:
+    rules = manifest(layout={"trainer/": "training/", "trainer/ppo/ray.py": "training/functions.py"})
+    assert rules.target_path("verl/trainer/ppo/ray.py") == "training/functions.py"
+    assert rules.target_path("verl/trainer/ppo/core.py") == "training/ppo/core.py"
+    assert rules.target_path("verl/protocol.py") == "protocol.py"
