@@ -1,0 +1,193 @@
+"""Writing a plan to disk, so that a kill at any moment leaves the old state or the new one, and nothing in between."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from extractor import base, lock
+from extractor.errors import CheckFailed, UsageError
+from extractor.plan import Plan, Verdict
+
+if os.name == "posix":
+    import fcntl
+
+_MARK = ".vextract-tmp-"
+
+
+def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> None:
+    """Write a new project: all of it in a directory beside the target, then one rename.
+
+    Args:
+        target: Does not exist, or is an empty directory.
+        plan: What to write.
+        lock_data, base_data: The lock and the base.
+
+    Raises:
+        UsageError: the target cannot be made, or was taken in the meantime.
+    """
+    files = {action.path: action.data for action in plan.actions if action.data is not None}
+    files[base.PATH] = base_data
+    try:
+        clean(target)
+        with _workplace(target) as folder:
+            for path, data in files.items():
+                _write(folder / path, data)
+            _write(folder / lock.NAME, lock_data)
+            for parent in sorted({path.parent for path in folder.rglob("*")}):
+                _sync_directory(parent)
+            folder.rename(target)
+            _sync_directory(target.parent)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise UsageError(
+                f"{target}: something else was put there in the meantime", hint="choose another path"
+            ) from None
+        raise UsageError(
+            f"{target}: cannot be written: {error.strerror or error}", hint="choose another path, or make room there"
+        ) from None
+
+
+def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
+    """Write the missing files of a project; files that exist are never touched.
+
+    Args:
+        project: The project.
+        plan: From `plan_sync`: it adds and keeps.
+        base_data: The base, where that has to be written too.
+
+    Raises:
+        CheckFailed: a file cannot be written; those written before it are removed again.
+    """
+    files = {action.path: action.data for action in plan.actions if action.verdict is Verdict.ADD}
+    for path in files:
+        _check_place(project, path)
+    written: list[Path] = []
+    path = ""
+    try:
+        for path, data in files.items():
+            assert data is not None
+            target = project / path
+            _replace(target, data, new=True)
+            written.append(target)
+        if base_data is not None:
+            path = base.PATH
+            _check_place(project, path)
+            _replace(project / path, base_data, new=False)
+    except BaseException as error:
+        for done in written:
+            done.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise CheckFailed(
+                f"{path}: cannot be written: {error.strerror or error}; nothing was restored",
+                hint="check the permissions and the free space of the project's directory",
+            ) from None
+        raise
+
+
+def clean(target: Path) -> None:
+    """Remove what an interrupted `create` of the same target left; that of a running one is locked and stays."""
+    for folder in sorted(target.parent.glob(f".{_escaped(target.name)}{_MARK}*")):
+        handle = _lock(folder, wait=False)
+        if handle is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            _unlock(handle)
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+@contextlib.contextmanager
+def _workplace(target: Path) -> Iterator[Path]:
+    """A fresh directory beside the target, locked while this process lives so that no other one cleans it away."""
+    while True:
+        folder = target.parent / f".{target.name}{_MARK}{secrets.token_hex(4)}"
+        folder.mkdir()
+        handle = _lock(folder, wait=True)
+        # Between the two lines above another run may have taken it for a leftover.
+        if folder.is_dir():
+            break
+        _unlock(handle)
+    try:
+        yield folder
+    finally:
+        # After the rename there is nothing left of that name.
+        shutil.rmtree(folder, ignore_errors=True)
+        _unlock(handle)
+
+
+def _lock(folder: Path, *, wait: bool) -> int | None:
+    """Lock a directory and return the handle; the system drops the lock when the process dies. None: not obtained."""
+    if os.name != "posix":
+        return None
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _unlock(handle: int | None) -> None:
+    if handle is not None:
+        os.close(handle)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _replace(target: Path, data: bytes, *, new: bool) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = target.with_name(f".{target.name}{_MARK}{secrets.token_hex(4)}")
+    try:
+        _write(scratch, data)
+        if new and os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, "it has appeared in the meantime", str(target))
+        scratch.replace(target)
+    finally:
+        scratch.unlink(missing_ok=True)
+    _sync_directory(target.parent)
+
+
+def _sync_directory(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
+
+
+def _check_place(project: Path, path: str) -> None:
+    """Refuse to write through a link that leads out of the project, or below a file."""
+    folder = (project / path).parent
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir():
+        raise CheckFailed(
+            f"{path}: {folder.relative_to(project)} is no directory",
+            hint="move it away, then run `vextract sync` again",
+        )
+    if not folder.resolve().is_relative_to(project.resolve()):
+        raise CheckFailed(
+            f"{path}: {folder.relative_to(project)} leads out of the project", hint="replace the link by a directory"
+        )

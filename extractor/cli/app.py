@@ -1,0 +1,116 @@
+"""The commands of `vextract`, and the one place where an error becomes text and an exit code."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+import typer
+
+from extractor import __version__
+from extractor.cli import explain, new, output, sync, verify, versions
+from extractor.errors import VextractError
+
+INTERRUPTED = 130
+USAGE = 2
+BUG = 70
+
+app = typer.Typer(
+    name="vextract",
+    help="Vendor the core of verl into a standalone, Ray-free training project.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _module in (new, sync, verify, explain, versions):
+    app.command(_module.__name__.rpartition(".")[2])(_module.command)
+
+# Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.
+_ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (or set VEXTRACT_DEBUG=1).")] = False,
+) -> None:
+    if version:
+        output.data(f"vextract {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        output.data(context.get_help())
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line and return its exit code; nothing but SystemExit gets out."""
+    arguments, debug = _take_debug(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    command = typer.main.get_command(app)
+    try:
+        result = command.main(args=arguments, prog_name="vextract", standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+        if code == INTERRUPTED:
+            output.error("interrupted", None)
+        return code
+    except VextractError as error:
+        if debug:
+            _traceback()
+        output.error(error.message, error.hint)
+        return error.code
+    except _ClickException as error:
+        output.error(*_usage(error, arguments, list(getattr(command, "commands", {}))))
+        return USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        output.error("interrupted", None)
+        return INTERRUPTED
+    except Exception as error:
+        if debug:
+            _traceback()
+        what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        output.error(
+            f"this is a bug in vextract: {what}",
+            "please report it in vextract's issue tracker, with the command"
+            + ("" if debug else ", and the traceback that it prints under VEXTRACT_DEBUG=1"),
+        )
+        return BUG
+
+
+def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:
+    """`--debug` is accepted anywhere, since it is typed after something has gone wrong."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    wanted = "--debug" in arguments[:end] or os.environ.get("VEXTRACT_DEBUG", "") not in ("", "0")
+    return [item for item in arguments[:end] if item != "--debug"] + arguments[end:], wanted
+
+
+def _traceback() -> None:
+    import traceback
+
+    traceback.print_exc(file=sys.stderr)
+
+
+def _usage(error: Any, arguments: list[str], commands: list[str]) -> tuple[str, str]:
+    """The message and the hint for a command line that does not parse."""
+    text = str(error.format_message())
+    message, _, said = re.sub(r"\s*\(?(Did you mean|Possible options)", r"\0\1", text).partition("\0")
+    message = message.strip().rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "vextract")
+    missing = re.match(r"No such command '(.*)'", message)
+    if missing:
+        near = get_close_matches(missing.group(1), commands, 1)
+        hint = f"did you mean `vextract {near[0]}`?" if near else f"commands: {', '.join(sorted(commands))}"
+        return message, hint
+    unknown = re.match(r"No such option:? '?(-\S+?)'?$", message)
+    if unknown and context is not None:
+        known = [name for item in context.command.get_params(context) for name in item.opts if name.startswith("--")]
+        near = get_close_matches(unknown.group(1), known, 1)
+        if near:
+            return message, f"did you mean `{near[0]}`? (`{path} --help`)"
+    return message, f"{said.rstrip('.')} (`{path} --help`)" if said and not unknown else f"see `{path} --help`"

@@ -1,0 +1,137 @@
+"""`vextract new`: make a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from extractor.cli import output
+from extractor.cli.options import DryRun, From, Json, Offline
+
+if TYPE_CHECKING:
+    from extractor.generate import Generated
+    from extractor.manifest import Manifest
+    from extractor.options import Options
+    from extractor.source import Source
+
+
+def command(
+    path: Annotated[Path, typer.Argument(help="Where the project goes; it must be empty or not exist.")],
+    engine: Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")] = "hf",
+    verl: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default."),
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="Preset to start from: grpo or ppo.")] = "grpo",
+    with_: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--with", metavar="FEATURE", help="Vendor an optional feature as well; repeatable."),
+    ] = None,
+    without: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--without", metavar="FEATURE", help="Leave a feature out; repeatable."),
+    ] = None,
+    package: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="NAME", help="Name of the Python package; the last part of PATH by default."),
+    ] = None,
+    from_: From = None,
+    offline: Offline = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Make a project: the core of verl, without Ray."""
+    from extractor import project, releases
+    from extractor.source import open_source, release_of
+
+    target = project.check_target(path)
+    name = package if package is not None else target.name
+    project.check_package(name, "PATH" if package is None else "--package")
+    release = verl or (release_of(from_) if from_ is not None else releases.default())
+    manifest = releases.load(release)
+    options = _options(name, engine, algorithm, tuple(with_ or ()), tuple(without or ()), manifest)
+    with output.progress(f"reading verl {release}"):
+        source = open_source(manifest.pin, from_, offline=offline)
+    with output.progress("choosing and rewriting what the project needs"):
+        from extractor.generate import generate
+
+        generated = generate(options, source, manifest)
+    if not dry_run:
+        with output.progress(f"writing {path}"):
+            _write(target, generated, options, source)
+    for text in generated.warnings:
+        output.warning(text)
+    if json:
+        output.data_json(_report(target, generated, options, source, dry_run))
+    elif dry_run:
+        output.data("\n".join(f"add  {file.kind.value:8}  {file.path}" for file in generated.tree))
+        output.note(f"would make {path}: {_size(generated, source)}; nothing was written")
+    else:
+        output.data(f"made {path}: {_size(generated, source)}")
+        output.data(f'next:\n  cd {path}\n  pip install -e ".[dev]"\n  python main.py')
+
+
+def _options(
+    package: str, engine: str, algorithm: str, added: tuple[str, ...], left_out: tuple[str, ...], manifest: Manifest
+) -> Options:
+    from extractor.errors import UsageError
+    from extractor.generate import complete
+    from extractor.options import Options
+
+    for feature in added:
+        if feature in left_out:
+            raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
+    for feature in left_out:
+        complete(Options(package, manifest.release, engine, algorithm, (feature,)), manifest)
+    options = complete(Options(package, manifest.release, engine, algorithm, tuple(sorted(set(added)))), manifest)
+    for feature in left_out:
+        if feature in options.features:
+            raise UsageError(
+                f"--without {feature}: algorithm {algorithm} needs it", hint="choose another --algorithm, or keep it"
+            )
+    return options
+
+
+def _write(target: Path, generated: Generated, options: Options, source: Source) -> None:
+    from extractor import __version__, apply, base, lock
+    from extractor.plan import plan_new
+
+    tree = generated.tree
+    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    apply.create(target, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+
+
+def _lines(generated: Generated) -> tuple[int, int]:
+    """Files and lines of the vendored code."""
+    from extractor.tree import FileKind
+
+    found = [file for file in generated.tree if file.kind is FileKind.VENDORED and file.path.endswith(".py")]
+    return len(found), sum(file.data.count(b"\n") for file in found)
+
+
+def _size(generated: Generated, source: Source) -> str:
+    files, lines = _lines(generated)
+    return f"{files} files, {lines:,} lines: {lines / max(source.lines, 1):.0%} of verl {source.release}"
+
+
+def _report(target: Path, generated: Generated, options: Options, source: Source, dry_run: bool) -> dict[str, object]:
+    from extractor.tree import FileKind
+
+    files, lines = _lines(generated)
+    return {
+        "path": str(target),
+        "written": not dry_run,
+        "options": {
+            "package": options.package,
+            "verl": options.verl,
+            "engine": options.engine,
+            "algorithm": options.algorithm,
+            "features": list(options.features),
+        },
+        "source": {"kind": source.kind, "sha256": source.sha256, "lines": source.lines},
+        "vendored": {"files": files, "lines": lines},
+        "files": {kind.value: [file.path for file in generated.tree if file.kind is kind] for kind in FileKind},
+        "warnings": list(generated.warnings),
+    }
