@@ -89,6 +89,7 @@ def _save_tokenizer(directory: Path) -> None:
 def _save_model(directory: Path, seed: int, layers: int, tie_word_embeddings: bool) -> None:
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers.utils import logging
 
     config = Qwen2Config(
         vocab_size=len(SPECIAL) + len(ALPHABET),
@@ -109,4 +110,8 @@ def _save_model(directory: Path, seed: int, layers: int, tie_word_embeddings: bo
         model = Qwen2ForCausalLM(config).to(torch.float32)
     model.generation_config.pad_token_id = config.pad_token_id
     model.generation_config.eos_token_id = config.eos_token_id
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     model.save_pretrained(directory)
+    if bars:
+        logging.enable_progress_bar()
