@@ -276,6 +276,8 @@ class _Search:
         found = self.index[module]
         for statement in (*found.bindings[name], *found.effects_on.get(name, ())):
             self._keep(found, statement, symbol)
+        if any(item.local == name for index in found.bindings[name] for item in found.statements[index].imports):
+            self._reexports.setdefault(module, set()).add(name)
 
     def _follow_statement(self, module: Module, index: int, origin: str) -> None:
         uses = module.uses(index)
