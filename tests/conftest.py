@@ -1,0 +1,44 @@
+"""Fixtures that several tests share. verl comes from the package index, through the same code as users get it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extractor import releases
+from extractor.options import Options
+from extractor.source import Source, open_source
+
+
+@pytest.fixture(scope="session")
+def verl_0_6_1() -> Source:
+    """The pinned wheel of verl 0.6.1."""
+    return open_source(releases.load("0.6.1").pin)
+
+
+@pytest.fixture(scope="session")
+def verl_0_5_0() -> Source:
+    """The pinned wheel of verl 0.5.0."""
+    return open_source(releases.load("0.5.0").pin)
+
+
+@pytest.fixture(autouse=True)
+def _plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test sees printed does not depend on the terminal that it runs in."""
+    for name in ("VEXTRACT_DEBUG", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, with nothing in it."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("VEXTRACT_CACHE_DIR", str(cache))
+    return cache
+
+
+@pytest.fixture(scope="session")
+def options() -> Options:
+    """The options behind most tests' projects."""
+    return Options(package="toy", verl="0.6.1")

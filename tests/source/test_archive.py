@@ -1,0 +1,184 @@
+"""Archives from elsewhere: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import stat
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from extractor.errors import SourceError
+from extractor.source import archive, open_source
+from tests.source import archives
+
+
+def open_wheel(tmp_path: Path, data: bytes):
+    path = tmp_path / archives.WHEEL
+    path.write_bytes(data)
+    return open_source(archives.pin(wheel=data), path)
+
+
+def open_sdist(tmp_path: Path, data: bytes):
+    path = tmp_path / archives.SDIST
+    path.write_bytes(data)
+    return open_source(archives.pin(sdist=data), path)
+
+
+def zip_member(name: str, mode: int = 0) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.filename = name  # ZipInfo itself cuts at NUL and converts separators
+    info.external_attr = mode << 16
+    return info
+
+
+def test_wheel(tmp_path: Path) -> None:
+    source = open_wheel(tmp_path, archives.wheel())
+    assert source.release == "0.6.1"
+    assert source.kind == "wheel"
+    assert list(source.files) == ["verl/__init__.py", "verl/protocol.py", "verl/version/version"]
+    assert list(source.tests) == ["tests/test_protocol.py"]
+    assert source.read("verl/protocol.py") == "class Protocol:\n    pass\n"
+    assert source.licence == "a licence\n"
+    assert source.notice is None
+    assert source.lines == 3
+
+
+def test_sdist(tmp_path: Path) -> None:
+    source = open_sdist(tmp_path, archives.sdist())
+    assert source.kind == "sdist"
+    assert source.files == open_wheel(tmp_path, archives.wheel()).files
+    assert source.notice == "a notice\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "problem"),
+    [
+        ("/etc/passwd", 0, "unsafe path"),
+        ("verl/../../evil.py", 0, "unsafe path"),
+        ("../evil.py", 0, "unsafe path"),
+        ("verl//evil.py", 0, "unsafe path"),
+        ("C:/evil.py", 0, "unsafe path"),
+        ("verl\\..\\evil.py", 0, "unsafe path"),
+        ("verl/a\nb.py", 0, "unsafe path"),
+        ("verl/link.py", stat.S_IFLNK | 0o777, "link or a device"),
+        ("verl/device.py", stat.S_IFCHR | 0o666, "link or a device"),
+        ("verl/protocol.py", 0, "stands twice"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_hostile_wheel(tmp_path: Path, name: str, mode: int, problem: str) -> None:
+    data = archives.wheel(more=[(zip_member(name, mode), b"evil")])
+    with pytest.raises(SourceError, match=problem) as caught:
+        open_wheel(tmp_path, data)
+    assert caught.value.code == 3
+    assert caught.value.hint
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [archives.WHEEL]
+
+
+def test_wheel_that_unpacks_to_too_much(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"verl/bomb unpacks to 33,554,432 bytes"):
+        open_wheel(tmp_path, archives.wheel({**archives.FILES, "verl/bomb": bytes(2**25)}))
+
+
+def test_archives_are_capped_in_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_UNPACKED", 50)
+    with pytest.raises(SourceError, match="unpacks to more"):
+        open_wheel(tmp_path, archives.wheel())
+    with pytest.raises(SourceError, match="unpacks to more"):
+        open_sdist(tmp_path, archives.sdist())
+
+
+def test_archives_are_capped_in_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 4)
+    with pytest.raises(SourceError, match="more than 4 files"):
+        open_wheel(tmp_path, archives.wheel())
+    with pytest.raises(SourceError, match="more than 4 files"):
+        open_sdist(tmp_path, archives.sdist())
+
+
+@pytest.mark.parametrize(
+    ("member", "problem"),
+    [
+        (archives.member("/etc/passwd"), "unsafe path"),
+        (archives.member("verl-0.6.1/../../evil.py"), "unsafe path"),
+        (archives.member("verl-0.6.1/verl/link.py", kind=tarfile.SYMTYPE, link="/etc/passwd"), "link or a device"),
+        (archives.member("verl-0.6.1/verl/link.py", kind=tarfile.LNKTYPE, link="verl-0.6.1/x"), "link or a device"),
+        (archives.member("verl-0.6.1/verl/device", kind=tarfile.CHRTYPE), "link or a device"),
+        (archives.member("verl-0.6.1/verl/pipe", kind=tarfile.FIFOTYPE), "link or a device"),
+        (archives.member("verl-0.6.1/verl/protocol.py"), "stands twice"),
+        (archives.member("another/verl/evil.py"), "no single top directory"),
+        (archives.member("evil.py"), "no single top directory"),
+    ],
+)
+def test_hostile_sdist(tmp_path: Path, member: tarfile.TarInfo, problem: str) -> None:
+    with pytest.raises(SourceError, match=problem) as caught:
+        open_sdist(tmp_path, archives.sdist(more=[(member, b"")]))
+    assert caught.value.code == 3
+
+
+def test_sdist_whose_headers_are_the_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_UNPACKED", 2**20)
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 100)
+    long = archives.member("verl-0.6.1/" + "x" * 2**23)
+    with pytest.raises(SourceError, match="unpacks to more"):
+        open_sdist(tmp_path, archives.sdist(more=[(long, b"")]))
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.9])
+def test_truncated_wheel(tmp_path: Path, keep: float) -> None:
+    data = archives.wheel()
+    with pytest.raises(SourceError, match="damaged archive"):
+        open_wheel(tmp_path, data[: int(keep * len(data)) if isinstance(keep, float) else keep])
+
+
+@pytest.mark.parametrize("keep", [1, 100, 0.5, 0.9])
+def test_truncated_sdist(tmp_path: Path, keep: float) -> None:
+    data = archives.sdist()
+    with pytest.raises(SourceError, match=r"damaged archive|not a source of verl"):
+        open_sdist(tmp_path, data[: int(keep * len(data)) if isinstance(keep, float) else keep])
+
+
+def test_wheel_with_a_damaged_member(tmp_path: Path) -> None:
+    data = bytearray(archives.wheel({**archives.FILES, "verl/big.py": bytes(range(256)) * 16}))
+    data[data.index(b"verl/big.py") + 40] ^= 0xFF
+    with pytest.raises(SourceError, match="damaged archive"):
+        open_wheel(tmp_path, bytes(data))
+
+
+def test_source_that_is_not_utf8(tmp_path: Path) -> None:
+    source = open_wheel(tmp_path, archives.wheel({**archives.FILES, "verl/latin.py": b"# one\n# caf\xe9\n"}))
+    with pytest.raises(SourceError, match=r"^verl/latin\.py:2: not UTF-8"):
+        source.read("verl/latin.py")
+
+
+def test_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"verl 0\.6\.1 has no file verl/nothing\.py"):
+        open_wheel(tmp_path, archives.wheel()).read("verl/nothing.py")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"verl/__init__.py": None}, "it has no verl/__init__.py"),
+        ({"verl/version/version": None}, "verl/version/version is missing"),
+        ({"verl/version/version": b"latest\n"}, "no release number"),
+        ({"verl/version/version": b"0.5.0\n"}, r"verl 0\.5\.0, not 0\.6\.1"),
+    ],
+)
+def test_archive_that_is_not_that_verl(tmp_path: Path, change: dict[str, bytes | None], problem: str) -> None:
+    files = {path: data for path, data in {**archives.FILES, **change}.items() if data is not None}
+    with pytest.raises(SourceError, match=problem):
+        open_wheel(tmp_path, archives.wheel(files))
+
+
+def test_materialise(tmp_path: Path) -> None:
+    source = open_wheel(tmp_path, archives.wheel())
+    source.materialise(tmp_path / "one")
+    source.materialise(tmp_path / "two", tests=True)
+    assert (tmp_path / "one/verl/protocol.py").read_bytes() == archives.FILES["verl/protocol.py"]
+    assert not (tmp_path / "one/tests").exists()
+    assert (tmp_path / "two/tests/test_protocol.py").exists()
+    with pytest.raises(ValueError, match="not empty"):
+        source.materialise(tmp_path / "one")

@@ -1,0 +1,210 @@
+"""The cache, and the download behind it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from extractor import releases
+from extractor.errors import SourceError
+from extractor.source import Source, cache, download, open_source
+from tests.source import archives
+
+DATA = archives.wheel()
+PIN = archives.pin(wheel=DATA)
+
+
+def entry(directory: Path) -> Path:
+    found = [path for path in directory.rglob("*") if path.is_file()]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch):
+    """Stands in for the package index; counts the downloads."""
+    served: list[bytes] = []
+    answers = [DATA]
+
+    def wheel(pin, into: Path) -> Path:
+        served.append(answers[-1])
+        (into / pin.wheel_filename).write_bytes(answers[-1])
+        return into / pin.wheel_filename
+
+    monkeypatch.setattr(download, "wheel", wheel)
+    wheel.served, wheel.answers = served, answers
+    return wheel
+
+
+def test_downloads_once(tmp_path: Path, index) -> None:
+    first = open_source(PIN, cache_dir=tmp_path)
+    assert open_source(PIN, cache_dir=tmp_path) == first
+    assert open_source(PIN, offline=True, cache_dir=tmp_path) == first
+    assert len(index.served) == 1
+    assert entry(tmp_path).stat().st_mode & 0o222 == 0
+
+
+def test_damaged_entry_is_fetched_again(tmp_path: Path, index) -> None:
+    first = open_source(PIN, cache_dir=tmp_path)
+    path = entry(tmp_path)
+    path.chmod(0o644)
+    path.write_bytes(DATA[:-1] + b"x")
+    with pytest.raises(SourceError, match="is damaged in the cache") as caught:
+        open_source(PIN, offline=True, cache_dir=tmp_path)
+    assert "without --offline" in caught.value.hint
+    assert open_source(PIN, cache_dir=tmp_path) == first
+    assert len(index.served) == 2
+    assert entry(tmp_path).read_bytes() == DATA
+
+
+def test_offline_with_an_empty_cache(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"verl 0\.6\.1 is not in the cache") as caught:
+        open_source(PIN, offline=True, cache_dir=tmp_path / "cache")
+    assert "--from" in caught.value.hint
+    assert not (tmp_path / "cache").exists()
+
+
+def test_wrong_file_on_the_index(tmp_path: Path, index) -> None:
+    index.answers.append(archives.wheel({**archives.FILES, "verl/evil.py": b""}))
+    with pytest.raises(SourceError, match=r"from the package index is not verl 0\.6\.1 as released"):
+        open_source(PIN, cache_dir=tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_cache_that_cannot_be_written(tmp_path: Path, index) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SourceError, match="cannot be written") as caught:
+        open_source(PIN, cache_dir=tmp_path / "file" / "cache")
+    assert "VEXTRACT_CACHE_DIR" in caught.value.hint
+
+
+def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wheel(pin, into: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(download, "wheel", wheel)
+    with pytest.raises(SourceError, match="No space left on device") as caught:
+        open_source(PIN, cache_dir=tmp_path)
+    assert "VEXTRACT_CACHE_DIR" in caught.value.hint
+
+
+def test_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VEXTRACT_CACHE_DIR", str(tmp_path / "named"))
+    assert cache.location() == tmp_path / "named"
+    assert cache.location(tmp_path) == tmp_path
+    monkeypatch.delenv("VEXTRACT_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.location().name == "vextract"
+
+
+def _fetch(directory: str) -> str:
+    """In a process of its own: fetch with a download that takes its time."""
+
+    def slow(into: Path) -> Path:
+        path = into / archives.WHEEL
+        with path.open("wb") as file:
+            for start in range(0, len(DATA), 64):
+                file.write(DATA[start : start + 64])
+                file.flush()
+                os.sched_yield()
+        return path
+
+    found = cache.fetch(archives.WHEEL, PIN.wheel_sha256, Path(directory), slow, release="0.6.1")
+    return sha256(found).hexdigest()
+
+
+def test_two_runs_at_once(tmp_path: Path) -> None:
+    with get_context("fork").Pool(4) as pool:
+        assert set(pool.map(_fetch, [str(tmp_path)] * 8)) == {PIN.wheel_sha256}
+    assert entry(tmp_path).read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        (
+            "Collecting verl==0.6.9\nERROR: Could not find a version that satisfies the requirement verl==0.6.9 "
+            "(from versions: 0.6.0, 0.6.1)\nERROR: No matching distribution found for verl==0.6.9\n",
+            "Could not find a version that satisfies the requirement verl==0.6.9 (from versions: 0.6.0, 0.6.1)",
+        ),
+        (
+            "WARNING: Retrying (Retry()) after connection broken by 'NewConnectionError(\"no route\")': /simple/\n"
+            "ERROR: Could not find a version that satisfies the requirement verl==0.6.1 (from versions: none)\n"
+            "ERROR: No matching distribution found for verl==0.6.1\n",
+            'no connection: NewConnectionError("no route")',
+        ),
+        (
+            "Looking in indexes: https://me:secret@index.example/simple\nERROR: 401 for https://me:secret@index.example/\n",
+            "401 for https://***@index.example/",
+        ),
+        ("ERROR: No matching distribution found for verl\n", "No matching distribution found for verl"),
+        ("Traceback\nImportError: broken pip\n", "ImportError: broken pip"),
+        ("", "pip failed and said nothing"),
+    ],
+)
+def test_what_pip_said(output: str, said: str) -> None:
+    assert download.reason(output) == said
+
+
+def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    with pytest.raises(SourceError, match=r"verl 0\.6\.1 could not be downloaded: no connection: ") as caught:
+        open_source(PIN, cache_dir=tmp_path)
+    assert "--from" in caught.value.hint
+    assert "\n" not in caught.value.message
+    assert list(tmp_path.iterdir()) == [tmp_path / PIN.wheel_sha256[:16]]
+
+
+def test_no_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SourceError, match="pip is needed") as caught:
+        open_source(PIN, cache_dir=tmp_path / "cache")
+    assert "ensurepip" in caught.value.hint
+
+
+def test_pip_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "served.whl").write_bytes(DATA)
+    script = tmp_path / "bin/pip"
+    script.parent.mkdir()
+    script.write_text(
+        f"#!{sys.executable}\n"
+        "import shutil, sys\n"
+        "into = sys.argv[sys.argv.index('--dest') + 1]\n"
+        f"shutil.copy({str(tmp_path / 'served.whl')!r}, into + '/{archives.WHEEL}')\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert open_source(PIN, cache_dir=tmp_path / "cache").sha256 == PIN.wheel_sha256
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("release", ["0.5.0", "0.6.1"])
+def test_real_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('shadowed')")
+    monkeypatch.chdir(tmp_path)
+    pin = releases.load(release).pin
+    source = open_source(pin, cache_dir=tmp_path / "cache")
+    assert source.release == release
+    assert source.sha256 == pin.wheel_sha256
+    assert "verl/trainer/ppo/core_algos.py" in source.files
+    assert "Apache License" in source.licence
+    assert open_source(pin, offline=True, cache_dir=tmp_path / "cache") == source
+
+
+@pytest.mark.network
+def test_unpacked_real_wheel_is_a_source_too(tmp_path: Path, verl_0_6_1: Source) -> None:
+    verl_0_6_1.materialise(tmp_path / "a", tests=True)
+    (tmp_path / "a/LICENSE").write_text(verl_0_6_1.licence)
+    again = open_source(releases.load("0.6.1").pin, tmp_path / "a")
+    assert (again.kind, again.files, again.tests) == ("checkout", verl_0_6_1.files, verl_0_6_1.tests)

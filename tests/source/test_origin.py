@@ -1,0 +1,122 @@
+"""`--from`: files and directories that a user names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extractor.errors import SourceError
+from extractor.source import open_source, release_of
+from tests.source import archives
+
+CHECKOUT = {**archives.FILES, "LICENSE": b"a licence\n", "setup.py": b"raise SystemExit('executed')\n"}
+
+
+def test_checkout(tmp_path: Path) -> None:
+    root = archives.write_tree(tmp_path / "verl", CHECKOUT)
+    source = open_source(archives.pin(), root)
+    assert source.kind == "checkout"
+    assert list(source.files) == ["verl/__init__.py", "verl/protocol.py", "verl/version/version"]
+    assert list(source.tests) == ["tests/test_protocol.py"]
+
+
+def test_the_package_directory_itself(tmp_path: Path) -> None:
+    root = archives.write_tree(tmp_path, CHECKOUT)
+    assert open_source(archives.pin(), root / "verl") == open_source(archives.pin(), root)
+
+
+def test_installed(tmp_path: Path) -> None:
+    site = archives.write_tree(tmp_path / "site-packages", {**archives.FILES, **archives.WHEEL_EXTRA})
+    archives.write_tree(site, {"LICENSE": b"of something else", "tests/test_other.py": b""})
+    source = open_source(archives.pin(), site)
+    assert source.kind == "installed"
+    assert source.licence == "a licence\n"
+    assert source.tests == {}
+    assert open_source(archives.pin(), site / "verl") == source
+
+
+def test_digest_of_a_directory(tmp_path: Path) -> None:
+    def digest(name: str, files: dict[str, bytes]) -> str:
+        return open_source(archives.pin(), archives.write_tree(tmp_path / name, files)).sha256
+
+    first = digest("a", CHECKOUT)
+    assert digest("b", dict(reversed(CHECKOUT.items()))) == first
+    assert digest("c", {**CHECKOUT, "verl/__pycache__/x.pyc": b"x", "README.md": b"x", "verl/x.yaml": b"x"}) == first
+    assert digest("d", {**CHECKOUT, "verl/protocol.py": b"# edited\n"}) != first
+    assert digest("e", {**CHECKOUT, "LICENSE": b"another\n"}) != first
+
+
+def test_edited_checkout_is_allowed(tmp_path: Path) -> None:
+    root = archives.write_tree(tmp_path, {**CHECKOUT, "verl/protocol.py": b"# edited\n"})
+    assert open_source(archives.pin(), root).read("verl/protocol.py") == "# edited\n"
+
+
+def test_links_in_a_checkout(tmp_path: Path) -> None:
+    root = archives.write_tree(tmp_path / "checkout", CHECKOUT)
+    (root / "verl/inside.py").symlink_to(root / "verl/protocol.py")
+    assert open_source(archives.pin(), root).read("verl/inside.py").startswith("class Protocol")
+    (tmp_path / "secret").write_text("secret")
+    (root / "verl/outside.py").symlink_to(tmp_path / "secret")
+    with pytest.raises(SourceError, match="leads out of the source"):
+        open_source(archives.pin(), root)
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({}, "not a source of verl"),
+        ({"verl/protocol.py": b""}, "not a source of verl"),
+        ({"verl/__init__.py": b"", "LICENSE": b""}, "verl/version/version is missing"),
+        ({"verl/__init__.py": b"", "verl/version/version": b"0.6.1"}, "no licence text"),
+        ({**CHECKOUT, "verl/version/version": b"0.7.0.dev"}, r"verl 0\.7\.0\.dev, not 0\.6\.1"),
+    ],
+)
+def test_directory_that_will_not_do(tmp_path: Path, files: dict[str, bytes], problem: str) -> None:
+    with pytest.raises(SourceError, match=problem) as caught:
+        open_source(archives.pin(), archives.write_tree(tmp_path, files))
+    assert caught.value.hint
+
+
+def test_file_that_is_not_as_pinned(tmp_path: Path) -> None:
+    path = tmp_path / archives.WHEEL
+    path.write_bytes(archives.wheel())
+    with pytest.raises(SourceError, match=r"not the wheel of verl 0\.6\.1 as released: sha256 \w{64}, pinned \w{64}"):
+        open_source(archives.pin(wheel=b"something else"), path)
+
+
+def test_file_of_another_release(tmp_path: Path) -> None:
+    path = tmp_path / "verl-0.5.0-py2.py3-none-any.whl"
+    path.write_bytes(b"any")
+    with pytest.raises(SourceError, match=r"verl 0\.5\.0, not 0\.6\.1") as caught:
+        open_source(archives.pin(), path)
+    assert "--verl 0.5.0" in caught.value.hint
+
+
+def test_sdist_of_a_release_without_one(tmp_path: Path) -> None:
+    path = tmp_path / archives.SDIST
+    path.write_bytes(archives.sdist())
+    with pytest.raises(SourceError, match=r"no sdist of verl 0\.6\.1 is pinned"):
+        open_source(archives.pin(), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("nothing.whl", "no such file"), ("notes.txt", "neither a wheel nor an sdist")]
+)
+def test_no_such_file(tmp_path: Path, name: str, problem: str) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(SourceError, match=problem):
+        open_source(archives.pin(), tmp_path / name)
+
+
+def test_release_of(tmp_path: Path) -> None:
+    for name in (archives.WHEEL, archives.SDIST):
+        (tmp_path / name).write_bytes(b"not read")
+        assert release_of(tmp_path / name) == "0.6.1"
+    assert release_of(archives.write_tree(tmp_path / "checkout", CHECKOUT)) == "0.6.1"
+    for name in ("some.whl", "torch-2.6.0-py3-none-any.whl", "verl.tar.gz"):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(SourceError, match="does not say which release"):
+            release_of(tmp_path / name)
+    with pytest.raises(SourceError, match="no such file"):
+        release_of(tmp_path / "nothing")

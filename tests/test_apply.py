@@ -1,0 +1,204 @@
+"""Writing: wholly old or wholly new."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from extractor import apply, base, lock
+from extractor.errors import CheckFailed, UsageError
+from extractor.plan import Plan, digests_on_disk, plan_new, plan_sync
+from tests.test_lock import LOCK, TREE
+
+PLAN = plan_new(TREE)
+LOCK_DATA = lock.dump(LOCK)
+BASE_DATA = base.dump(base.of_tree(TREE))
+EVERYTHING = sorted([*(file.path for file in TREE), lock.NAME, base.PATH])
+
+
+def create(target: Path, plan: Plan = PLAN) -> None:
+    apply.create(target, plan, lock_data=LOCK_DATA, base_data=BASE_DATA)
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def sync_plan(project: Path) -> Plan:
+    return plan_sync(LOCK, base.of_tree(TREE), digests_on_disk(LOCK, project))
+
+
+def test_create(tmp_path: Path) -> None:
+    create(tmp_path / "toy")
+    assert files(tmp_path / "toy") == EVERYTHING
+    assert os.listdir(tmp_path) == ["toy"]
+    assert lock.read(tmp_path / "toy") == LOCK
+    assert base.read(tmp_path / "toy", LOCK) == base.of_tree(TREE)
+
+
+def test_mode_is_that_of_any_directory(tmp_path: Path) -> None:
+    create(tmp_path / "toy")
+    (tmp_path / "plain").mkdir()
+    assert (tmp_path / "toy").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_an_empty_directory_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "toy").mkdir()
+    create(tmp_path / "toy")
+    assert files(tmp_path / "toy") == EVERYTHING
+
+
+@pytest.mark.parametrize("taken", ["directory", "file"])
+def test_a_target_that_was_taken_is_left_alone(tmp_path: Path, taken: str) -> None:
+    if taken == "directory":
+        (tmp_path / "toy").mkdir()
+        (tmp_path / "toy/mine").write_text("mine")
+    else:
+        (tmp_path / "toy").write_text("mine")
+    with pytest.raises(UsageError, match="in the meantime"):
+        create(tmp_path / "toy")
+    assert os.listdir(tmp_path) == ["toy"]
+
+
+@pytest.mark.parametrize("after", range(6))
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_interrupted_create_leaves_nothing(tmp_path: Path, monkeypatch, after: int, error) -> None:
+    real, calls = apply._write, []
+
+    def failing(path: Path, data: bytes) -> None:
+        if len(calls) == after:
+            raise error
+        calls.append(path)
+        real(path, data)
+
+    monkeypatch.setattr(apply, "_write", failing)
+    with pytest.raises((KeyboardInterrupt, UsageError)):
+        create(tmp_path / "toy")
+    assert os.listdir(tmp_path) == []
+
+
+PROGRAM = """
+import sys, time
+sys.path.insert(0, {root!r})
+from extractor import apply
+from tests.test_apply import create
+from pathlib import Path
+real = apply._write
+def slow(path, data):
+    real(path, data)
+    print(path.name, flush=True)
+    time.sleep({pause})
+apply._write = slow
+create(Path({target!r}))
+"""
+
+
+def started(target: Path, pause: float) -> subprocess.Popen[str]:
+    program = PROGRAM.format(root=str(Path(__file__).parents[1]), target=str(target), pause=pause)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def test_killed_create_is_cleaned_by_the_next_run(tmp_path: Path) -> None:
+    process = started(tmp_path / "toy", 60)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".toy.vextract-tmp-")
+    create(tmp_path / "toy")
+    assert os.listdir(tmp_path) == ["toy"]
+
+
+def test_a_running_create_is_not_cleaned_away(tmp_path: Path) -> None:
+    process = started(tmp_path / "toy", 0.1)
+    apply.clean(tmp_path / "toy")
+    assert process.wait() == 0
+    assert files(tmp_path / "toy") == EVERYTHING
+
+
+def _create(target: str) -> str:
+    try:
+        create(Path(target))
+    except UsageError as error:
+        return error.message
+    return "made"
+
+
+def test_two_runs_at_once(tmp_path: Path) -> None:
+    with get_context("fork").Pool(4) as pool:
+        results = pool.map(_create, [str(tmp_path / "toy")] * 8)
+    assert results.count("made") == 1
+    assert all("in the meantime" in result for result in results if result != "made")
+    assert files(tmp_path / "toy") == EVERYTHING
+    assert os.listdir(tmp_path) == ["toy"]
+
+
+def test_restore(tmp_path: Path) -> None:
+    create(tmp_path / "toy")
+    project = tmp_path / "toy"
+    (project / "toy/protocol.py").unlink()
+    (project / "main.py").write_bytes(b"# edited\n")
+    (project / base.PATH).unlink()
+    apply.restore(project, sync_plan(project), base_data=BASE_DATA)
+    assert files(project) == EVERYTHING
+    assert (project / "main.py").read_bytes() == b"# edited\n"
+    assert (project / "toy/protocol.py").read_bytes() == b"class Protocol: ...\n"
+    assert (project / base.PATH).read_bytes() == BASE_DATA
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_restore_that_fails_half_way(tmp_path: Path, monkeypatch, error) -> None:
+    real, calls = apply._write, []
+
+    def failing(path: Path, data: bytes) -> None:
+        if calls:
+            raise error
+        calls.append(path)
+        real(path, data)
+
+    plan = sync_plan(tmp_path)
+    monkeypatch.setattr(apply, "_write", failing)
+    with pytest.raises((KeyboardInterrupt, CheckFailed)):
+        apply.restore(tmp_path, plan, base_data=BASE_DATA)
+    assert files(tmp_path) == []
+
+
+def test_restore_never_overwrites(tmp_path: Path) -> None:
+    plan = sync_plan(tmp_path)
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy/protocol.py").write_text("came meanwhile")
+    with pytest.raises(CheckFailed, match=r"toy/protocol\.py: cannot be written: it has appeared"):
+        apply.restore(tmp_path, plan, base_data=None)
+    assert files(tmp_path) == ["toy/protocol.py"]
+    assert (tmp_path / "toy/protocol.py").read_text() == "came meanwhile"
+
+
+def test_restore_does_not_leave_the_project(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.mkdir()
+    (project / "toy").symlink_to(outside)
+    with pytest.raises(CheckFailed, match="toy leads out of the project"):
+        apply.restore(project, sync_plan(project), base_data=None)
+    assert files(outside) == []
+    assert files(project) == []
+
+
+def test_restore_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "toy").write_text("")
+    with pytest.raises(CheckFailed, match="toy is no directory"):
+        apply.restore(tmp_path, sync_plan(tmp_path), base_data=None)
+
+
+def test_names_with_wildcards(tmp_path: Path) -> None:
+    (tmp_path / ".toy1.vextract-tmp-0").mkdir()
+    apply.clean(tmp_path / "toy[1]")
+    assert os.listdir(tmp_path) == [".toy1.vextract-tmp-0"]

@@ -1,0 +1,226 @@
+"""The lock and the base: stable bytes out, strict reading in."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from extractor import base, lock
+from extractor.errors import CheckFailed, UsageError
+from extractor.options import Options
+from extractor.tree import File, FileKind, Tree
+
+TREE = Tree.of(
+    [
+        File("toy/protocol.py", FileKind.VENDORED, b"class Protocol: ...\n", "verl/protocol.py", "a" * 64),
+        File("LICENSE.verl", FileKind.VENDORED, b"a licence\n", "LICENSE"),
+        File("main.py", FileKind.TEMPLATE, b"print()\n"),
+        File("toy/custom/algorithms.py", FileKind.HOOK, b"# yours\n"),
+    ]
+)
+OPTIONS = Options("toy", "0.6.1", "hf", "ppo", ("critic", "lora"))
+LOCK = lock.Lock.of(TREE, OPTIONS, vextract="0.1.0", source_kind="wheel", source_sha256="b" * 64)
+
+HEAD = """\
+# What this project was generated from. Written by vextract: commit it, do not edit it.
+schema = 1
+vextract = "0.1.0"
+
+[verl]
+release = "0.6.1"
+source = "wheel"
+sha256 = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+[options]
+package = "toy"
+engine = "hf"
+algorithm = "ppo"
+features = ["critic", "lora"]
+
+[[files]]
+path = "LICENSE.verl"
+kind = "vendored"
+"""
+
+
+def rewritten(old: str, new: str) -> bytes:
+    """The lock's bytes with one place changed and the checksum made to match again."""
+    text = lock.dump(LOCK).decode()
+    assert text.count(old) >= 1, old
+    body = text.replace(old, new, 1).rpartition("\n[integrity]\n")[0]
+    return f'{body}\n[integrity]\nsha256 = "{lock._body_digest(body)}"\n'.encode()
+
+
+def line_of(data: bytes, text: str) -> int:
+    return next(number for number, line in enumerate(data.decode().splitlines(), 1) if text in line)
+
+
+def test_bytes_of_a_lock() -> None:
+    text = lock.dump(LOCK).decode()
+    assert text.startswith(HEAD)
+    assert text.count("[[files]]") == 4
+    assert text.endswith('"\n')
+
+
+def test_round_trip() -> None:
+    assert lock.parse(lock.dump(LOCK)) == LOCK
+    assert lock.dump(lock.parse(lock.dump(LOCK))) == lock.dump(LOCK)
+    assert LOCK.file("main.py") == lock.LockedFile("main.py", FileKind.TEMPLATE, TREE.files[1].sha256)
+    assert LOCK.file("nothing") is None
+
+
+def test_awkward_text_survives() -> None:
+    tree = Tree.of([File('a "quoted" \u00fcber \U0001f600.txt', FileKind.TEMPLATE, b"")])
+    made = lock.Lock.of(tree, OPTIONS, vextract='1.0 "x\\y"', source_kind="sdist", source_sha256="c" * 64)
+    assert lock.parse(lock.dump(made)) == made
+
+
+def test_other_line_ends_are_fine() -> None:
+    assert lock.parse(lock.dump(LOCK).replace(b"\n", b"\r\n")) == LOCK
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("0.1.0", "0.2.0"), ("main.py", "mein.py"), ('"ppo"', '"grpo"'), ("bbbb", "bbbc"), ("# What", "# what")],
+)
+def test_edit_by_hand_is_noticed(change: tuple[str, str]) -> None:
+    data = lock.dump(LOCK).decode().replace(*change, 1).encode()
+    with pytest.raises(UsageError, match=r"^vextract\.lock: changed by hand") as caught:
+        lock.parse(data)
+    assert "git checkout -- vextract.lock" in caught.value.hint
+
+
+def test_newer_schema() -> None:
+    with pytest.raises(UsageError, match="a newer vextract wrote it") as caught:
+        lock.parse(b'schema = 2\nanything = "else"\n')
+    assert "upgrade vextract" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "problem", "place"),
+    [
+        ("schema = 1", 'schema = "1"', "schema", "is '1', not 1", "schema"),
+        ("schema = 1", "schema = true", "schema", "is True, not 1", "schema"),
+        ('vextract = "0.1.0"', "vextract = 1", "vextract", "is 1, not a non-empty string", "vextract = 1"),
+        ('vextract = "0.1.0"', 'vextrakt = "0.1.0"', "vextrakt", "did you mean `vextract`?", "vextrakt"),
+        ('source = "wheel"', 'source = "git"', "verl.source", "is 'git', not one of", "source"),
+        ('release = "0.6.1"\n', "", "verl.release", "is missing", "[verl]"),
+        ("b" * 64, "b" * 63, "verl.sha256", "is no sha256", "b" * 63),
+        ('package = "toy"', 'package = "to y"', "options.package", "is no identifier", "package"),
+        ('["critic", "lora"]', '["lora", "critic"]', "options.features", "is not sorted", "features"),
+        ('["critic", "lora"]', '"lora"', "options.features", "is no array", "features"),
+        ('kind = "hook"', 'kind = "hooks"', "files[2].kind", "not one of vendored, template, hook", "hooks"),
+        ('path = "main.py"', 'path = "../main.py"', "files[1].path", "does not stay inside", "../main.py"),
+        ('path = "main.py"', 'path = "/main.py"', "files[1].path", "does not stay inside", "/main.py"),
+        ('path = "main.py"', 'path = "a//b"', "files[1].path", "does not stay inside", "a//b"),
+        ('path = "main.py"', 'path = "LICENSE.verl"', "files[1].path", "twice or out of order", None),
+        ('path = "main.py"', 'path = "A"', "files[1].path", "twice or out of order", '"A"'),
+        ('upstream = "LICENSE"', "upstream = 1", "files[0].upstream", "is 1", "upstream = 1"),
+    ],
+)
+def test_damage_is_named(old: str, new: str, key: str, problem: str, place: str | None) -> None:
+    data = rewritten(old, new)
+    with pytest.raises(UsageError) as caught:
+        lock.parse(data, "p/vextract.lock")
+    assert f"key `{key}`" in caught.value.message
+    assert problem in caught.value.message
+    if place is not None:
+        assert caught.value.message.startswith(f"p/vextract.lock:{line_of(data, place)}: ")
+
+
+@pytest.mark.parametrize("cut", [1, 50, 300, 0.5, 0.9])
+def test_truncated_lock(cut: float) -> None:
+    data = lock.dump(LOCK)
+    with pytest.raises(UsageError, match=r"^vextract\.lock"):
+        lock.parse(data[: int(cut * len(data)) if isinstance(cut, float) else cut])
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[[[", b"files = 1\nschema = 1\n", b"schema = 1\n[integrity]\n"])
+def test_other_bytes(data: bytes) -> None:
+    with pytest.raises(UsageError, match=r"^vextract\.lock"):
+        lock.parse(data)
+
+
+def test_conflict_of_a_merge() -> None:
+    data = lock.dump(LOCK).replace(b'engine = "hf"', b'<<<<<<< HEAD\nengine = "hf"\n=======\n>>>>>>> branch')
+    with pytest.raises(UsageError, match=r"^vextract\.lock:12: holds a conflict of a Git merge"):
+        lock.parse(data)
+
+
+def test_no_lock(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a vextract project"):
+        lock.read(tmp_path)
+
+
+def test_base(tmp_path: Path) -> None:
+    data = base.dump(base.of_tree(TREE))
+    assert base.parse(data, LOCK) == {
+        "LICENSE.verl": b"a licence\n",
+        "main.py": b"print()\n",
+        "toy/protocol.py": b"class Protocol: ...\n",
+    }
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert {item.date_time for item in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert {item.compress_type for item in archive.infolist()} == {zipfile.ZIP_STORED}
+    with pytest.raises(CheckFailed, match="is missing") as caught:
+        base.read(tmp_path, LOCK)
+    assert "vextract sync" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"main.py": b"print(1)\n"}, "main.py is not what vextract.lock says"),
+        ({"main.py": None}, "main.py is missing"),
+        ({"evil.py": b""}, "holds evil.py, which vextract.lock does not list"),
+        ({"../evil.py": b""}, "holds ../evil.py, which vextract.lock does not list"),
+    ],
+)
+def test_base_that_is_not_the_locks(files: dict[str, bytes | None], problem: str) -> None:
+    changed = {**base.of_tree(TREE), **files}
+    data = base.dump({path: content for path, content in changed.items() if content is not None})
+    with pytest.raises(CheckFailed) as caught:
+        base.parse(data, LOCK)
+    assert problem in caught.value.message
+
+
+def test_damaged_base() -> None:
+    data = base.dump(base.of_tree(TREE))
+    for start in range(0, len(data), 7):
+        with pytest.raises(CheckFailed):
+            base.parse(data[:start], LOCK)
+    for place in (data.index(b"print()"), data.index(b"a licence"), 3):
+        with pytest.raises(CheckFailed):
+            base.parse(data[:place] + b"X" + data[place + 1 :], LOCK)
+
+
+PROGRAM = """
+import hashlib, sys
+sys.path.insert(0, {root!r})
+from tests.test_lock import LOCK, TREE
+from extractor import base, lock
+print(hashlib.sha256(lock.dump(LOCK)).hexdigest(), hashlib.sha256(base.dump(base.of_tree(TREE))).hexdigest())
+"""
+
+
+def test_bytes_depend_on_nothing_else(tmp_path: Path) -> None:
+    program = PROGRAM.format(root=str(Path(__file__).parents[1]))
+    settings = [
+        {"PYTHONHASHSEED": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"},
+        {"PYTHONHASHSEED": "2", "TZ": "America/New_York", "LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"},
+    ]
+    found = set()
+    for number, setting in enumerate(settings):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=folder, env={**os.environ, **setting}, capture_output=True, check=True
+        )
+        found.add(done.stdout)
+    assert len(found) == 1
