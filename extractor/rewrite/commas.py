@@ -1,0 +1,23 @@
+"""Take elements out of a comma-separated list without disturbing the layout of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import libcst as cst
+
+Item = TypeVar("Item", cst.ImportAlias, cst.BaseElement, cst.Arg)
+
+
+def only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
+    """The items marked in `keep`; the last one takes over the comma, or lack of one, of the last item before."""
+    left = [item for item, stays in zip(items, keep) if stays]
+    if left and not keep[-1]:
+        left[-1] = left[-1].with_changes(comma=items[-1].comma)
+    return left
+
+
+def has_comment(node: cst.CSTNode) -> bool:
+    """True where a comment stands between the elements."""
+    return isinstance(node, cst.Comment) or any(has_comment(child) for child in node.children)

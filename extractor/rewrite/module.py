@@ -1,0 +1,168 @@
+"""One kept module, from upstream's text to the text that a project gets."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+import libcst as cst
+
+from extractor.errors import InternalError
+from extractor.manifest import Fix
+from extractor.rewrite.add_imports import add_imports
+from extractor.rewrite.apply_fixes import apply_fix, fix_imports
+from extractor.rewrite.drop_statements import drop_statements
+from extractor.rewrite.header import with_header
+from extractor.rewrite.plan_imports import plan_imports
+from extractor.rewrite.redirect_imports import redirect_imports
+from extractor.rewrite.redirect_strings import find_paths, redirect_strings
+from extractor.rewrite.scopes import Names
+from extractor.rewrite.strip_ray import check_no_ray, strip_ray
+from extractor.rewrite.substitute_definitions import substitute_imports
+from extractor.rewrite.text import listing, with_one_newline
+from extractor.rewrite.trim_exports import drop_computed_exports, trim_exports
+from extractor.slicer import KeptModule, Resolver
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A vendored file.
+
+    Attributes:
+        path: Path in the package ("training/core_algos.py").
+        text: The whole text, header included.
+        changes: What was done to upstream's text, one sentence each, as in the header.
+        warnings: What was left as it is and deserves a look.
+    """
+
+    path: str
+    text: str
+    changes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def rewrite_module(
+    module: KeptModule, resolver: Resolver, package: str, release: str, fixes: tuple[Fix, ...]
+) -> Emitted:
+    """Rewrite one module.
+
+    Args:
+        module: What is kept of it.
+        resolver: Says where imported names went.
+        package: Import name of the generated package.
+        release: Release of verl, for the header.
+        fixes: The manifest's fixes; those named in `module.fixes` are applied.
+
+    Raises:
+        CannotRewrite: a use of Ray or of an unkept name, with file and line.
+        CheckFailed: a fix that no longer applies.
+    """
+    source, newline = with_one_newline(module.source.removeprefix("\ufeff"))
+    changes: list[str] = []
+    replaced = frozenset(substitute.statement for substitute in module.substitutes)
+    dropped = drop_statements(source, frozenset(module.kept) - replaced)
+    ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
+    changes += _dropped([name for name in dropped.names if name not in ours])
+    if ours:
+        changes.append(f"taken from this project's own code: {listing(ours, 80)}")
+
+    tree = cst.parse_module(dropped.text)
+    needed = substitute_imports(module.substitutes, package)
+    for fix in fixes:
+        if fix.id in module.fixes:
+            tree, applied = apply_fix(tree, fix, source, module.upstream_path)
+            if applied:
+                needed += fix_imports(fix, package)
+                changes.append(f"fix {fix.id}: {fix.why}")
+    tree, computed = drop_computed_exports(tree, dropped.text)
+    if computed:
+        changes.append("a computed __all__ dropped: star imports are spelt out")
+    if needed:
+        tree = add_imports(tree, needed)
+    names = Names(dropped.text if not needed and not computed and not module.fixes else tree.code)
+
+    if "ray" in names.text or "single_controller" in names.text or ".remote" in names.text:
+        stripped = strip_ray(tree, names, package, source, module.upstream_path)
+        if stripped is not None:
+            tree = add_imports(stripped.module, stripped.imports)
+            names = Names(tree.code)
+            check_no_ray(names, source, module.upstream_path)
+            changes.append(f"Ray removed: {', '.join(stripped.notes)}")
+
+    strings = find_paths(names, module, resolver, package)
+    if strings.moved:
+        tree = redirect_strings(tree, strings)
+        changes.append(f"paths in strings redirected: {listing(list(strings.moved), 80)}")
+        names = Names(tree.code)
+
+    tree, names, what = _imports(tree, names, module, resolver, package)
+    if what:
+        changes.append(what)
+    trimmed = trim_exports(tree, names)
+    text = names.text if trimmed is tree else trimmed.code
+    _check(text, names, module)
+    text = with_header(
+        text,
+        newline,
+        release=release,
+        upstream_path=module.upstream_path,
+        upstream_sha256=module.upstream_sha256,
+        changes=changes,
+    )
+    return Emitted(
+        path=module.target_path,
+        text=text,
+        changes=tuple(changes),
+        warnings=strings.warnings,
+    )
+
+
+def _dropped(names: list[str]) -> list[str]:
+    if not names:
+        return []
+    noun = "definition" if len(names) == 1 else "definitions"
+    return [f"dropped {len(names)} unreachable {noun}: {listing(names, 90)}"]
+
+
+def _imports(
+    tree: cst.Module, names: Names, module: KeptModule, resolver: Resolver, package: str
+) -> tuple[cst.Module, Names, str]:
+    """Redirect and prune; again where a block went, since its test may have been the last use of an import.
+
+    Returns:
+        The module, its names, and what to say about it.
+    """
+    what = ""
+    for _ in range(10):
+        plan = plan_imports(names, module, resolver, package)
+        if plan.redirected:
+            what = "imports redirected to the modules that define the names, unused ones dropped"
+        if not plan.first:
+            break
+        what = what or "unused imports dropped"
+        tree, lost_block = redirect_imports(tree, plan)
+        names = Names(tree.code)
+        if not lost_block:
+            break
+    return tree, names, what
+
+
+def _check(text: str, names: Names, module: KeptModule) -> None:
+    """The result must be Python, and must import neither verl nor Ray."""
+    try:
+        if text is not names.text:
+            ast.parse(text)
+    except SyntaxError as error:
+        raise InternalError(
+            f"{module.upstream_path}: the rewritten text is not valid Python: {error}",
+            hint="report this with the command line that led to it",
+        ) from error
+    for site in names.imports:
+        node = site.node
+        relative = isinstance(node, ast.ImportFrom) and node.level > 0
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        if relative or any(dotted.partition(".")[0] in ("verl", "ray") for dotted in modules):
+            raise InternalError(
+                f"{module.upstream_path}: the rewritten text still has the import `{ast.unparse(node)}`",
+                hint="report this with the command line that led to it",
+            )

@@ -1,0 +1,361 @@
+"""Which name means what: Python's scope rules on an `ast` tree, in one walk.
+
+libcst's scope metadata answers the same questions and costs ten times as much on a large module.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+_PATH = re.compile(r"[A-Za-z_]")
+
+
+@dataclass(eq=False)
+class Scope:
+    """A module, class or function (lambdas and comprehensions count as functions)."""
+
+    kind: str
+    parent: Scope | None
+    bound: set[str] = field(default_factory=set)
+    shared: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Use:
+    """A place where a name is read, with the attributes read off it: `a.b.c` is ("a", "b", "c")."""
+
+    chain: tuple[str, ...]
+    scope: Scope
+    line: int
+
+
+@dataclass(frozen=True)
+class ImportSite:
+    """An import statement; `ordinal` counts them in source order, nested ones included.
+
+    Attributes:
+        ordinal: Position among all import statements of the module.
+        node: The statement.
+        scope: Where it binds its names.
+        checked: It stands in the body of a `try` that catches a failing import: its success is the information.
+        top: Index of the top-level statement that holds it.
+        nested: It is not itself a top-level statement.
+    """
+
+    ordinal: int
+    node: ast.Import | ast.ImportFrom
+    scope: Scope
+    checked: bool
+    top: int
+    nested: bool
+
+
+class Names:
+    """The names of one module.
+
+    Attributes:
+        text: The module's text.
+        tree: The parsed module.
+        module: Its outermost scope.
+        imports: Every import statement in source order.
+        exported: The strings of `__all__`, as far as they are literal.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tree = ast.parse(text)
+        walk = _Walk()
+        walk.run(self.tree)
+        self.module = walk.module
+        self.imports = tuple(walk.imports)
+        self.exported = frozenset(exported_names(self.tree.body))
+        self._uses: dict[tuple[Scope, str], list[Use]] = {}
+        self._unbound: list[Use] = []
+        for use in walk.uses:
+            owners = list(_owners(use.chain[0], use.scope))
+            for owner in owners:
+                self._uses.setdefault((owner, use.chain[0]), []).append(use)
+            if not owners:
+                self._unbound.append(use)
+
+    def uses(self, scope: Scope, name: str) -> list[Use]:
+        """Reads of the name that `scope` binds."""
+        return self._uses.get((scope, name), [])
+
+    def adopt(self, name: str) -> None:
+        """Count `name`, which nothing binds, as bound by the module: a star import is about to be spelt out."""
+        self.module.bound.add(name)
+        mine = [use for use in self._unbound if use.chain[0] == name]
+        self._uses.setdefault((self.module, name), []).extend(mine)
+        self._unbound = [use for use in self._unbound if use.chain[0] != name]
+
+    def unbound(self) -> list[Use]:
+        """Reads of names that nothing in the module binds: builtins, star imports, mistakes."""
+        return self._unbound
+
+
+def exported_names(body: Iterable[ast.stmt]) -> list[str]:
+    """The strings inside every assignment or addition to `__all__`."""
+    names: list[str] = []
+    for node in body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if not isinstance(target, ast.Name) or target.id != "__all__":
+            continue
+        value = getattr(node, "value", None)
+        if value is not None:
+            names += [
+                item.value for item in ast.walk(value) if isinstance(item, ast.Constant) and isinstance(item.value, str)
+            ]
+    return names
+
+
+def _owners(name: str, scope: Scope) -> Iterable[Scope]:
+    """The scopes whose binding a read of `name` in `scope` may mean; a class body may mean its own or an outer one."""
+    current: Scope | None = scope
+    while current is not None:
+        declared = current.shared.get(name)
+        if declared == "global":
+            while current.parent is not None:
+                current = current.parent
+            if name in current.bound:
+                yield current
+            return
+        if declared is None and name in current.bound and (current.kind != "class" or current is scope):
+            yield current
+            if current.kind != "class":
+                return
+        current = current.parent
+
+
+def catches_import_error(node: ast.Try) -> bool:
+    """True where a handler takes what a failing import raises."""
+    for handler in node.handlers:
+        if handler.type is None:
+            return True
+        caught = {item.id for item in ast.walk(handler.type) if isinstance(item, ast.Name)}
+        if caught & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}:
+            return True
+    return False
+
+
+class _Walk(ast.NodeVisitor):
+    """Collects scopes, reads and imports in source order."""
+
+    def __init__(self) -> None:
+        self.module = Scope("module", None)
+        self.scope = self.module
+        self.uses: list[Use] = []
+        self.imports: list[ImportSite] = []
+        self.checked = False
+        self.top = 0
+        self.top_node: ast.stmt | None = None
+        self.in_annotation = False
+
+    def run(self, tree: ast.Module) -> None:
+        for self.top, node in enumerate(tree.body):
+            self.top_node = node
+            self.visit(node)
+
+    # names
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self.uses.append(Use((node.id,), self.scope, node.lineno))
+        else:
+            self.bind(node.id)
+            if isinstance(node.ctx, ast.Del):
+                self.uses.append(Use((node.id,), self.scope, node.lineno))
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        names = [node.attr]
+        value = node.value
+        while isinstance(value, ast.Attribute):
+            names.append(value.attr)
+            value = value.value
+        if isinstance(value, ast.Name):
+            self.uses.append(Use((value.id, *reversed(names)), self.scope, value.lineno))
+        else:
+            self.visit(value)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            self.uses.append(Use((node.target.id,), self.scope, node.lineno))
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if self.in_annotation and isinstance(node.value, str) and _PATH.search(node.value):
+            try:
+                inner = ast.parse(node.value.strip(), mode="eval")
+            except SyntaxError:
+                return
+            for item in ast.walk(inner):
+                if hasattr(item, "lineno"):
+                    item.lineno = node.lineno
+            self.visit(inner.body)
+
+    def bind(self, name: str) -> None:
+        declared = self.scope.shared.get(name)
+        if declared == "global":
+            self.module.bound.add(name)
+        elif declared is None:
+            self.scope.bound.add(name)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        for name in node.names:
+            self.scope.shared[name] = "global"
+            self.scope.bound.discard(name)
+            self.uses.append(Use((name,), self.module, node.lineno))
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
+        for name in node.names:
+            self.scope.shared[name] = "nonlocal"
+            self.scope.bound.discard(name)
+
+    # imports
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.bind(alias.asname or alias.name.partition(".")[0])
+        self._site(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.name != "*":
+                self.bind(alias.asname or alias.name)
+        self._site(node)
+
+    def _site(self, node: ast.Import | ast.ImportFrom) -> None:
+        nested = node is not self.top_node
+        self.imports.append(ImportSite(len(self.imports), node, self.scope, self.checked, self.top, nested))
+
+    def visit_Try(self, node: ast.Try) -> None:
+        outer = self.checked
+        self.checked = outer or catches_import_error(node)
+        for statement in node.body:
+            self.visit(statement)
+        self.checked = outer
+        for part in (*node.handlers, *node.orelse, *node.finalbody):
+            self.visit(part)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.name:
+            self.bind(node.name)
+        self.generic_visit(node)
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+        if node.name:
+            self.bind(node.name)
+        self.generic_visit(node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> None:
+        if node.name:
+            self.bind(node.name)
+
+    # scopes
+
+    def annotation(self, node: ast.expr | None) -> None:
+        if node is None:
+            return
+        outer, self.in_annotation = self.in_annotation, True
+        self.visit(node)
+        self.in_annotation = outer
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self.visit(node.value)
+        literal = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+        outer = self.in_annotation
+        self.in_annotation = outer and literal != "Literal"
+        self.visit(node.slice)
+        self.in_annotation = outer
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        self.visit(node.func)
+        for position, argument in enumerate(node.args):
+            typed = (name == "cast" and position == 0) or (name == "TypeVar" and position > 0)
+            self.annotation(argument) if typed else self.plain(argument)
+        for keyword in node.keywords:
+            typed = name == "TypeVar" and keyword.arg == "bound"
+            self.annotation(keyword.value) if typed else self.plain(keyword.value)
+
+    def plain(self, node: ast.expr) -> None:
+        outer, self.in_annotation = self.in_annotation, False
+        self.visit(node)
+        self.in_annotation = outer
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self.visit(node.target)
+        self.annotation(node.annotation)
+        if node.value is not None:
+            self.visit(node.value)
+
+    def arguments(self, node: ast.arguments) -> list[str]:
+        """Visit defaults and annotations in the enclosing scope; return the parameters' names."""
+        every = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+        every += [extra for extra in (node.vararg, node.kwarg) if extra is not None]
+        for parameter in every:
+            self.annotation(parameter.annotation)
+        for default in (*node.defaults, *node.kw_defaults):
+            if default is not None:
+                self.visit(default)
+        return [parameter.arg for parameter in every]
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.bind(node.name)
+        for decorator in node.decorator_list:
+            self.visit(decorator)
+        names = self.arguments(node.args)
+        self.annotation(node.returns)
+        outer, self.scope = self.scope, Scope("function", self.scope, set(names))
+        for statement in node.body:
+            self.visit(statement)
+        self.scope = outer
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self._function(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        names = self.arguments(node.args)
+        outer, self.scope = self.scope, Scope("function", self.scope, set(names))
+        self.visit(node.body)
+        self.scope = outer
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self.bind(node.name)
+        for part in (*node.decorator_list, *node.bases, *node.keywords):
+            self.visit(part)
+        outer, self.scope = self.scope, Scope("class", self.scope)
+        for statement in node.body:
+            self.visit(statement)
+        self.scope = outer
+
+    def _comprehension(self, node: ast.expr, generators: list[ast.comprehension], parts: list[ast.expr]) -> None:
+        self.visit(generators[0].iter)
+        outer, self.scope = self.scope, Scope("function", self.scope)
+        for position, generator in enumerate(generators):
+            self.visit(generator.target)
+            if position:
+                self.visit(generator.iter)
+            for condition in generator.ifs:
+                self.visit(condition)
+        for part in parts:
+            self.visit(part)
+        self.scope = outer
+
+    def visit_ListComp(self, node: ast.ListComp) -> None:
+        self._comprehension(node, node.generators, [node.elt])
+
+    def visit_SetComp(self, node: ast.SetComp) -> None:
+        self._comprehension(node, node.generators, [node.elt])
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
+        self._comprehension(node, node.generators, [node.elt])
+
+    def visit_DictComp(self, node: ast.DictComp) -> None:
+        self._comprehension(node, node.generators, [node.key, node.value])

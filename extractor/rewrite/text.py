@@ -1,0 +1,38 @@
+"""Source text as lines, split where Python's tokenizer splits it."""
+
+from __future__ import annotations
+
+import re
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+def lines_of(text: str) -> list[str]:
+    """Split into lines that keep their line ends (`str.splitlines` would also split at form feeds and others)."""
+    return _LINE.findall(text)
+
+
+def with_one_newline(text: str) -> tuple[str, str]:
+    """The text with a single kind of line end, the one it has most of, and that line end.
+
+    A text that is consistent already comes back unchanged.
+    """
+    found = _NEWLINE.findall(text)
+    kinds = sorted(set(found), key=lambda kind: (-found.count(kind), kind))
+    if not kinds:
+        return text, "\n"
+    if len(kinds) > 1:
+        text = _NEWLINE.sub(kinds[0], text)
+    return text, kinds[0]
+
+
+def listing(names: list[str], width: int) -> str:
+    """Names separated by commas, cut to about `width` characters: "a, b and 3 more"."""
+    shown = ""
+    for index, name in enumerate(names):
+        longer = f"{shown}, {name}" if shown else name
+        if index and len(longer) > width:
+            return f"{shown} and {len(names) - index} more"
+        shown = longer
+    return shown
