@@ -1,4 +1,4 @@
-"""`python -m extractor`."""
+"""`python -m extractor` is the `vextract` command."""
 
 from extractor.cli import main
 

@@ -1,0 +1,53 @@
+# `make demo` and `make test` set up everything on a fresh machine; `make` alone lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := demo/arithmetic
+
+# One thread per process: the models here are tiny, and two cores are shared with everything else.
+export OMP_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast bench lint format example clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(VENV)/.complete ## make the virtual environment with pinned dependencies
+
+# torch goes first and alone: any other package's range could choose a build with gigabytes of CUDA.
+$(VENV)/.complete: requirements/dev.txt requirements/train.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements/train.txt)"
+	$(BIN)/python -m pip install --quiet -r requirements/train.txt -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup ## make a project from verl, train it, and say where it is
+	$(BIN)/python scripts/demo.py $(DEMO)
+
+test: setup ## run all tests
+	$(BIN)/python -m pytest
+
+test-fast: setup ## run the tests that neither train nor fetch
+	$(BIN)/python -m pytest -m "not slow and not network"
+
+bench: setup ## print sizes and speeds, as ratios of one run
+	$(BIN)/python -m benchmarks
+
+lint: setup ## ruff, mypy --strict, and the order of the stages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python scripts/check_layers.py
+
+format: setup ## let ruff format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+example: setup ## make generated_example/ anew (after a change of templates or manifests)
+	$(BIN)/python scripts/example.py
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,18 @@
+"""Run every benchmark and print its figures."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import sizes, speed
+
+
+def main() -> int:
+    print("## Size of the vendored code (engine hf, GRPO)\n")
+    ok = sizes.run()
+    print("\n## Speed, as ratios within this run\n")
+    return 0 if speed.run() and ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

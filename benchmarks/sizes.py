@@ -1,0 +1,44 @@
+"""How much of verl a project carries."""
+
+from __future__ import annotations
+
+from extractor import releases
+from extractor.generate import complete, generate
+from extractor.options import Options
+from extractor.source import open_source
+from extractor.tree import FileKind
+
+LIMITS = {"0.5.0": 4800, "0.6.1": 7500}
+
+
+def run() -> bool:
+    """Print a row per release; True where every limit holds."""
+    ok = True
+    print("| verl | files | lines | of verl's | share | limit | reachable from a root |")
+    print("|---|---|---|---|---|---|---|")
+    for release in releases.supported():
+        manifest = releases.load(release)
+        source = open_source(manifest.pin)
+        options = complete(Options("bench", release), manifest)
+        made = generate(options, source, manifest)
+        vendored = [file for file in made.tree if file.kind is FileKind.VENDORED and file.path.endswith(".py")]
+        lines = sum(file.data.count(b"\n") for file in vendored)
+        roots = [edge for edge in made.found.edges.values() if edge.how == "root"]
+        reached = all(_leads_to_root(symbol, made.found.edges) for symbol in made.found.edges)
+        limit = LIMITS.get(release)
+        ok = ok and reached and (limit is None or lines <= limit)
+        print(
+            f"| {release} | {len(vendored)} | {lines:,} | {source.lines:,} | {lines / source.lines:.1%} "
+            f"| {limit or '-'} | {len(made.found.edges)} symbols from {len(roots)} roots: {'all' if reached else 'NO'} |"
+        )
+    return ok
+
+
+def _leads_to_root(symbol: str, edges: dict) -> bool:  # type: ignore[type-arg]
+    seen = set()
+    while symbol in edges and symbol not in seen:
+        seen.add(symbol)
+        if edges[symbol].how in ("root", "effect") or edges[symbol].origin.startswith(("role ", "effect ")):
+            return True
+        symbol = edges[symbol].origin
+    return symbol.startswith(("role ", "effect "))

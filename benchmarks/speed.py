@@ -1,0 +1,83 @@
+"""How fast the command line is, against what cannot be avoided."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import libcst
+
+from extractor import releases
+from extractor.generate import complete, generate
+from extractor.options import Options
+from extractor.source import open_source
+from extractor.tree import FileKind
+
+ROUNDS = 5
+LIMIT_NEW = 2.0
+LIMIT_HELP = 1.5
+
+
+def run() -> bool:
+    """Print the ratios; True where both limits hold."""
+    ok = True
+    print("| what | against | ratio (median of pairs) | limit |")
+    print("|---|---|---|---|")
+    for release in releases.supported():
+        ratio = _new_against_parsing(release)
+        ok = ok and ratio <= LIMIT_NEW
+        print(f"| `vextract new --verl {release}`, warm cache | ast.parse of verl + libcst of the emitted files "
+              f"| {ratio:.2f}x | {LIMIT_NEW}x |")
+    ratio = _paired(
+        lambda: _python("-m", "extractor", "--help"),
+        lambda: _python("-c", "import typer"),
+    )
+    print(f"| `vextract --help` | `python -c 'import typer'` | {ratio:.2f}x | {LIMIT_HELP}x |")
+    return ok and ratio <= LIMIT_HELP
+
+
+def _new_against_parsing(release: str) -> float:
+    manifest = releases.load(release)
+    source = open_source(manifest.pin)
+    options = complete(Options("bench", release), manifest)
+    emitted = [
+        file.data.decode()
+        for file in generate(options, source, manifest).tree
+        if file.kind is FileKind.VENDORED and file.path.endswith(".py")
+    ]
+    upstream = [source.read(path) for path in source.files if path.endswith(".py")]
+
+    def new() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            _python("-m", "extractor", "new", str(Path(folder) / "bench"), "--verl", release, "--offline")
+
+    def parse() -> None:
+        for text in upstream:
+            ast.parse(text)
+        for text in emitted:
+            _ = libcst.parse_module(text).code
+
+    return _paired(new, parse)
+
+
+def _paired(one: Callable[[], None], other: Callable[[], None]) -> float:
+    """Median ratio of the two, run in turn so that a machine's drift meets both alike."""
+    one()
+    other()
+    return statistics.median(_seconds(one) / _seconds(other) for _ in range(ROUNDS))
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def _python(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
