@@ -1,5 +1,5 @@
 # vextract:hook  yours: written once, never touched by an upgrade
-"""What this project does differently from verl. Importing it registers the hooks by name, so that a config finds them."""
+"""What is this project's own. Importing it registers the hooks under their names, for the config to select."""
 
 from . import algorithms, reward_manager
 

@@ -17,6 +17,7 @@ from typing import Any
 import datasets
 import pyarrow
 import pyarrow.parquet
+from omegaconf import OmegaConf
 from torch.utils.data import Dataset
 
 from ..training.hook_errors import HookError, hook_file_of
@@ -51,7 +52,9 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
         DataError: a file is missing, unreadable, empty or lacks a column, or no prompt is short enough.
         HookError: a dataset class of the owner's raised.
     """
-    data = config.data
+    data = OmegaConf.create(OmegaConf.to_container(config.data, resolve=True))
+    if data.get("cache_dir") is None:  # verl's key has a default where it is absent, but none where it is null
+        data.cache_dir = "~/.cache/verl/rlhf"
     train_files, val_files = _file_list(data.get("train_files")), _file_list(data.get("val_files"))
     if train_files and not val_files:
         raise DataError("data.train_files is set and data.val_files is not", "set data.val_files to a file of its own")
@@ -104,7 +107,9 @@ def _build(split: str, files: list[str], data: Any, tokenizer: Any, processor: A
         "config": data,
         "max_samples": data.get(f"{split}_max_samples", -1),
     }
-    parameters = inspect.signature(cls).parameters  # max_samples is newer than some releases, and than some owners' classes
+    parameters = inspect.signature(
+        cls
+    ).parameters  # max_samples is newer than some releases, and than some owners' classes
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         arguments = {name: value for name, value in arguments.items() if name in parameters}
     datasets.disable_progress_bars()
@@ -181,7 +186,7 @@ def _in_schema(file: str, split: str, data: Any) -> str:
     if not rows:
         raise DataError(f"{file} holds no rows", f"check {key}")
     converted = [_to_schema(row, number, path, data) for number, row in enumerate(rows)]
-    return str(_write_cached(converted, path, Path(os.path.expanduser(data.get("cache_dir") or "~/.cache/verl/rlhf"))))
+    return str(_write_cached(converted, path, Path(data.cache_dir).expanduser()))
 
 
 def _is_list(kind: pyarrow.DataType) -> bool:
@@ -190,17 +195,19 @@ def _is_list(kind: pyarrow.DataType) -> bool:
 
 def _read_json(path: Path, key: str) -> list[dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
-    rows: Any = []
-    try:
-        if path.suffix == ".json":
-            rows = json.loads(text)
-        else:
-            for number, line in enumerate(text.splitlines(), start=1):
-                if line.strip():
-                    rows.append(json.loads(line))
-    except json.JSONDecodeError as error:
-        line_number = error.lineno if path.suffix == ".json" else number
-        raise DataError(f"{path}:{line_number}: not valid JSON: {error.msg}", f"check {key}") from error
+    lines = {1: text} if path.suffix == ".json" else dict(enumerate(text.splitlines(), start=1))
+    rows: list[Any] = []
+    for number, line in lines.items():
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise DataError(
+                f"{path}:{number + error.lineno - 1}: not valid JSON: {error.msg}", f"check {key}"
+            ) from error
+    if path.suffix == ".json":
+        rows = rows[0] if rows else []
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path} does not hold one object per row", f"check {key}")
     return rows

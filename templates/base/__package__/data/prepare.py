@@ -1,7 +1,7 @@
 # vextract:template
 """Write datasets as parquet in verl's schema: from the environment, for full verl or for a look at the rows.
 
-    python -m <package>.data.prepare --out data [--task succ2] [--val-size 20] [--seed 0]
+python -m <package>.data.prepare --out data [--task succ2] [--val-size 20] [--seed 0]
 """
 
 import argparse

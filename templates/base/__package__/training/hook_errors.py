@@ -211,9 +211,10 @@ def _naming(what: str, function: Any) -> Iterator[None]:
             raise
         path = inspect.getsourcefile(function)
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-        unpacked = isinstance(error, ValueError) and "to unpack" in str(error)
-        if not frames and not unpacked:
+        if any(frame.name == function.__name__ for frame in frames):
+            where, reason = f"{path}:{frames[-1].lineno}", f"raised {type(error).__name__}"
+        elif isinstance(error, ValueError) and "to unpack" in str(error):  # raised by the caller, on the hook's result
+            where, reason = _source_of(function), "returned the wrong number of values"
+        else:
             raise
-        where = f"{path}:{frames[-1].lineno}" if frames else _source_of(function)
-        reason = "returned the wrong number of values" if unpacked and not frames else f"raised {type(error).__name__}"
         raise HookError(f"{what} {reason}: {error}", where) from error

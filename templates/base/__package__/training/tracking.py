@@ -57,7 +57,9 @@ class RunTracker:
         self._sinks: list[Sink] | None = None
         self._metrics = JsonLines(self.run_dir / METRICS, start_step)
         self._generations = JsonLines(self.run_dir / GENERATIONS, start_step)
-        self._title = " / ".join(str(trainer.get(key)) for key in ("project_name", "experiment_name") if trainer.get(key))
+        self._title = " / ".join(
+            str(trainer.get(key)) for key in ("project_name", "experiment_name") if trainer.get(key)
+        )
         self._view = make_view(self._title, total_steps, start_step, quiet="console" not in self._backends)
 
     def __enter__(self) -> "RunTracker":
@@ -178,9 +180,7 @@ class TensorBoard:
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         values = [self._summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
-        self._writer.add_event(
-            self._event(wall_time=time.time(), step=step, summary=self._summary(value=values))
-        )
+        self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=self._summary(value=values)))
 
     def close(self) -> None:
         self._writer.close()
