@@ -1,0 +1,18 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The place of the critic, in a project that was created without one."""
+
+from typing import Any
+
+from ..training.config_loading import ConfigError
+from ..training.distributed import Ranks
+from .models import TrainedModel
+
+
+class Critic(TrainedModel):
+    """Not part of this project."""
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
+        raise ConfigError(
+            "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
+            "vextract new --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
+        )

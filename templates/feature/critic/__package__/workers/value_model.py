@@ -1,0 +1,68 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The critic: a model with one number per token, trained to foretell the reward."""
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from ..protocol import DataProto
+from ..training.distributed import Ranks
+from ..utils.device import get_device_id
+from .dp_critic import DataParallelPPOCritic
+from .models import TrainedModel, load_model, place
+from .policy import batch_sizes
+
+
+class Critic(TrainedModel):
+    """The vendored `DataParallelPPOCritic` around a model with a value head.
+
+    Args:
+        config: the whole config.
+        path: where its weights are: a language model (the value head is then new), or a checkpoint; null for the
+            configured model.
+        total_steps: of the run, for the learning rate.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
+        from transformers import AutoModelForTokenClassification
+
+        section = config.critic
+        path = path or section.model.path or config.actor_rollout_ref.model.path
+        # Without dropout, so that values do not depend on chance.
+        settings = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
+        module = load_model(
+            path, section.model, section.model.fsdp_config, tokenizer, AutoModelForTokenClassification, **settings
+        )
+        super().__init__(place(module, section.model.fsdp_config, ranks), section.optim, tokenizer, total_steps)
+        mini, micro = batch_sizes(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic")
+        node = OmegaConf.create(OmegaConf.to_container(section, resolve=True))
+        node.ppo_mini_batch_size, node.ppo_micro_batch_size_per_gpu = mini, micro
+        self.section = section
+        self.critic = DataParallelPPOCritic(node, self.module, self.optimizer)
+
+    def compute_values(self, batch: DataProto) -> DataProto:
+        """The value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
+        values = self.critic.compute_values(self._prepare(batch))
+        return DataProto.from_dict({"values": values.float().cpu()})
+
+    def update(self, batch: DataProto) -> dict[str, Any]:
+        """Train on a batch: all its mini-batches, ppo_epochs times.
+
+        Args:
+            batch: this process's share, with `values`, `returns`, `response_mask`, (bs, response_length).
+
+        Returns:
+            Metrics named critic/*; those of mini- and micro-batches are lists.
+        """
+        metrics: dict[str, Any] = self.critic.update_critic(self._prepare(batch))
+        metrics["critic/lr"] = self.step_learning_rate()
+        return metrics
+
+    def _prepare(self, batch: DataProto) -> DataProto:
+        meta_info = {
+            **batch.meta_info,
+            "micro_batch_size": self.section.forward_micro_batch_size_per_gpu,
+            "max_token_len": self.section.forward_max_token_len_per_gpu,
+            "use_dynamic_bsz": self.section.use_dynamic_bsz,
+        }
+        return DataProto(batch.batch.to(get_device_id()), batch.non_tensor_batch, meta_info)
