@@ -45,13 +45,14 @@ def _text(plan: Plan, emitted: Emitted, dry_run: bool) -> str:
 
     restored = plan.paths(Verdict.ADD)
     would = "would be " if dry_run else ""
-    lines = [f"restored  {path}" for path in restored]
+    lines = [f"{'missing ' if dry_run else 'restored'}  {path}" for path in restored]
     lines += [f"edited    {path} (left as it is)" for path in plan.paths(Verdict.KEEP, Reason.EDITED)]
     lines += [f"removed   {path} (left as it is)" for path in plan.paths(Verdict.KEEP, Reason.REMOVED)]
     if emitted.rebuilt:
-        lines.append(f"rebuilt   .vextract/base.zip ({emitted.rebuilt})")
+        lines.append(f"{'damaged ' if dry_run else 'rebuilt '}  .vextract/base.zip ({emitted.rebuilt})")
     same = len(plan.paths(Verdict.KEEP, Reason.UNCHANGED))
-    lines.append(f"{len(restored)} files {would}restored, {same} as emitted; all bytes match vextract.lock")
+    files = "1 file" if len(restored) == 1 else f"{len(restored)} files"
+    lines.append(f"{files} {would}restored, {same} as emitted; all bytes match vextract.lock")
     return "\n".join(lines)
 
 

@@ -1,0 +1,77 @@
+"""Running command lines in this process."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from extractor import generate
+from extractor.cli.app import run as run_command
+from extractor.generate import Generated
+from extractor.manifest import Manifest
+from extractor.options import Options
+from extractor.source import Source
+
+_made: dict[tuple[Options, str], Generated] = {}
+_real = generate.generate
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command line did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def _generate_each_project_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generating takes seconds, and equal options and sources give equal projects."""
+
+    def remembered(options: Options, source: Source, manifest: Manifest) -> Generated:
+        key = (options, source.sha256)
+        if key not in _made:
+            _made[key] = _real(options, source, manifest)
+        return _made[key]
+
+    monkeypatch.setattr(generate, "generate", remembered)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run `vextract` with these arguments."""
+
+    def runner(*arguments: object) -> Result:
+        capsys.readouterr()
+        code = run_command([str(item) for item in arguments])
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return runner
+
+
+@pytest.fixture(scope="session")
+def _pristine(tmp_path_factory: pytest.TempPathFactory, verl_0_6_1: Source) -> Path:
+    from extractor import __version__, apply, base, lock, releases
+    from extractor.plan import plan_new
+
+    options = Options("toy", "0.6.1")
+    made = _real(options, verl_0_6_1, releases.load("0.6.1"))
+    _made[options, verl_0_6_1.sha256] = made
+    locked = lock.Lock.of(
+        made.tree, options, vextract=__version__, source_kind="wheel", source_sha256=verl_0_6_1.sha256
+    )
+    target = tmp_path_factory.mktemp("pristine") / "toy"
+    apply.create(target, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(made.tree)))
+    return target
+
+
+@pytest.fixture
+def project(_pristine: Path, tmp_path: Path) -> Path:
+    """A new project with verl 0.6.1, the hf engine and the package `toy`."""
+    return Path(shutil.copytree(_pristine, tmp_path / "toy"))

@@ -1,0 +1,140 @@
+"""Errors, exit codes and hints; what `--help` costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from extractor import __version__
+from extractor.cli import app, output
+
+HELP = """\
+Usage: vextract [OPTIONS] COMMAND [ARGS]...
+
+  Vendor the core of verl into a standalone, Ray-free training project.
+
+Options:
+  --version   Print the version and exit.
+  --debug     Show tracebacks (or set VEXTRACT_DEBUG=1).
+  -h, --help  Show this message and exit.
+
+Commands:
+  new       Make a project: the core of verl, without Ray.
+  sync      Restore missing vendored files, byte for byte.
+  verify    Check a project against upstream.
+  explain   Say why a file or a symbol is here.
+  versions  List the supported releases of verl.
+"""
+
+
+def spawn(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_help(run, arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.rstrip() == HELP.rstrip()
+
+
+def test_version(run) -> None:
+    assert run("--version").out == f"vextract {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["nwe"], "No such command 'nwe'", "did you mean `vextract new`?"),
+        (["zzz"], "No such command 'zzz'", "commands: explain, new, sync, verify, versions"),
+        (["new"], "Missing argument", "see `vextract new --help`"),
+        (["new", "x", "--engin", "hf"], "No such option: --engin", "did you mean `--engine`? (`vextract new --help`)"),
+        (["--nope"], "No such option: --nope", "see `vextract --help`"),
+        (["versions", "extra"], "Got unexpected extra argument", "see `vextract versions --help`"),
+        (["new", "x", "--verl"], "requires an argument", "see `vextract"),
+        (["sync", "/nowhere"], "/nowhere: no such directory", "pass the directory of a project"),
+    ],
+)
+def test_usage_errors(run, arguments: list[str], message: str, hint: str) -> None:
+    result = run(*arguments)
+    assert result.code == 2
+    assert result.out == ""
+    first, second = result.err.splitlines()
+    assert first.startswith("error: ")
+    assert message in first
+    assert second.startswith(f"hint: {hint}")
+
+
+def test_bug(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("division by zero\nand more")
+
+    monkeypatch.setattr("extractor.releases.supported", broken)
+    result = run("versions")
+    assert result.code == 70
+    assert result.err.splitlines() == [
+        "error: this is a bug in vextract: ZeroDivisionError: division by zero",
+        "hint: please report it in vextract's issue tracker, with the command, and the traceback that it prints under"
+        " VEXTRACT_DEBUG=1",
+    ]
+    assert "Traceback" in run("versions", "--debug").err
+    monkeypatch.setenv("VEXTRACT_DEBUG", "1")
+    assert "Traceback" in run("versions").err
+    monkeypatch.setenv("VEXTRACT_DEBUG", "0")
+    assert "Traceback" not in run("versions").err
+
+
+def test_interrupted(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("extractor.releases.supported", interrupted)
+    result = run("versions")
+    assert result.code == 130
+    assert result.err.strip() == "error: interrupted"
+
+
+def test_debug_is_an_argument_after_two_dashes() -> None:
+    assert app._take_debug(["new", "--debug", "x"]) == (["new", "x"], True)
+    assert app._take_debug(["new", "--", "--debug"]) == (["new", "--", "--debug"], False)
+
+
+def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    output.error("x", "y")
+    assert capsys.readouterr().err == "error: x\nhint: y\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    output.error("x", "y")
+    assert capsys.readouterr().err == "\x1b[1;31merror:\x1b[0m x\n\x1b[36mhint:\x1b[0m y\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    output.error("x", "y")
+    assert capsys.readouterr().err == "error: x\nhint: y\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, json; from extractor.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    loaded = json.loads(spawn("-c", program).stderr)
+    heavy = {"libcst", "jinja2", "tomlkit", "tomllib", "rich", "packaging", "platformdirs", "zipfile", "tarfile"}
+    assert heavy.isdisjoint(loaded)
+
+
+def test_a_reader_that_leaves_early() -> None:
+    command = f"{sys.executable} -m extractor versions | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in ("0", "141")
+    assert done.stderr == ""

@@ -1,0 +1,234 @@
+"""`vextract new`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from extractor import __version__, base, lock, project
+from extractor.errors import UsageError
+from extractor.source import Source
+from extractor.tree import FileKind
+
+
+def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("new", "toy")
+    assert result.code == 0
+    assert result.err == ""
+    lines = result.out.splitlines()
+    assert lines[0].startswith("made toy: ")
+    assert lines[0].endswith("% of verl 0.6.1")
+    assert lines[1:] == ["next:", "  cd toy", '  pip install -e ".[dev]"', "  python main.py"]
+    assert os.listdir(tmp_path) == ["toy"]
+    locked = lock.read(tmp_path / "toy")
+    assert locked.vextract == __version__
+    assert locked.options.features == ()
+    assert {file.kind for file in locked.files} == set(FileKind)
+    base.read(tmp_path / "toy", locked)
+    on_disk = {
+        path.relative_to(tmp_path / "toy").as_posix() for path in (tmp_path / "toy").rglob("*") if path.is_file()
+    }
+    assert on_disk == {*(file.path for file in locked.files), lock.NAME, base.PATH}
+
+
+def test_json(run, tmp_path: Path) -> None:
+    result = run("new", tmp_path / "toy", "--json")
+    report = json.loads(result.out)
+    assert report["path"] == str(tmp_path / "toy")
+    assert report["written"] is True
+    assert report["options"]["verl"] == "0.6.1"
+    assert report["source"]["kind"] == "wheel"
+    assert "toy/training/core_algos.py" in report["files"]["vendored"]
+    assert report["vendored"]["files"] == sum(path.endswith(".py") for path in report["files"]["vendored"])
+    assert 0 < report["vendored"]["lines"] < report["source"]["lines"]
+
+
+@pytest.mark.parametrize("json_too", [False, True])
+def test_dry_run(run, tmp_path: Path, json_too: bool) -> None:
+    result = run("new", tmp_path / "toy", "--dry-run", *(["--json"] if json_too else []))
+    assert result.code == 0
+    assert os.listdir(tmp_path) == []
+    if json_too:
+        assert json.loads(result.out)["written"] is False
+    else:
+        assert "add  vendored  toy/training/core_algos.py\n" in result.out
+        assert result.err.endswith("nothing was written\n")
+
+
+def test_package_name_can_differ(run, tmp_path: Path) -> None:
+    assert run("new", tmp_path / "my-project", "--package", "toy").code == 0
+    assert (tmp_path / "my-project/toy/training/core_algos.py").exists()
+
+
+def test_equal_commands_give_equal_bytes(tmp_path: Path) -> None:
+    """Neither the hash seed, nor the directory, the locale, the clock or the file mode mask matters."""
+    trees = []
+    for number, setting in enumerate(
+        [{"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "Asia/Tokyo"}, {"PYTHONHASHSEED": "2", "LC_ALL": "C.UTF-8"}]
+    ):
+        folder = tmp_path / str(number) / ("x" * number)
+        folder.mkdir(parents=True)
+        subprocess.run(
+            [sys.executable, "-m", "extractor", "new", "toy"],
+            cwd=folder,
+            env={**os.environ, **setting, "PYTHONPATH": str(Path(__file__).parents[2])},
+            check=True,
+            capture_output=True,
+        )
+        root = folder / "toy"
+        trees.append({path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()})
+    assert trees[0] == trees[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["--engine", "vlm"], "no engine 'vlm'", "did you mean `vllm`?"),
+        (["--algorithm", "grop"], "no algorithm 'grop'", "did you mean `grpo`?"),
+        (["--with", "critc"], "no feature 'critc'", "did you mean `critic`?"),
+        (["--without", "critc"], "no feature 'critc'", "did you mean `critic`?"),
+        (["--with", "lora", "--without", "lora"], "contradict", "drop one"),
+        (["--algorithm", "ppo", "--without", "critic"], "algorithm ppo needs it", "choose another --algorithm"),
+        (["--verl", "0.6.2"], "verl 0.6.2 is not supported", "did you mean 0.6.1?"),
+        (["--verl", "latest"], "verl latest is not supported", "supported: "),
+        (["--package", "torch"], "--package: 'torch' cannot be", "pass --package my_torch"),
+    ],
+)
+def test_wrong_options(run, tmp_path: Path, arguments: list[str], message: str, hint: str) -> None:
+    result = run("new", tmp_path / "toy", *arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert f"hint: {hint}" in result.err
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "nothing.whl", "--verl", "0.6.1"], "no such file"),
+        (["--from", "nothing.whl"], "no such file"),
+        (["--from", "."], "not a source of verl"),
+        (["--offline"], "is not in the cache"),
+    ],
+)
+def test_no_source(run, empty_cache, monkeypatch, tmp_path: Path, arguments: list[str], message: str) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    result = run("new", "toy", *arguments)
+    assert result.code == 3
+    assert message in result.err
+    assert "hint: " in result.err
+    assert os.listdir(work) == []
+
+
+def test_from_a_checkout(run, tmp_path: Path, verl_0_6_1: Source) -> None:
+    verl_0_6_1.materialise(tmp_path / "checkout")
+    (tmp_path / "checkout/LICENSE").write_text(verl_0_6_1.licence)
+    assert run("new", tmp_path / "toy", "--from", tmp_path / "checkout", "--offline").code == 0
+    locked = lock.read(tmp_path / "toy")
+    assert locked.source_kind == "checkout"
+    assert locked.source_sha256 != verl_0_6_1.sha256
+
+
+def test_release_follows_the_source(run, tmp_path: Path, verl_0_5_0: Source) -> None:
+    verl_0_5_0.materialise(tmp_path / "checkout")
+    (tmp_path / "checkout/LICENSE").write_text(verl_0_5_0.licence)
+    assert run("new", tmp_path / "toy", "--from", tmp_path / "checkout").code == 0
+    assert lock.read(tmp_path / "toy").options.verl == "0.5.0"
+    result = run("new", tmp_path / "other", "--from", tmp_path / "checkout", "--verl", "0.6.1")
+    assert result.code == 3
+    assert "verl 0.5.0, not 0.6.1" in result.err
+
+
+class TestTarget:
+    """Where a project may go."""
+
+    def refused(self, path: Path, problem: str) -> str:
+        with pytest.raises(UsageError, match=problem) as caught:
+            project.check_target(path)
+        return caught.value.hint
+
+    def test_not_empty(self, tmp_path: Path) -> None:
+        (tmp_path / "toy").mkdir()
+        (tmp_path / "toy/.git").mkdir()
+        self.refused(tmp_path / "toy", r"not empty \(it has \.git\)")
+
+    def test_a_project_already(self, tmp_path: Path) -> None:
+        (tmp_path / lock.NAME).write_text("")
+        assert "vextract sync" in self.refused(tmp_path, "already a vextract project")
+
+    def test_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "toy").write_text("")
+        self.refused(tmp_path / "toy", "exists and is no directory")
+
+    def test_inside_a_project(self, tmp_path: Path) -> None:
+        (tmp_path / lock.NAME).write_text("")
+        (tmp_path / "sub").mkdir()
+        self.refused(tmp_path / "sub/toy", "inside another vextract project")
+
+    def test_no_parent(self, tmp_path: Path) -> None:
+        assert "mkdir -p" in self.refused(tmp_path / "a/toy", "its parent directory does not exist")
+
+    def test_parent_that_is_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "a").write_text("")
+        self.refused(tmp_path / "a/toy", "its parent directory does not exist")
+
+    def test_parent_that_cannot_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("os.access", lambda path, mode: False)
+        self.refused(tmp_path / "toy", "is not writable")
+
+    def test_the_current_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "toy").mkdir()
+        monkeypatch.chdir(tmp_path / "toy")
+        assert self.refused(Path(), "the current directory") == "cd .. && vextract new toy"
+
+    def test_a_mount_point(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("os.path.ismount", lambda path: True)
+        (tmp_path / "toy").mkdir()
+        self.refused(tmp_path / "toy", "a mount point")
+
+    def test_links_are_followed(self, tmp_path: Path) -> None:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "toy").symlink_to(tmp_path / "real")
+        assert project.check_target(tmp_path / "toy") == tmp_path / "real"
+        assert project.check_target(tmp_path / "real/../new") == tmp_path / "new"
+
+
+@pytest.mark.parametrize("name", ["toy", "my_project", "Experiment2"])
+def test_good_names(name: str) -> None:
+    project.check_package(name, "PATH")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "suggestion"),
+    [
+        ("my-proj", "not a Python identifier", "my_proj"),
+        ("2fast", "not a Python identifier", "p2fast"),
+        ("", "not a Python identifier", "myproj"),
+        ("a b", "not a Python identifier", "a_b"),
+        ("caf\u00e9", "not ASCII", "myproj"),
+        ("class", "a keyword of Python", "my_class"),
+        ("match", "a keyword of Python", "my_match"),
+        ("json", "standard library", "my_json"),
+        ("JSON", "standard library", "my_json"),
+        ("torch", "may import", "my_torch"),
+        ("verl", "may import", "my_verl"),
+        ("ray", "may import", "my_ray"),
+        ("tests", "of the project itself", "my_tests"),
+        ("config", "of the project itself", "my_config"),
+        ("custom", "of the project itself", "my_custom"),
+        ("_private", "underscore", "private"),
+    ],
+)
+def test_bad_names(name: str, problem: str, suggestion: str) -> None:
+    with pytest.raises(UsageError, match=problem) as caught:
+        project.check_package(name, "PATH")
+    assert caught.value.hint == f"pass --package {suggestion}"
+    project.check_package(suggestion, "PATH")

@@ -1,0 +1,55 @@
+"""The commands that only report: explain, versions, verify."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from extractor import releases
+
+
+def test_versions(run) -> None:
+    result = run("versions")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"verl {releases.default()} (default)\n  engines     hf, vllm\n")
+    assert "    critic " in result.out
+    assert "(on with ppo)" in result.out
+
+
+def test_versions_as_json(run) -> None:
+    report = json.loads(run("versions", "--json").out)
+    assert [item["release"] for item in report] == list(reversed(releases.supported()))
+    assert [item["default"] for item in report] == [True] + [False] * (len(report) - 1)
+    assert {"name", "summary", "algorithms", "engines"} == set(report[0]["features"][0])
+
+
+def test_explain_a_symbol(run, project: Path) -> None:
+    result = run("explain", "agg_loss", project)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert lines[0] == "verl.trainer.ppo.core_algos:agg_loss"
+    assert lines[1] == "  in       toy/training/core_algos.py"
+    assert lines[2] == "  from     verl/trainer/ppo/core_algos.py"
+    assert lines[3] == "  why      verl.trainer.ppo.core_algos:agg_loss is a root (role algorithms)"
+
+
+def test_explain_a_file_as_json(run, project: Path, monkeypatch) -> None:
+    monkeypatch.chdir(project)
+    (report,) = json.loads(run("explain", "toy/workers/dp_actor.py", "--json").out)
+    assert report["upstream_path"] == "verl/workers/actor/dp_actor.py"
+    assert "DataParallelPPOActor" in report["symbols"]
+    assert report["chain"][0]["how"] == "root"
+
+
+def test_explain_what_is_not_there(run, project: Path) -> None:
+    result = run("explain", "RayPPOTrainer", project)
+    assert result.code == 2
+    assert result.out == ""
+    assert "RayPPOTrainer" in result.err
+    assert "hint: " in result.err
+
+
+def test_verify_outside_a_project(run, tmp_path: Path) -> None:
+    result = run("verify", tmp_path)
+    assert result.code == 2
+    assert "not inside a vextract project" in result.err

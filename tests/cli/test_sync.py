@@ -1,0 +1,157 @@
+"""`vextract sync`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from extractor import base, lock
+from extractor.lock import Lock
+from extractor.tree import FileKind
+
+
+def tree(project: Path) -> dict[str, bytes]:
+    return {path.relative_to(project).as_posix(): path.read_bytes() for path in project.rglob("*") if path.is_file()}
+
+
+def strip(project: Path) -> None:
+    """Leave what a repository without verl's code would hold."""
+    for file in lock.read(project).files:
+        if file.kind is FileKind.VENDORED:
+            (project / file.path).unlink()
+    shutil.rmtree(project / ".vextract")
+
+
+def relock(project: Path, **changes: object) -> None:
+    """Make the lock say something else, with a checksum that fits."""
+    from dataclasses import replace
+
+    (project / lock.NAME).write_bytes(lock.dump(replace(lock.read(project), **changes)))
+
+
+def test_nothing_to_do(run, project: Path, empty_cache: Path) -> None:
+    before = tree(project)
+    result = run("sync", project, "--offline")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("0 files restored, ")
+    assert tree(project) == before
+    assert not empty_cache.exists()
+
+
+def test_from_the_base_without_a_source(run, project: Path, empty_cache: Path) -> None:
+    before = tree(project)
+    (project / "toy/protocol.py").unlink()
+    (project / "LICENSE.verl").unlink()
+    result = run("sync", project, "--offline")
+    assert result.code == 0
+    assert result.out.splitlines()[:2] == ["restored  LICENSE.verl", "restored  toy/protocol.py"]
+    assert tree(project) == before
+
+
+def test_everything_again_from_the_source(run, project: Path) -> None:
+    before = tree(project)
+    strip(project)
+    assert len(tree(project)) < len(before)
+    result = run("sync", project)
+    assert result.code == 0
+    assert "rebuilt   .vextract/base.zip (.vextract/base.zip is missing)" in result.out
+    assert tree(project) == before
+
+
+def test_damaged_base_is_rebuilt(run, project: Path) -> None:
+    before = tree(project)
+    (project / base.PATH).write_bytes(before[base.PATH][:-100])
+    result = run("sync", project)
+    assert result.code == 0
+    assert "is damaged" in result.out
+    assert tree(project) == before
+
+
+def test_edits_stay(run, project: Path) -> None:
+    edited = {"toy/protocol.py": b"# edited\n", "config/ppo_trainer.yaml": b"# edited\n"}
+    for path, data in edited.items():
+        (project / path).write_bytes(data)
+    (project / "Makefile").unlink()
+    before = tree(project)
+    result = run("sync", project)
+    assert result.code == 0
+    assert "edited    toy/protocol.py (left as it is)" in result.out
+    assert "removed   Makefile (left as it is)" in result.out
+    assert tree(project) == before
+
+
+def test_dry_run_and_json(run, project: Path) -> None:
+    (project / "toy/protocol.py").unlink()
+    before = tree(project)
+    report = json.loads(run("sync", project, "--dry-run", "--json").out)
+    assert report["written"] is False
+    assert report["restored"] == ["toy/protocol.py"]
+    assert "1 file would be restored, " in run("sync", project, "--dry-run").out
+    assert tree(project) == before
+
+
+def test_from_a_directory_inside(run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "toy/protocol.py").unlink()
+    monkeypatch.chdir(project / "toy/training")
+    assert run("sync").code == 0
+    assert (project / "toy/protocol.py").exists()
+
+
+def test_bytes_that_cannot_be_had_again(run, project: Path) -> None:
+    locked: Lock = lock.read(project)
+    from dataclasses import replace
+
+    files = tuple(replace(file, sha256="0" * 64) if file.path == "toy/protocol.py" else file for file in locked.files)
+    strip(project)
+    relock(project, files=files, vextract="0.0.9")
+    before = tree(project)
+    result = run("sync", project)
+    assert result.code == 1
+    assert "toy/protocol.py: vextract 0.0.9 wrote 000000000000, this vextract (0.1.0) emits " in result.err
+    assert "hint: use the vextract that wrote it: pip install vextract==0.0.9" in result.err
+    assert tree(project) == before
+
+
+def test_made_from_another_source(run, project: Path) -> None:
+    strip(project)
+    locked = lock.read(project)
+    relock(project, files=locked.files[:-1], source_kind="checkout", source_sha256="1" * 64)
+    result = run("sync", project)
+    assert result.code == 1
+    assert "hint: the project was made from another source, a checkout (111111111111): pass --from" in result.err
+
+
+def test_no_source_for_a_missing_base(run, project: Path, empty_cache: Path) -> None:
+    strip(project)
+    before = tree(project)
+    result = run("sync", project, "--offline")
+    assert result.code == 3
+    assert tree(project) == before
+
+
+def test_edited_lock(run, project: Path) -> None:
+    text = (project / lock.NAME).read_text()
+    (project / lock.NAME).write_text(text.replace('engine = "hf"', 'engine = "vllm"'))
+    result = run("sync", project)
+    assert result.code == 2
+    assert "changed by hand" in result.err
+
+
+def test_release_that_is_no_longer_supported(run, project: Path) -> None:
+    from dataclasses import replace
+
+    strip(project)
+    relock(project, options=replace(lock.read(project).options, verl="0.1.0"))
+    result = run("sync", project)
+    assert result.code == 2
+    assert "verl 0.1.0 is not supported" in result.err
+
+
+def test_not_a_project(run, tmp_path: Path) -> None:
+    result = run("sync", tmp_path)
+    assert result.code == 2
+    assert "not inside a vextract project" in result.err
+    assert "vextract new" in result.err
