@@ -49,7 +49,7 @@ def apply_fix(module: cst.Module, fix: Fix, source: str, upstream_path: str) -> 
     changed, found = _edited(module, fix)
     if found != [edit.count for edit in fix.edits]:
         _, everywhere = _edited(cst.parse_module(source), fix)
-        for position, (edit, count) in enumerate(zip(fix.edits, everywhere), 1):
+        for position, (edit, count) in enumerate(zip(fix.edits, everywhere, strict=True), 1):
             if count != edit.count:
                 where = f" within {edit.within}" if edit.within else ""
                 raise CheckFailed(
@@ -127,14 +127,14 @@ class FixTransform(cst.CSTTransformer):
             self.labels.add(id(node.attr))
         elif isinstance(node, cst.Arg) and node.keyword is not None:
             self.labels.add(id(node.keyword))
-        elif isinstance(node, (cst.Param, cst.FunctionDef, cst.ClassDef)):
+        elif isinstance(node, (cst.Param, cst.FunctionDef, cst.ClassDef)) and node.name is not None:
             self.labels.add(id(node.name))
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             self.path.append(node.name.value)
-        if self.edit.op == "replace" and isinstance(node, cst.BaseExpression) and id(node) not in self.labels:
-            if self.inside and self._matches(node):
-                self.hits.add(id(node))
-                return False
+        replaces = self.edit.op == "replace" and isinstance(node, cst.BaseExpression) and id(node) not in self.labels
+        if replaces and self.inside and self._matches(node):
+            self.hits.add(id(node))
+            return False
         return super().on_visit(node)
 
     def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]
@@ -171,7 +171,8 @@ class FixTransform(cst.CSTTransformer):
         """Pass the keyword argument by position; it must be the first keyword."""
         args = list(call.args)
         first = next((index for index, arg in enumerate(args) if arg.keyword is not None), None)
-        if first is None or args[first].keyword is None or args[first].keyword.value != self.edit.keyword:
+        name = args[first].keyword if first is not None else None
+        if first is None or name is None or name.value != self.edit.keyword:
             return call
         self.found += 1
         args[first] = args[first].with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
@@ -206,7 +207,7 @@ class FixTransform(cst.CSTTransformer):
             return updated_node
         if not any(keep):
             return cst.RemoveFromParent()
-        left = [small for small, stays in zip(updated_node.body, keep) if stays]
+        left = [small for small, stays in zip(updated_node.body, keep, strict=True) if stays]
         left[-1] = left[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
         return updated_node.with_changes(body=left)
 

@@ -12,7 +12,7 @@ Item = TypeVar("Item", cst.ImportAlias, cst.BaseElement, cst.Arg)
 
 def only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
     """The items marked in `keep`; the last one takes over the comma, or lack of one, of the last item before."""
-    left = [item for item, stays in zip(items, keep) if stays]
+    left = [item for item, stays in zip(items, keep, strict=True) if stays]
     if left and not keep[-1]:
         left[-1] = left[-1].with_changes(comma=items[-1].comma)
     return left

@@ -38,7 +38,10 @@ def redirect_imports(module: cst.Module, plan: ImportPlan) -> tuple[cst.Module, 
         elif isinstance(made, cst.BaseStatement):
             body.append(made)
     lost_block = transform.lost_block or bool(plan.dead)
-    return module.with_changes(body=_without_nothing(body)), lost_block
+    left = _without_nothing(body)
+    if left and isinstance(body[0], cst.SimpleStatementLine) and not body[0].body:
+        left[0] = _at_top(left[0], module.header)
+    return module.with_changes(body=left), lost_block
 
 
 class RedirectImports(cst.CSTTransformer):
@@ -102,7 +105,7 @@ class RedirectImports(cst.CSTTransformer):
         """The small statements of a line after the plan, each with "needs a noqa"; None where nothing changes."""
         made: list[tuple[cst.BaseSmallStatement, bool]] = []
         changed = False
-        for original, small in zip(originals, updated):
+        for original, small in zip(originals, updated, strict=True):
             lines = None
             if isinstance(original, (cst.Import, cst.ImportFrom)):
                 self.ordinal += 1
@@ -211,6 +214,20 @@ def _without_nothing(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatemen
         blank = []
         out.append(statement)
     return out
+
+
+def _at_top(statement: cst.BaseStatement, header: Sequence[cst.EmptyLine]) -> cst.BaseStatement:
+    """A statement that became the first one: it needs no blank lines besides those that end the header."""
+    leading = list(getattr(statement, "leading_lines", ()))
+    above = 0
+    for line in reversed(header):
+        if line.comment is not None:
+            break
+        above += 1
+    while leading and leading[0].comment is None and (not header or above):
+        leading.pop(0)
+        above -= 1
+    return statement.with_changes(leading_lines=leading)
 
 
 def _name(alias: cst.ImportAlias) -> str:

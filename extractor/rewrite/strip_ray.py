@@ -57,9 +57,9 @@ def statements_with_ray(names: Names) -> frozenset[int]:
     words: set[str] = set()
     reads = False
     for site in names.imports:
-        node = site.node
-        for alias in node.names:
-            dotted = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+        for alias in site.node.names:
+            prefix = f"{site.node.module}." if isinstance(site.node, ast.ImportFrom) else ""
+            dotted = prefix + alias.name
             local = alias.asname or alias.name.partition(".")[0]
             uses = names.uses(site.scope, local)
             if dotted.partition(".")[0] == "ray" or dotted.startswith("verl.single_controller"):
@@ -160,10 +160,11 @@ class StripRay(cst.CSTTransformer):
 
     def names_of(self, node: cst.CSTNode) -> set[str]:
         """Fully qualified names of a name or attribute that an import binds."""
-        if not isinstance(node, (cst.Name, cst.Attribute)):
-            return set()
+        root = node
+        while isinstance(root, cst.Attribute):
+            root = root.value
         scope = self.scopes.get(node)
-        if not isinstance(scope, Scope):
+        if not isinstance(root, cst.Name) or not isinstance(scope, Scope):
             return set()
         return {item.name for item in scope.get_qualified_names_for(node) if item.source is QualifiedNameSource.IMPORT}
 
@@ -238,7 +239,7 @@ class StripRay(cst.CSTTransformer):
         if all(keep):
             return updated_node
         self.note(f"base Worker of {original_node.name.value}")
-        bases = [base for base, stays in zip(updated_node.bases, keep) if stays]
+        bases = [base for base, stays in zip(updated_node.bases, keep, strict=True) if stays]
         if bases:
             bases[-1] = bases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
             return updated_node.with_changes(bases=bases)
@@ -344,12 +345,12 @@ class StripRay(cst.CSTTransformer):
         inner = original_node.value
         if isinstance(inner, cst.Subscript) and isinstance(inner.value, cst.Call):
             func = inner.value.func
-            if isinstance(func, cst.Attribute) and func.attr.value == "get_accelerator_ids":
-                if self._is_context(func.value):
-                    self.note("runtime context: accelerator ids")
-                    self.modules.add("os")
-                    self.orphans |= {item.value for item in m.findall(inner, m.Name()) if isinstance(item, cst.Name)}
-                    return cst.parse_expression(_LOCAL_RANK)
+            named = isinstance(func, cst.Attribute) and func.attr.value == "get_accelerator_ids"
+            if named and self._is_context(cst.ensure_type(func, cst.Attribute).value):
+                self.note("runtime context: accelerator ids")
+                self.modules.add("os")
+                self.orphans |= {item.value for item in m.findall(inner, m.Name()) if isinstance(item, cst.Name)}
+                return cst.parse_expression(_LOCAL_RANK)
         return updated_node
 
     # annotations

@@ -28,11 +28,11 @@ def with_one_newline(text: str) -> tuple[str, str]:
 
 
 def listing(names: list[str], width: int) -> str:
-    """Names separated by commas, cut to about `width` characters: "a, b and 3 more"."""
+    """Names separated by commas, cut to about `width` characters but never below three: "a, b, c and 3 more"."""
     shown = ""
     for index, name in enumerate(names):
         longer = f"{shown}, {name}" if shown else name
-        if index and len(longer) > width:
+        if index > 2 and len(longer) > width:
             return f"{shown} and {len(names) - index} more"
         shown = longer
     return shown

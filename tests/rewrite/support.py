@@ -1,0 +1,74 @@
+"""A resolver made of a table, and the shortest way to rewrite a piece of made-up source."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+from extractor.manifest import Fix
+from extractor.rewrite import Emitted, rewrite_module
+from extractor.slicer import KeptModule, NotKept, Substitute, Target
+
+HOMES = {
+    "verl:Batch": "protocol:Batch",
+    "verl.protocol:Batch": "protocol:Batch",
+    "verl.utils:tally": "utils.numbers:tally",
+    "verl.utils:numbers": "utils.numbers:",
+    "verl.utils.numbers:": "utils.numbers:",
+    "verl.utils.numbers:tally": "utils.numbers:tally",
+    "verl.utils.numbers:spread": "utils.numbers:spread",
+    "verl.utils.timing:timer": "shims.timing:timer",
+    "verl.jobs:score": "jobs:score",
+    "verl.deep.pack.near:help_out": "deep.pack.near:help_out",
+    "verl.deep.far:reach": "deep.far:reach",
+}
+
+
+class Table:
+    """Resolves what HOMES lists; every other name of verl was not kept."""
+
+    def __init__(self, homes: Mapping[str, str] = HOMES) -> None:
+        self.homes = homes
+
+    def resolve_import(self, importer: str, imported: str, name: str | None) -> Target | None:
+        if imported.partition(".")[0] != "verl":
+            return None
+        try:
+            module, _, found = self.homes[f"{imported}:{name or ''}"].partition(":")
+        except KeyError:
+            raise NotKept(f"{imported}.{name}") from None
+        return Target(module, found or None)
+
+
+def emit(
+    source: str,
+    *,
+    kept: tuple[int, ...] | None = None,
+    module: str = "verl.deep.pack.thing",
+    path: str | None = None,
+    substitutes: tuple[Substitute, ...] = (),
+    reexports: tuple[str, ...] = (),
+    fixes: tuple[Fix, ...] = (),
+) -> Emitted:
+    """Rewrite dedented `source`; everything is kept unless told otherwise."""
+    source = textwrap.dedent(source).removeprefix("\n")
+    path = path or module.replace(".", "/") + ".py"
+    every = tuple(range(200)) if kept is None else kept
+    names = tuple(fix.id for fix in fixes)
+    target = path.removeprefix("verl/")
+    made = KeptModule(module, path, "0" * 64, target, source, every, substitutes, reexports, names)
+    return rewrite_module(made, Table(), "toy", "9.9.9", fixes)
+
+
+def body(emitted: Emitted) -> str:
+    """The text below the header."""
+    lines = emitted.text.splitlines(keepends=True)
+    count = 0
+    while count < len(lines) and lines[count].startswith(("# vextract:", "# upstream ", "# changed: ", "#   ")):
+        count += 1
+    return "".join(lines[count:])
+
+
+def after(text: str) -> str:
+    """Expected text, dedented."""
+    return textwrap.dedent(text).removeprefix("\n")

@@ -1,0 +1,73 @@
+"""Named fixes edit exactly what they say, or fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractor.errors import CheckFailed
+from extractor.manifest import Edit, Fix
+from tests.rewrite.support import after, body, emit
+
+SOURCE = """
+from lib import Old, run
+
+
+class Engine:
+    @slow
+    def go(self, value):
+        run(value, dtype=low . precision, extra=1)
+        log(value)
+        return value.value + low.precision
+
+
+def go(value):
+    return Old, low.precision
+"""
+
+
+def fix(*edits: Edit) -> Fix:
+    return Fix(id="repair", why="it is wrong", module="verl.deep.pack.thing", edits=edits, test="tests/x.py::y")
+
+
+@pytest.mark.parametrize(
+    ("edit", "old", "new"),
+    [
+        (Edit("replace", "Engine.go", "low.precision", "self.dtype", 2), "low . precision", "self.dtype"),
+        (Edit("replace", "go", "low.precision", "a or b"), "Old, low.precision", "Old, (a or b)"),
+        (Edit("replace", "Engine.go", "value", "other", 3), "run(value", "run(other"),
+        (Edit("drop_argument", None, "run", None, 1, "extra"), ", extra=1)", ")"),
+        (Edit("drop_argument", None, "run", None, 1, "dtype"), "dtype=low . precision, ", ""),
+        (Edit("drop_decorator", "Engine", "slow"), "    @slow\n", ""),
+        (Edit("drop_statement", "Engine.go", "log(value)"), "        log(value)\n", ""),
+        (Edit("rename_import", None, "lib:Old", "lib:New"), "import Old, run", "import New as Old, run"),
+    ],
+)
+def test_each_operation(edit: Edit, old: str, new: str) -> None:
+    emitted = emit(SOURCE, fixes=(fix(edit),))
+    wanted = after(SOURCE).replace(old, new)
+    if edit.op == "replace" and edit.within == "Engine.go":
+        wanted = wanted.replace("value.value + low.precision", "value.value + self.dtype" if edit.count == 2 else "")
+    if edit.count == 3:
+        assert "run(other, dtype" in body(emitted)
+        assert "log(other)" in body(emitted)
+        assert "other.value + low" in body(emitted)
+    else:
+        assert body(emitted) == wanted
+    assert "fix repair: it is wrong" in emitted.changes
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_wrong_count_never_passes(count: int) -> None:
+    with pytest.raises(CheckFailed, match=r"fix 'repair', edit 1 \(drop_statement\).*found once"):
+        emit(SOURCE, fixes=(fix(Edit("drop_statement", None, "log(value)", count=count)),))
+
+
+def test_code_that_was_not_kept_needs_no_repair() -> None:
+    emitted = emit(SOURCE, kept=(0, 2), fixes=(fix(Edit("drop_statement", "Engine.go", "log(value)")),))
+    assert not any("repair" in change for change in emitted.changes)
+
+
+def test_imports_of_a_fix() -> None:
+    edit = Edit("replace", "go", "low.precision", "best()", imports=("shims.dtype:best", "=os", "=math:inf"))
+    text = body(emit(SOURCE, fixes=(fix(edit),)))
+    assert text.startswith("from lib import Old, run\nfrom toy.shims.dtype import best\n")

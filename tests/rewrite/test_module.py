@@ -1,0 +1,78 @@
+"""The stages together: header, substitutes, strings, line ends."""
+
+from __future__ import annotations
+
+from extractor.slicer import Substitute, Target
+from tests.rewrite.support import after, body, emit
+
+SOURCE = '''
+# Licence of somebody.
+"""Prose about verl.utils.numbers.tally."""
+
+import os
+
+
+def timer():
+    return os.times()
+
+
+def used():
+    """See verl.utils.numbers.tally."""
+    return timer(), load("verl.utils.numbers.tally"), load("verl.nowhere.at_all"), "not verl.utils.numbers.tally"
+
+
+def unused():
+    return 1
+'''
+
+
+def test_whole_output() -> None:
+    substitute = Substitute(2, "timer", Target("shims.timing", "timer"))
+    emitted = emit(SOURCE, kept=(0, 1, 2, 3), substitutes=(substitute,))
+    assert emitted.text == after(
+        f'''
+        # vextract:vendored from verl 9.9.9: verl/deep/pack/thing.py
+        # upstream sha256: {"0" * 64}
+        # changed: dropped 1 unreachable definition: unused
+        # changed: taken from this project's own code: timer
+        # changed: paths in strings redirected: verl.utils.numbers.tally
+        # changed: unused imports dropped
+        # Licence of somebody.
+        """Prose about verl.utils.numbers.tally."""
+
+        from toy.shims.timing import timer
+
+
+        def used():
+            """See verl.utils.numbers.tally."""
+            return timer(), load("toy.utils.numbers.tally"), load("verl.nowhere.at_all"), "not verl.utils.numbers.tally"
+        '''
+    )
+    assert emitted.path == "deep/pack/thing.py"
+    assert emitted.warnings == ("verl/deep/pack/thing.py:13: the string 'verl.nowhere.at_all' names nothing vendored",)
+
+
+def test_twice_is_the_same() -> None:
+    assert emit(SOURCE).text == emit(SOURCE).text
+
+
+def test_carriage_returns_stay() -> None:
+    text = emit("from verl import Batch\r\nimport os\r\n\r\nx = Batch\r\n").text
+    assert text.count("\r\n") == text.count("\n")
+    assert text.endswith("from toy.protocol import Batch\r\n\r\nx = Batch\r\n")
+
+
+def test_mixed_line_ends_become_one_kind() -> None:
+    assert "\r" not in emit("x = 1\r\ny = 2\nz = 3\n").text
+
+
+def test_a_shebang_makes_way_for_the_header() -> None:
+    text = emit("#!/usr/bin/env python\n# Licence.\nx = 1\n").text
+    assert text.startswith("# vextract:vendored")
+    assert text.endswith("\n# Licence.\nx = 1\n")
+
+
+def test_a_substitute_that_is_imported_already() -> None:
+    source = "from toy.shims.timing import timer\n\ndef timer(): ...\n\ntimer()\n"
+    text = body(emit(source, substitutes=(Substitute(1, "timer", Target("shims.timing", "timer")),)))
+    assert text == "from toy.shims.timing import timer\n\ntimer()\n"
