@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 
 import libcst as cst
@@ -64,7 +65,12 @@ def _edited(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
     found = []
     for edit in fix.edits:
         transform = FixTransform(module, edit)
-        module = module.visit(transform)
+        body: list[cst.BaseStatement] = []
+        for statement in module.body:
+            made = statement.visit(transform) if transform.concerns(statement) else statement
+            if isinstance(made, cst.BaseStatement):
+                body.append(made)
+        module = module.with_changes(body=body)
         found.append(transform.found)
     return module, found
 
@@ -109,6 +115,13 @@ class FixTransform(cst.CSTTransformer):
         self.hits: set[int] = set()
         self.labels: set[int] = set()
 
+    def concerns(self, statement: cst.BaseStatement) -> bool:
+        """False where a top-level statement cannot hold a match, which saves walking it."""
+        if self.edit.within and isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            return statement.name.value == self.edit.within.partition(".")[0]
+        code = self.code(statement)
+        return all(word in code for word in re.findall(r"\w+", self.edit.match or ""))
+
     @property
     def inside(self) -> bool:
         """True where the walk is within the edit's function or class."""
@@ -131,6 +144,10 @@ class FixTransform(cst.CSTTransformer):
             self.labels.add(id(node.name))
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             self.path.append(node.name.value)
+            wanted = self.edit.within.split(".") if self.edit.within else []
+            length = min(len(wanted), len(self.path))
+            if self.path[:length] != wanted[:length]:
+                return False
         replaces = self.edit.op == "replace" and isinstance(node, cst.BaseExpression) and id(node) not in self.labels
         if replaces and self.inside and self._matches(node):
             self.hits.add(id(node))
