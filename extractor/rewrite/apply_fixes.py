@@ -30,7 +30,7 @@ _ATOMS = (
 )
 
 
-def apply_fix(module: cst.Module, fix: Fix, source: str, upstream_path: str) -> tuple[cst.Module, bool]:
+def apply_fix(module: cst.Module, fix: Fix, rest: str, upstream_path: str) -> tuple[cst.Module, bool]:
     """Apply every edit of one fix.
 
     The counts speak of upstream's whole file: places in code that was not kept need no repair.
@@ -38,7 +38,7 @@ def apply_fix(module: cst.Module, fix: Fix, source: str, upstream_path: str) -> 
     Args:
         module: What was kept of the file.
         fix: The fix.
-        source: Upstream's text.
+        rest: The statements of the file that were not kept.
         upstream_path: Its path, for messages.
 
     Returns:
@@ -49,12 +49,13 @@ def apply_fix(module: cst.Module, fix: Fix, source: str, upstream_path: str) -> 
     """
     changed, found = _edited(module, fix)
     if found != [edit.count for edit in fix.edits]:
-        _, everywhere = _edited(cst.parse_module(source), fix)
-        for position, (edit, count) in enumerate(zip(fix.edits, everywhere, strict=True), 1):
+        _, elsewhere = _edited(cst.parse_module(rest), fix)
+        for position, edit in enumerate(fix.edits):
+            count = found[position] + elsewhere[position]
             if count != edit.count:
                 where = f" within {edit.within}" if edit.within else ""
                 raise CheckFailed(
-                    f"{upstream_path}: fix {fix.id!r}, edit {position} ({edit.op}): `{edit.match}` was found "
+                    f"{upstream_path}: fix {fix.id!r}, edit {position + 1} ({edit.op}): `{edit.match}` was found "
                     f"{_times(count)}{where}, the manifest says {_times(edit.count)}",
                     hint="correct the fix in the release's manifest, or drop it if upstream repaired this",
                 )

@@ -19,11 +19,13 @@ class Dropped:
         text: Upstream's text without the dropped statements.
         names: What the dropped definitions bound, in order.
         others: How many dropped statements bind nothing (effects, `if` blocks, ...).
+        rest: The dropped statements themselves.
     """
 
     text: str
     names: tuple[str, ...]
     others: int
+    rest: str = ""
 
 
 @dataclass
@@ -62,6 +64,7 @@ def drop_statements(source: str, kept: frozenset[int]) -> Dropped:
         return Dropped(source, (), 0)
     header, chunks, footer = _chunks(lines, body)
     out = list(header)
+    rest: list[str] = []
     pending: list[_Section] = []
     dropped_before = False
     gap_after_last = 0
@@ -74,6 +77,7 @@ def drop_statements(source: str, kept: frozenset[int]) -> Dropped:
             gap_after_last = blank_above
         if not stays:
             dropped_before = True
+            rest += chunk.text
             continue
         for position, section in enumerate(pending):
             blank = section.blank if position or not dropped_before else max(section.blank, gap_after_last)
@@ -85,11 +89,13 @@ def drop_statements(source: str, kept: frozenset[int]) -> Dropped:
         pending = []
         dropped_before = False
         whole = len(stays) == len(chunk.indices)
+        gone_here = [index for index in chunk.indices if index not in kept]
+        rest += [] if whole else [_some_of_line(source, body, chunk, gone_here)]
         out += chunk.text if whole else [_some_of_line(source, body, chunk, stays)]
     out += footer if not dropped_before else []
     names = [name for index in gone for name in _bound(body[index])]
     others = sum(1 for index in gone if not _bound(body[index]))
-    return Dropped("".join(out), tuple(dict.fromkeys(names)), others)
+    return Dropped("".join(out), tuple(dict.fromkeys(names)), others, "".join(rest))
 
 
 def _blank(count: int, out: list[str]) -> list[str]:

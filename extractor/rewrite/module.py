@@ -70,7 +70,7 @@ def rewrite_module(
     needed = substitute_imports(module.substitutes, package)
     for fix in fixes:
         if fix.id in module.fixes:
-            tree, applied = apply_fix(tree, fix, source, module.upstream_path)
+            tree, applied = apply_fix(tree, fix, dropped.rest, module.upstream_path)
             if applied:
                 needed += fix_imports(fix, package)
                 changes.append(f"fix {fix.id}: {fix.why}")
