@@ -51,6 +51,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
         "seq-mean-token-sum-norm",
     ),
     "actor_rollout_ref.actor.optim.lr_scheduler_type": ("constant", "cosine"),
+    "actor_rollout_ref.actor.optim.warmup_style": ("constant", "cosine"),
     "actor_rollout_ref.actor.strategy": ("fsdp2",),
     "algorithm.kl_ctrl.type": ("fixed", "adaptive"),
     "data.truncation": ("error", "left", "right", "middle"),

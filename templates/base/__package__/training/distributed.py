@@ -36,10 +36,10 @@ class Ranks:
         self.world_size = int(os.environ.get("WORLD_SIZE", 1))
         self.local_rank = int(os.environ.get("LOCAL_RANK", 0))
         timeout = datetime.timedelta(seconds=timeout_seconds)
-        backend = "cpu:gloo"
+        backend = "gloo"
         if torch.cuda.is_available():
             torch.cuda.set_device(self.local_rank)
-            backend += ",cuda:nccl"
+            backend = "cpu:gloo,cuda:nccl"
         if self.world_size == 1:
             # The vendored code asks for its rank, so one process is a group as well: of one, without a port.
             store = dist.HashStore()

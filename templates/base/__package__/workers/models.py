@@ -19,7 +19,7 @@ from ..utils.model import update_model_config
 from ..utils.tokenizer import hf_tokenizer
 from ..utils.torch_dtypes import PrecisionType
 from ..utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
-from .role_configs import build_optimizer
+from .role_configs import LR_SCHEDULE, build_optimizer
 
 
 def load_tokenizer(model: Any) -> Any:
@@ -45,7 +45,9 @@ def load_model(path: str, model: Any, fsdp_config: Any, tokenizer: Any, auto_cla
         settings: further settings of the model's config.
     """
     from transformers import AutoConfig
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     if model.external_lib:
         importlib.import_module(model.external_lib)
     override: Any = OmegaConf.to_container(model.override_config, resolve=True)
@@ -109,7 +111,7 @@ class TrainedModel:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if optim.lr_scheduler_type == "constant":
+            if optim[LR_SCHEDULE] == "constant":
                 self.scheduler = get_constant_schedule_with_warmup(self.optimizer, num_warmup_steps=warmup_steps)
             else:
                 self.scheduler = get_cosine_schedule_with_warmup(

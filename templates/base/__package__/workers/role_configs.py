@@ -13,6 +13,9 @@ from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
 from .config.optimizer import build_optimizer as build_optimizer_from_config
 
+# The setting in an `optim` section that names the course of the learning rate.
+LR_SCHEDULE = "lr_scheduler_type"
+
 
 def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FSDPActorConfig:
     """The vendored actor's config.

@@ -1,0 +1,33 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""From the project's config to what the vendored actor and optimizer take in this release of verl."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+# The setting in an `optim` section that names the course of the learning rate.
+LR_SCHEDULE = "warmup_style"
+
+
+def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> DictConfig:
+    """The vendored actor's config.
+
+    Args:
+        config: the whole config.
+        mini_batch_size: responses per optimizer step on this process.
+        micro_batch_size: responses per forward and backward pass on this process.
+    """
+    node: Any = OmegaConf.to_container(config.actor_rollout_ref.actor, resolve=True)
+    node.update(
+        ppo_mini_batch_size=mini_batch_size,
+        ppo_micro_batch_size_per_gpu=micro_batch_size,
+        use_remove_padding=config.actor_rollout_ref.model.use_remove_padding,
+    )
+    return OmegaConf.create(node)
+
+
+def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
+    """The optimizer that an `optim` section describes."""
+    return torch.optim.AdamW(parameters, lr=optim.lr, betas=tuple(optim.betas), weight_decay=optim.weight_decay)
