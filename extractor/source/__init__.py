@@ -16,7 +16,7 @@ from extractor.source.model import Source, SourceKind
 if TYPE_CHECKING:
     from extractor.manifest import SourcePin
 
-__all__ = ["Source", "SourceKind", "fetch_sdist", "open_source", "release_of"]
+__all__ = ["Source", "SourceKind", "open_source", "release_of"]
 
 
 def open_source(
@@ -48,31 +48,6 @@ def open_source(
         _check_release(source, pin.release, str(origin))
         return source
     return _from_file(path, pin)
-
-
-def fetch_sdist(pin: SourcePin, *, offline: bool = False, cache_dir: Path | None = None) -> Source:
-    """Open the sdist of a release, which holds more of upstream's own tests than the wheel.
-
-    Raises:
-        SourceError: not available or not as pinned.
-
-    Note:
-        pip cannot fetch an sdist without running its build script, so this is only for `verify --upstream-tests`,
-        which executes upstream anyway. pip checks the pinned digest before it runs anything.
-    """
-    if pin.sdist_filename is None or pin.sdist_sha256 is None:
-        raise SourceError(
-            f"no sdist of verl {pin.release} is pinned",
-            hint="run without --upstream-tests, or choose a release that has one (`vextract versions`)",
-        )
-    data = cache.fetch(
-        pin.sdist_filename,
-        pin.sdist_sha256,
-        cache.location(cache_dir),
-        None if offline else lambda into: download.sdist(pin, into),
-        release=pin.release,
-    )
-    return _from_archive(data, pin, "sdist", pin.sdist_filename)
 
 
 def release_of(origin: Path) -> str:

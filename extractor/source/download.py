@@ -23,26 +23,20 @@ _HINT = (
 
 
 def wheel(pin: SourcePin, into: Path) -> Path:
-    """Download the wheel of a release into a directory; nothing of it is executed."""
+    """Download the wheel of a release into a directory.
+
+    Only ever a wheel: to fetch an sdist pip would run its build script, and nothing of upstream is executed here.
+    """
+    options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--progress-bar", "off", "--dest", str(into)]
     # The version rule of whichever pip runs must not decide: the wheel is read, not installed.
-    arguments = ["--only-binary", ":all:", "--ignore-requires-python", f"verl=={pin.release}"]
-    return _download(arguments, pin.wheel_filename, pin.release, into)
-
-
-def sdist(pin: SourcePin, into: Path) -> Path:
-    """Download the sdist of a release into a directory; pip runs its build script, after checking its digest."""
-    assert pin.sdist_filename is not None
-    wanted = into / "requirements.txt"
-    wanted.write_text(f"verl=={pin.release} --hash=sha256:{pin.sdist_sha256}\n", encoding="utf-8")
-    arguments = ["--no-binary", "verl", "--require-hashes", "--requirement", str(wanted)]
-    return _download(arguments, pin.sdist_filename, pin.release, into)
-
-
-def _download(arguments: list[str], filename: str, release: str, into: Path) -> Path:
-    command = [*_pip(), "download", "--no-deps", "--no-input", "--progress-bar", "off", "--dest", str(into), *arguments]
-    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "NO_COLOR": "1"}
-    if "--require-hashes" not in arguments:
-        environment["PIP_REQUIRE_HASHES"] = "0"
+    options.append("--ignore-requires-python")
+    command = [*_pip(), "download", *options, f"verl=={pin.release}"]
+    environment = {
+        **os.environ,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_REQUIRE_HASHES": "0",  # ours is checked against the pin
+        "NO_COLOR": "1",
+    }
     try:
         # Run where no file of the user's can shadow a module that pip imports.
         done = subprocess.run(
@@ -62,11 +56,11 @@ def _download(arguments: list[str], filename: str, release: str, into: Path) -> 
     if done.returncode:
         full = "No space left on device" in done.stdout
         hint = "free some space, or name another cache directory: VEXTRACT_CACHE_DIR=DIR" if full else _HINT
-        raise SourceError(f"verl {release} could not be downloaded: {reason(done.stdout)}", hint=hint)
+        raise SourceError(f"verl {pin.release} could not be downloaded: {reason(done.stdout)}", hint=hint)
     found = sorted(path for path in into.iterdir() if path.name.endswith((".whl", ".tar.gz")))
-    if [path.name for path in found] != [filename]:
+    if [path.name for path in found] != [pin.wheel_filename]:
         names = ", ".join(path.name for path in found) or "nothing"
-        raise SourceError(f"pip downloaded {names} for verl {release}, expected {filename}", hint=_HINT)
+        raise SourceError(f"pip downloaded {names} for verl {pin.release}, expected {pin.wheel_filename}", hint=_HINT)
     return found[0]
 
 
