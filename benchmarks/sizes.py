@@ -29,7 +29,7 @@ def run() -> bool:
         ok = ok and reached and (limit is None or lines <= limit)
         print(
             f"| {release} | {len(vendored)} | {lines:,} | {source.lines:,} | {lines / source.lines:.1%} "
-            f"| {limit or '-'} | {len(made.found.edges)} symbols from {len(roots)} roots: {'all' if reached else 'NO'} |"
+            f"| {limit or '-'} | {'all' if reached else 'NOT ALL'} of {len(made.found.edges)}, {len(roots)} roots |"
         )
     return ok
 

@@ -32,8 +32,10 @@ def run() -> bool:
     for release in releases.supported():
         ratio = _new_against_parsing(release)
         ok = ok and ratio <= LIMIT_NEW
-        print(f"| `vextract new --verl {release}`, warm cache | ast.parse of verl + libcst of the emitted files "
-              f"| {ratio:.2f}x | {LIMIT_NEW}x |")
+        print(
+            f"| `vextract new --verl {release}`, warm cache | ast.parse of verl + libcst of the emitted files "
+            f"| {ratio:.2f}x | {LIMIT_NEW}x |"
+        )
     ratio = _paired(
         lambda: _python("-m", "extractor", "--help"),
         lambda: _python("-c", "import typer"),

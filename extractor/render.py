@@ -1,4 +1,4 @@
-"""The part of a project that is ours: entry point, trainer, configuration, hooks, shims, README and tests, from Jinja."""
+"""The part of a project that is ours, from Jinja: entry point, trainer, configuration, hooks, shims, README, tests."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
     return ("base", f"engine/{options.engine}", *features, *(f"release/{name}" for name in manifest.layers))
 
 
-def _layer(layer: str, environment: Environment, context: Mapping[str, object], package: str) -> Iterator[tuple[str, str]]:
+def _layer(
+    layer: str, environment: Environment, context: Mapping[str, object], package: str
+) -> Iterator[tuple[str, str]]:
     root = resources.templates() / layer
     if not root.is_dir():
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extractor.errors import UsageError
-from extractor.manifest import newest, parse_manifest
+from extractor.manifest import parse_manifest
 
 GOOD = """
 schema = 1
@@ -71,7 +71,3 @@ def test_a_malformed_manifest_names_file_key_and_hint(old: str, new: str, key: s
 def test_text_that_is_no_toml_names_the_file() -> None:
     with pytest.raises(UsageError, match=r"bad\.toml: not valid TOML"):
         parse_manifest("schema = [", "bad.toml")
-
-
-def test_releases_are_ordered_as_versions() -> None:
-    assert newest(["0.9.1", "0.10.0", "0.6.1"]) == "0.10.0"

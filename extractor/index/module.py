@@ -1,90 +1,24 @@
-"""Every module of the source: its statements, what each binds and names, its imports, effects and registries.
-
-Nothing here is executed: `ast` gives the structure, `symtable` says which names a statement takes from its module.
-A module is read when somebody asks for it, so that the index costs what the slice touches.
-"""
+"""One upstream module, parsed."""
 
 from __future__ import annotations
 
 import ast
-import symtable
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import Protocol
 
 from extractor.errors import SourceError
-
-
-class SourceText(Protocol):
-    """What the index needs of a source: its Python files by path, such as "verl/protocol.py"."""
-
-    @property
-    def files(self) -> Mapping[str, object]: ...
-
-    def read(self, path: str) -> str: ...
-
-
-@dataclass(frozen=True)
-class Import:
-    """One name that an import statement binds.
-
-    Attributes:
-        local: The name bound in the importing scope.
-        module: Absolute dotted module that is imported.
-        name: The name taken from it; None for `import module`; "*" for a star import.
-        line: Line of the statement.
-        dotted: True for `import a.b` without `as`: `local` is then "a", and attribute chains lead on.
-    """
-
-    local: str
-    module: str
-    name: str | None
-    line: int
-    dotted: bool = False
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One top-level statement of a module.
-
-    Attributes:
-        index: Position in the module's body.
-        line, end_line: First and last line, decorators included.
-        binds: Names it defines at module level; of imported names only those that a compound statement binds in more
-            than one way (`if a: from x import f` / `else: from y import f`).
-        imports: Module-level imports inside it (those in `if` and `try` blocks included).
-        effect: True where it does something besides binding names.
-        effect_on: For an effect on a name of the same module (`logger.setLevel(...)`), that name.
-        node: The parsed statement.
-    """
-
-    index: int
-    line: int
-    end_line: int
-    binds: tuple[str, ...]
-    imports: tuple[Import, ...]
-    effect: bool
-    effect_on: str | None
-    node: ast.stmt
-
-
-@dataclass(frozen=True)
-class Uses:
-    """What a statement takes from elsewhere.
-
-    Attributes:
-        names: Names that it reads from its module's namespace, each with the attribute chains read from it:
-            {"verl_F": {("masked_mean",)}, "torch": {("nn", "Module"), ()}}; () stands for the bare name.
-        imports: Imports made inside its functions.
-        chains: Attribute chains on the names that those imports bind.
-    """
-
-    names: Mapping[str, frozenset[tuple[str, ...]]]
-    imports: tuple[Import, ...]
-    chains: Mapping[str, frozenset[tuple[str, ...]]]
+from extractor.index.model import Import, Statement, Uses
+from extractor.index.syntax import (
+    attribute_chain,
+    chains_of,
+    child_statements,
+    global_names,
+    is_main_guard,
+    quiet,
+    string_annotations,
+)
 
 
 class Module:
@@ -109,7 +43,8 @@ class Module:
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
         try:
-            body = ast.parse(self.source).body
+            with quiet():
+                body = ast.parse(self.source).body
         except SyntaxError as error:
             raise SourceError(
                 f"{self.path}:{error.lineno}: not valid Python: {error.msg}",
@@ -304,104 +239,3 @@ class Module:
         if same_line:
             return ast.unparse(statement.node)
         return "".join(self.lines[statement.line - 1 : statement.end_line])
-
-
-class Index:
-    """The modules of a source, by dotted name."""
-
-    def __init__(self, source: SourceText) -> None:
-        self._source = source
-        self._paths = {module_name(path): path for path in source.files if path.endswith(".py")}
-        self._modules: dict[str, Module] = {}
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Dotted names of all modules and packages."""
-        return frozenset(self._paths)
-
-    def __contains__(self, module: object) -> bool:
-        return module in self._paths
-
-    def __getitem__(self, module: str) -> Module:
-        if module not in self._modules:
-            path = self._paths[module]
-            self._modules[module] = Module(module, path, self._source.read(path))
-        return self._modules[module]
-
-
-def module_name(path: str) -> str:
-    """The dotted module of a path: "verl/utils/__init__.py" -> "verl.utils"."""
-    parts = PurePosixPath(path).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def attribute_chain(node: ast.AST) -> tuple[str, ...]:
-    """("a", "b", "c") for the expression a.b.c; () for any other expression."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        return (node.id, *reversed(parts))
-    return ()
-
-
-def chains_of(node: ast.AST) -> dict[str, set[tuple[str, ...]]]:
-    """Name -> the attribute chains read from it anywhere below `node`, the longest of each expression."""
-    found: dict[str, set[tuple[str, ...]]] = {}
-    pending = [node]
-    while pending:
-        item = pending.pop()
-        chain = attribute_chain(item)
-        if chain:
-            found.setdefault(chain[0], set()).add(chain[1:])
-        else:
-            pending.extend(ast.iter_child_nodes(item))
-    return found
-
-
-def string_annotations(node: ast.AST) -> Iterator[ast.expr]:
-    """The annotations of a function or a variable that are written as strings, parsed."""
-    annotations: list[ast.expr | None] = []
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        annotations.append(node.returns)
-    elif isinstance(node, (ast.arg, ast.AnnAssign)):
-        annotations.append(node.annotation)
-    for annotation in annotations:
-        for item in ast.walk(annotation) if annotation is not None else ():
-            if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                try:
-                    yield ast.parse(item.value.strip(), mode="eval").body
-                except SyntaxError:
-                    continue
-
-
-def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) -> Iterator[ast.stmt]:
-    """The statements in the blocks of a compound statement, in order."""
-    yield from node.body
-    if isinstance(node, ast.Try):
-        for handler in node.handlers:
-            yield from handler.body
-    if not isinstance(node, ast.With):
-        yield from node.orelse
-    if isinstance(node, ast.Try):
-        yield from node.finalbody
-
-
-def is_main_guard(node: ast.stmt) -> bool:
-    """True for `if __name__ == "__main__":`."""
-    return isinstance(node, ast.If) and any(
-        isinstance(item, ast.Name) and item.id == "__name__" for item in ast.walk(node.test)
-    )
-
-
-def global_names(text: str, path: str) -> set[str]:
-    """The names that a top-level statement reads from its module's namespace (builtins included)."""
-    table = symtable.symtable(text, path, "exec")
-    found = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
-    pending = list(table.get_children())
-    while pending:
-        child = pending.pop()
-        found.update(symbol.get_name() for symbol in child.get_symbols() if symbol.is_global())
-        pending.extend(child.get_children())
-    return found

@@ -1,0 +1,90 @@
+"""Questions about Python syntax trees that know nothing of verl."""
+
+from __future__ import annotations
+
+import ast
+import symtable
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the compiler's warnings about upstream's code (invalid escapes, say) from the user's terminal."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def attribute_chain(node: ast.AST) -> tuple[str, ...]:
+    """("a", "b", "c") for the expression a.b.c; () for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        return (node.id, *reversed(parts))
+    return ()
+
+
+def chains_of(node: ast.AST) -> dict[str, set[tuple[str, ...]]]:
+    """Name -> the attribute chains read from it anywhere below `node`, the longest of each expression."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    pending = [node]
+    while pending:
+        item = pending.pop()
+        chain = attribute_chain(item)
+        if chain:
+            found.setdefault(chain[0], set()).add(chain[1:])
+        else:
+            pending.extend(ast.iter_child_nodes(item))
+    return found
+
+
+def string_annotations(node: ast.AST) -> Iterator[ast.expr]:
+    """The annotations of a function or a variable that are written as strings, parsed."""
+    annotations: list[ast.expr | None] = []
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        annotations.append(node.returns)
+    elif isinstance(node, (ast.arg, ast.AnnAssign)):
+        annotations.append(node.annotation)
+    for annotation in annotations:
+        for item in ast.walk(annotation) if annotation is not None else ():
+            if isinstance(item, ast.Constant) and isinstance(item.value, str):
+                try:
+                    yield ast.parse(item.value.strip(), mode="eval").body
+                except SyntaxError:
+                    continue
+
+
+def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) -> Iterator[ast.stmt]:
+    """The statements in the blocks of a compound statement, in order."""
+    yield from node.body
+    if isinstance(node, ast.Try):
+        for handler in node.handlers:
+            yield from handler.body
+    if not isinstance(node, ast.With):
+        yield from node.orelse
+    if isinstance(node, ast.Try):
+        yield from node.finalbody
+
+
+def is_main_guard(node: ast.stmt) -> bool:
+    """True for `if __name__ == "__main__":`."""
+    return isinstance(node, ast.If) and any(
+        isinstance(item, ast.Name) and item.id == "__name__" for item in ast.walk(node.test)
+    )
+
+
+def global_names(text: str, path: str) -> set[str]:
+    """The names that a top-level statement reads from its module's namespace (builtins included)."""
+    with quiet():
+        table = symtable.symtable(text, path, "exec")
+    found = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
+    pending = list(table.get_children())
+    while pending:
+        child = pending.pop()
+        found.update(symbol.get_name() for symbol in child.get_symbols() if symbol.is_global())
+        pending.extend(child.get_children())
+    return found

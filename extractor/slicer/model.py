@@ -1,0 +1,118 @@
+"""What the slicer finds, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an upstream name lives in the generated package.
+
+    Attributes:
+        module: Dotted module relative to the package ("training.core_algos", "shims.profiler").
+        name: The symbol in that module, or None where the module itself is meant.
+    """
+
+    module: str
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """A kept module's own definition that gives way to an import of ours.
+
+    Attributes:
+        statement: Index into `ast.parse(source).body` of the definition that is replaced.
+        name: The name that the definition binds and that the import must bind.
+        target: What is imported instead.
+    """
+
+    statement: int
+    name: str
+    target: Target
+
+
+@dataclass(frozen=True)
+class Stub:
+    """An upstream symbol of a feature that the project does not have; calling it raises.
+
+    Attributes:
+        name: The name that the stub binds.
+        symbol: The upstream symbol, "module:name".
+        feature: The feature that would bring it.
+    """
+
+    name: str
+    symbol: str
+    feature: str
+
+
+@dataclass(frozen=True, order=True)
+class Edge:
+    """Why a symbol is in the slice.
+
+    Attributes:
+        symbol: The symbol, "module:name".
+        origin: What pulled it in: another symbol, or "role NAME" for a root.
+        how: "root", "uses", "imports lazily", "registers", "effect" or "triggers".
+        line: Line in the origin's module, 0 for a root.
+    """
+
+    symbol: str
+    origin: str
+    how: str
+    line: int
+
+
+class Resolver(Protocol):
+    """Says where the names of import statements went; implemented by the slicer's result."""
+
+    def resolve_import(self, importer: str, imported: str, name: str | None) -> Target | None:
+        """Resolve `import imported` (name is None) or `from imported import name`, imported being absolute.
+
+        Args:
+            importer: Dotted upstream module that holds the statement ("verl.workers.actor.dp_actor").
+            imported: Absolute dotted module ("verl.utils.device"), relative imports already made absolute.
+            name: The imported name, or None for `import imported`.
+
+        Returns:
+            The target in the generated package; None where the name is not of verl (keep the import as it is).
+
+        Raises:
+            NotKept: the name is of verl but was not kept: fine for an import that nothing kept uses.
+        """
+        ...
+
+
+class NotKept(LookupError):
+    """An upstream name that is not part of the slice."""
+
+
+@dataclass(frozen=True)
+class KeptModule:
+    """One upstream module of which at least one symbol stays.
+
+    Attributes:
+        module: Dotted upstream name ("verl.trainer.ppo.core_algos").
+        upstream_path: Path in verl's source tree ("verl/trainer/ppo/core_algos.py").
+        upstream_sha256: Hex digest of the upstream file.
+        target_path: Path in the package ("training/core_algos.py").
+        source: The upstream text.
+        kept: Indices into `ast.parse(source).body` (libcst's module body has the same statements, but groups `a; b` in
+            one line) of statements that stay. Import statements are always listed; the rewrite prunes unused names.
+        substitutes: Definitions that give way to an import of ours.
+        reexports: Imported names that must stay although this module does not use them (others reach them through it).
+        fixes: Ids of the manifest's named fixes that apply to this module, sorted.
+    """
+
+    module: str
+    upstream_path: str
+    upstream_sha256: str
+    target_path: str
+    source: str
+    kept: tuple[int, ...]
+    substitutes: tuple[Substitute, ...] = ()
+    reexports: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
