@@ -1,0 +1,1 @@
+"""The scripts that run inside a project's own Python; they import nothing of vextract."""

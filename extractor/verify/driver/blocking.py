@@ -1,0 +1,89 @@
+"""Making packages unimportable, and standing in for those that upstream needs and this machine lacks."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+
+class Blocker(importlib.abc.MetaPathFinder):
+    """Refuses to find some top-level packages, as if they were not installed."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Raise for a blocked name, stay out of the way otherwise."""
+        if fullname.partition(".")[0] in self._names:
+            raise ModuleNotFoundError(f"No module named {fullname!r} (blocked by vextract verify)", name=fullname)
+        return None
+
+
+class Stub:
+    """Can be called, subscripted, subclassed and used as a decorator; computes nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and callable(args[0]) and not kwargs:
+            return args[0]
+        return self
+
+    def __getattr__(self, name: str) -> Stub:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Stub()
+
+    def __getitem__(self, key: Any) -> Stub:
+        return self
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return (object,)
+
+    def __or__(self, other: Any) -> type:
+        return object
+
+    __ror__ = __or__
+
+
+class _StubModule(ModuleType):
+    __path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Stub:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Stub()
+
+
+class Stubber(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Puts an empty stand-in where a package is missing."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = set(names)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Find every module below the stubbed packages."""
+        if fullname.partition(".")[0] in self.names:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """Make the stand-in."""
+        return _StubModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is nothing to run."""
+
+
+def block(names: Iterable[str]) -> None:
+    """Make top-level packages unimportable from now on."""
+    sys.meta_path.insert(0, Blocker(names))

@@ -1,0 +1,50 @@
+"""What a case is: a function that computes something through one side, and is run once on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .sides import Side
+
+Thunk = Callable[[], Any]
+Family = Callable[[Side], Iterator[tuple[str, Thunk]]]
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A family of cases.
+
+    Attributes:
+        name: First part of its cases' names ("core_algos.kl_penalty").
+        needs: The upstream module without which there is nothing to compare.
+        expand: Yields each case's own name and what computes it.
+        fixes: Named fixes that make the numbers differ on purpose, where the case could not provide a counterpart.
+    """
+
+    name: str
+    needs: str
+    expand: Family
+    fixes: tuple[str, ...] = ()
+
+
+FAMILIES: list[Registered] = []
+
+
+def family(name: str, needs: str, *, fixes: tuple[str, ...] = ()) -> Callable[[Family], Family]:
+    """Register a generator of cases."""
+
+    def register(expand: Family) -> Family:
+        FAMILIES.append(Registered(name, needs, expand, fixes))
+        return expand
+
+    return register
+
+
+def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a call returns, or the exception that it raises, both being behaviour to compare."""
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        return error

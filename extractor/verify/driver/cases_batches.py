@@ -1,0 +1,277 @@
+"""DataProto: every operation on batches."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import inputs
+from .cases import Thunk, family, outcome
+from .sides import Side
+
+MODULE = "verl.protocol"
+
+
+def batch(side: Side, size: int = inputs.BATCH, **meta: Any) -> Any:
+    """A DataProto with tensors, arrays and meta information."""
+    generator = torch.Generator().manual_seed(201)
+    return side.get(f"{MODULE}:DataProto").from_dict(
+        tensors={
+            "ids": torch.randint(0, 50, (size, 6), generator=generator),
+            "scores": torch.randn(size, 4, generator=generator),
+            "flags": torch.randn(size, generator=generator) > 0,
+        },
+        non_tensors={
+            "uid": np.array([f"row {index % 3}" for index in range(size)], dtype=object),
+            "extra": np.array([{"index": index} for index in range(size)], dtype=object),
+            "number": np.arange(size) * 1.5,
+        },
+        meta_info={"temperature": 0.7, **meta},
+    )
+
+
+@family("protocol.make", MODULE)
+def making(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Construction and the checks in it."""
+    cls = side.get(f"{MODULE}:DataProto")
+    rows = torch.arange(12).reshape(6, 2)
+    names = np.array(list("abcdef"), dtype=object)
+    yield "from_dict", lambda: batch(side)
+    yield "from_dict/tensors only", lambda: cls.from_dict(tensors={"a": rows})
+    yield "from_dict/arrays only", lambda: cls.from_dict(non_tensors={"a": names})
+    yield "from_dict/two dimensions", lambda: outcome(cls.from_dict, tensors={"a": rows}, num_batch_dims=2)
+    yield "from_dict/sizes differ", lambda: outcome(cls.from_dict, tensors={"a": rows, "b": rows[:3]})
+    yield (
+        "from_dict/array sizes differ",
+        lambda: outcome(cls.from_dict, tensors={"a": rows}, non_tensors={"b": names[:2]}),
+    )
+    yield "from_single_dict", lambda: cls.from_single_dict({"a": rows, "b": names}, meta_info={"x": 1})
+    yield "from_single_dict/padding", lambda: cls.from_single_dict({"a": rows, "b": names}, auto_padding=True)
+    yield "from_single_dict/bad", lambda: outcome(cls.from_single_dict, {"a": [1]})
+    yield "empty", lambda: [len(cls()), cls()]
+    yield "len", lambda: [len(batch(side)), len(cls.from_dict(non_tensors={"a": names}))]
+
+    def from_tensordict() -> Any:
+        from tensordict import TensorDict
+
+        return outcome(cls.from_tensordict, TensorDict({"a": rows}, batch_size=6), meta_info={"x": 1})
+
+    yield "from_tensordict", from_tensordict if hasattr(cls, "from_tensordict") else _absent(side, "from_tensordict")
+    yield "to_tensordict", lambda: outcome(batch(side).to_tensordict) if hasattr(cls, "to_tensordict") else None
+    yield "get_data_info", lambda: outcome(batch(side, nested={"a": [1, 2]}, pair=(1, "b")).get_data_info)
+
+
+def _absent(side: Side, name: str) -> Thunk:
+    def run() -> Any:
+        return side.get(f"{MODULE}:DataProto.{name}")
+
+    return run
+
+
+@family("protocol.index", MODULE)
+def indexing(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Rows, slices, selections."""
+    keys: dict[str, Any] = {
+        "int": 3,
+        "negative": -1,
+        "numpy int": np.int64(2),
+        "slice": slice(1, 5),
+        "step": slice(0, 7, 3),
+        "open": slice(None, -2),
+        "list": [4, 0, 2],
+        "array": np.array([1, 1, 6]),
+        "bool array": np.array([True, False] * 4),
+        "tensor": torch.tensor([7, 3]),
+        "bool tensor": torch.tensor([True, False, False, True] * 2),
+        "text": "a",
+    }
+    for label, key in keys.items():
+        yield f"getitem/{label}", lambda key=key: outcome(batch(side).__getitem__, key)
+    for label in ("list", "array", "tensor", "bool tensor"):
+        yield f"select_idxs/{label}", lambda key=keys[label]: batch(side).select_idxs(key)
+    yield "slice", lambda: [batch(side).slice(2, 6), batch(side).slice(None, None, 2)]
+    yield "select", lambda: batch(side).select(["ids"], ["uid"], ["temperature"])
+    yield "select/all", lambda: batch(side).select()
+    yield "select/copy", lambda: batch(side).select(batch_keys=["scores"], deepcopy=True)
+    yield "pop", lambda: _popped(batch(side))
+    yield "pop/missing", lambda: outcome(batch(side).pop, batch_keys=["none"])
+    yield "rename", lambda: batch(side).rename("ids", "tokens")
+    yield "rename/several", lambda: outcome(batch(side).rename, ["ids", "flags"], ["a", "b"])
+    yield "rename/bad", lambda: outcome(batch(side).rename, ["ids"], ["a", "b"])
+
+
+def _popped(data: Any) -> Any:
+    taken = data.pop(batch_keys=["ids"], non_tensor_batch_keys=["uid"], meta_info_keys=["temperature"])
+    return taken, data
+
+
+@family("protocol.combine", MODULE)
+def combining(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Union, concatenation, repetition, chunks, order."""
+    cls = side.get(f"{MODULE}:DataProto")
+
+    def other(**tensors: torch.Tensor) -> Any:
+        return cls.from_dict(tensors=tensors, meta_info={"more": 2})
+
+    yield "union", lambda: batch(side).union(other(extra=torch.ones(inputs.BATCH, 2)))
+    yield "union/same", lambda: batch(side).union(batch(side))
+    yield "union/clash", lambda: type(outcome(batch(side).union, other(ids=torch.ones(inputs.BATCH, 6)))).__name__
+    yield "union/size", lambda: type(outcome(batch(side).union, other(extra=torch.ones(3)))).__name__
+
+    def arrays(value: Any) -> Any:
+        return cls.from_dict(non_tensors={"a": np.array([value, {"x": np.nan}, float("nan")], dtype=object)})
+
+    yield "union/arrays", lambda: outcome(arrays("s").union, arrays("s"))
+    yield "union/arrays clash", lambda: type(outcome(arrays("s").union, arrays("t"))).__name__
+    yield "union/nested arrays", lambda: outcome(arrays(np.array([1.0, np.nan])).union, arrays(np.array([1.0, np.nan])))
+    yield "concat", lambda: cls.concat([batch(side), batch(side)[2:5]])
+    yield "concat/one", lambda: cls.concat([batch(side)])
+    yield (
+        "concat/metrics",
+        lambda: outcome(cls.concat, [batch(side, metrics=[{"a": 1.0}]), batch(side, metrics={"a": 2.0})]),
+    )
+    yield "concat/meta clash", lambda: outcome(cls.concat, [batch(side, x=1), batch(side, x=2)])
+    for times in (1, 3):
+        for interleave in (True, False):
+            yield (
+                f"repeat/{times}/{interleave}",
+                lambda times=times, interleave=interleave: batch(side).repeat(times, interleave),
+            )
+    yield (
+        "sample_level_repeat",
+        lambda: [
+            batch(side, 3).sample_level_repeat(times) for times in ([2, 0, 1], (1, 1, 3), torch.tensor([1, 2, 1]))
+        ],
+    )
+    yield "sample_level_repeat/array", lambda: batch(side, 3).sample_level_repeat(np.array([1, 2, 2]))
+    yield "unfold_column_chunks", lambda: batch(side).unfold_column_chunks(2, split_keys=["ids", "scores"])
+    for chunks in (1, 2, 3, 8):
+        yield f"chunk/{chunks}", lambda chunks=chunks: outcome(batch(side).chunk, chunks)
+    yield "chunk/padding", lambda: outcome(batch(side, 7, _verl_auto_padding=True).chunk, 3)
+    for size in (3, 8, 100):
+        yield f"split/{size}", lambda size=size: outcome(batch(side).split, size)
+    yield "reorder", lambda: _reordered(batch(side))
+
+
+def _reordered(data: Any) -> Any:
+    data.reorder(torch.tensor([7, 0, 3, 1, 2, 6, 5, 4]))
+    return data
+
+
+@family("protocol.pad", MODULE)
+def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Padding to a divisor and back."""
+    for size, divisor in ((8, 4), (7, 4), (3, 8), (1, 5)):
+
+        def run(size: int = size, divisor: int = divisor) -> Any:
+            padded, count = side.get(f"{MODULE}:pad_dataproto_to_divisor")(batch(side, size), divisor)
+            return padded, count, side.get(f"{MODULE}:unpad_dataproto")(padded, count)
+
+        yield f"{size} to {divisor}", run
+    for candidate in ("first", "last"):
+
+        def pad(candidate: str = candidate) -> Any:
+            data = batch(side, 5)
+            data.padding(3, candidate)
+            data.padding(0, candidate)
+            return data
+
+        yield candidate, pad
+
+    def enabled() -> Any:
+        settings = side.get(f"{MODULE}:DataProtoConfig")
+        found = [batch(side).is_padding_enabled(), settings.auto_padding]
+        settings.auto_padding = True
+        found += [batch(side).is_padding_enabled(), outcome(setattr, settings, "auto_padding", 3)]
+        settings.auto_padding = False
+        return found
+
+    yield "enabled", enabled
+
+
+@family("protocol.store", MODULE)
+def storing(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Pickling, files, iteration."""
+
+    def pickled(method: str = "") -> Any:
+        os.environ["VERL_DATAPROTO_SERIALIZATION_METHOD"] = method
+        try:
+            return pickle.loads(pickle.dumps(batch(side)))
+        finally:
+            del os.environ["VERL_DATAPROTO_SERIALIZATION_METHOD"]
+
+    yield "pickle", pickled
+    yield "pickle/numpy", lambda: pickled("numpy")
+    yield (
+        "pickle/arrays only",
+        lambda: pickle.loads(pickle.dumps(side.get(f"{MODULE}:DataProto").from_dict(non_tensors={"a": np.arange(3)}))),
+    )
+
+    def on_disk() -> Any:
+        path = side.scratch / "batch.pkl"
+        batch(side).save_to_disk(path)
+        return side.get(f"{MODULE}:DataProto").load_from_disk(path)
+
+    yield "disk", on_disk
+    yield "to", lambda: batch(side).to("cpu")
+    yield "print_size", lambda: batch(side).print_size("batch")
+    for seed in (None, 3):
+        yield (
+            f"make_iterator/{seed}",
+            lambda seed=seed: list(
+                batch(side).make_iterator(2, 2, seed=seed, dataloader_kwargs={"shuffle": seed is not None})
+            ),
+        )
+    yield "make_iterator/uneven", lambda: outcome(batch(side).make_iterator, 3, 1)
+
+
+@family("protocol.functions", MODULE)
+def functions(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """What stands beside the class."""
+    from tensordict import TensorDict
+
+    def tensors(**values: torch.Tensor) -> Any:
+        return TensorDict(values, batch_size=[4])
+
+    rows = torch.arange(8).reshape(4, 2)
+    yield (
+        "union_tensor_dict",
+        lambda: side.get(f"{MODULE}:union_tensor_dict")(tensors(a=rows), tensors(a=rows, b=rows + 1)),
+    )
+    yield "union_numpy_dict", lambda: side.get(f"{MODULE}:union_numpy_dict")({"a": np.arange(3)}, {"b": np.arange(2)})
+    yield (
+        "list_of_dict_to_dict_of_list",
+        lambda: [side.get(f"{MODULE}:list_of_dict_to_dict_of_list")(rows) for rows in ([], [{"a": 1}, {"a": 2}])],
+    )
+    yield "collate_fn", lambda: side.get(f"{MODULE}:collate_fn")([batch(side)[index] for index in (2, 0)])
+    yield "fold_batch_dim", lambda: side.get(f"{MODULE}:fold_batch_dim")(batch(side), 4)
+    yield (
+        "unfold_batch_dim",
+        lambda: side.get(f"{MODULE}:unfold_batch_dim")(
+            side.get(f"{MODULE}:fold_batch_dim")(batch(side), 4), batch_dims=2
+        ),
+    )
+
+
+@family("tensordict_utils", "verl.utils.tensordict_utils")
+def tensor_dictionaries(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """TensorDict helpers."""
+    module = "verl.utils.tensordict_utils"
+    rows = torch.arange(8).reshape(4, 2)
+    yield (
+        "get_tensordict",
+        lambda: outcome(side.get(f"{module}:get_tensordict"), {"a": rows, "b": list("wxyz")}, {"c": 1}),
+    )
+    yield "get_tensordict/tensors", lambda: outcome(side.get(f"{module}:get_tensordict"), {"a": rows})
+
+    def selected(indices: Any) -> Any:
+        from tensordict import TensorDict
+
+        return outcome(side.get(f"{module}:index_select_tensor_dict"), TensorDict({"a": rows}, batch_size=[4]), indices)
+
+    yield "index_select_tensor_dict", lambda: [selected([2, 0]), selected(torch.tensor([1, 1]))]

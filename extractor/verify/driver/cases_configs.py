@@ -1,0 +1,133 @@
+"""Configuration classes, and the optimizers that they describe."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from . import inputs
+from .cases import Thunk, family, outcome
+from .sides import Side
+
+WORKERS = "verl.workers.config"
+
+
+@family("config.actor", f"{WORKERS}.actor")
+def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Defaults, validation and access."""
+    cls = side.get(f"{WORKERS}.actor:FSDPActorConfig")
+    variants: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "no batch size": {"ppo_micro_batch_size_per_gpu": None},
+        "dynamic": {"use_dynamic_bsz": True},
+        "bad aggregation": {"loss_agg_mode": "none"},
+        "bad strategy": {"strategy": "none"},
+        "sequence parallel": {"ulysses_sequence_parallel_size": 2},
+        "old key": {"ppo_micro_batch_size": 8, "ppo_micro_batch_size_per_gpu": None},
+    }
+    for label, changes in variants.items():
+        settings = {**inputs.actor_settings(**changes), "policy_loss": side.get(f"{WORKERS}.actor:PolicyLossConfig")()}
+
+        def run(settings: dict[str, Any] = settings) -> Any:
+            made = outcome(cls, **settings)
+            if isinstance(made, Exception):
+                return made
+            checks = [
+                outcome(made.validate, gpus, size, {"use_remove_padding": True}) for gpus, size in ((1, 8), (8, 2))
+            ]
+            return _fields(made), checks, made.get("clip_ratio"), made.get("none", 3), made["clip_ratio"], len(made)
+
+        yield label, run
+    yield (
+        "frozen",
+        lambda: (
+            type(
+                outcome(setattr, cls(strategy="fsdp", rollout_n=1, ppo_micro_batch_size_per_gpu=1), "clip_ratio", 1.0)
+            ).__name__
+        ),
+    )
+    yield "keys", lambda: list(cls(strategy="fsdp", rollout_n=1, ppo_micro_batch_size_per_gpu=1))
+
+
+@family("config.critic", f"{WORKERS}.critic")
+def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Defaults and validation."""
+    cls = side.get(f"{WORKERS}.critic:FSDPCriticConfig")
+    for label, changes in (
+        ("plain", {"ppo_micro_batch_size_per_gpu": 2}),
+        ("none", {}),
+        ("both", {"ppo_micro_batch_size_per_gpu": 2, "ppo_micro_batch_size": 2}),
+        ("uneven", {"ppo_micro_batch_size": 3, "ppo_mini_batch_size": 4}),
+    ):
+
+        def run(changes: dict[str, Any] = changes) -> Any:
+            made = outcome(cls, **changes)
+            return made if isinstance(made, Exception) else [outcome(made.validate, *size) for size in ((1, 8), (8, 0))]
+
+        yield label, run
+
+
+@family("config.convert", "verl.utils.config")
+def conversion(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """From OmegaConf to dataclasses."""
+    convert = side.get("verl.utils.config:omega_conf_to_dataclass")
+    node = inputs.config(lr=0.003, weight_decay=0.1, lr_warmup_steps=4)
+    yield "optimizer", lambda: _fields(convert(node, side.get(f"{WORKERS}.optimizer:FSDPOptimizerConfig")))
+    yield "empty", lambda: [convert(None), convert({})]
+    yield "object", lambda: convert(3)
+    yield "no target", lambda: type(outcome(convert, node)).__name__
+    yield "no dataclass", lambda: type(outcome(convert, node, int)).__name__
+
+
+@family("config.optimizer", f"{WORKERS}.optimizer")
+def optimizers(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """The optimizers built from a configuration, and a step with each."""
+    cls = side.get(f"{WORKERS}.optimizer:FSDPOptimizerConfig")
+    for label, changes in (
+        ("AdamW", {}),
+        ("SGD", {"optimizer": "SGD"}),
+        ("override", {"override_optimizer_config": {"eps": 1e-4}}),
+        ("cosine", {"lr_scheduler_type": "cosine"}),
+        ("old name", {"warmup_style": "cosine"}),
+        ("unknown", {"optimizer": "None"}),
+        ("unknown schedule", {"lr_scheduler_type": "none"}),
+    ):
+
+        def run(changes: dict[str, Any] = changes) -> Any:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = outcome(cls, lr=0.01, **changes)
+            if isinstance(made, Exception):
+                return made
+            weight = torch.nn.Parameter(torch.arange(4.0))
+            optimizer = outcome(side.get(f"{WORKERS}.optimizer:build_optimizer"), [weight], made)
+            if isinstance(optimizer, Exception):
+                return type(optimizer).__name__
+            (weight**2).sum().backward()
+            optimizer.step()
+            return _fields(made), type(optimizer).__name__, weight
+
+        yield label, run
+
+
+@family("config.profiler", "verl.utils.profiler.config")
+def profiler(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Union and intersection."""
+    cls = side.get("verl.utils.profiler.config:ProfilerConfig")
+    one, two = ({"tool": "t", "enable": True, "ranks": [0, 1]}, {"tool": "t", "all_ranks": True, "ranks": [1, 2]})
+    yield "union", lambda: _fields(cls(**one).union(cls(**two)))
+    yield "intersect", lambda: _fields(cls(**one).intersect(cls(**two)))
+    yield "bad", lambda: outcome(cls, ranks=3)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {
+        field.name: _fields(item) if dataclasses.is_dataclass(item) else item
+        for field in dataclasses.fields(value)
+        for item in [getattr(value, field.name)]
+        if field.name != "_target_"
+    }

@@ -1,0 +1,333 @@
+"""Actor, critic and rollout on a tiny model: log-probabilities, optimizer steps, generated tokens."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from . import inputs, tiny
+from .cases import Thunk, family, outcome
+from .cases_algorithms import actor_dataclass
+from .sides import NotVendored, Side
+
+ACTOR = "verl.workers.actor.dp_actor"
+CRITIC = "verl.workers.critic.dp_critic"
+ROLLOUT = "verl.workers.rollout.hf_rollout"
+FSDP = "verl.utils.fsdp_utils"
+SIZE = 8
+PROMPT = 5
+RESPONSE = 6
+
+
+def process_group() -> None:
+    """A process group of one: upstream asks for the rank."""
+    if not torch.distributed.is_initialized():
+        store = torch.distributed.HashStore()
+        torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+
+
+def tokens(side: Side, **meta: Any) -> Any:
+    """Prompts and responses, padded on both sides."""
+    generator = torch.Generator().manual_seed(701)
+    ids = torch.randint(3, 30, (SIZE, PROMPT + RESPONSE), generator=generator)
+    left = torch.tensor([0, 2, 1, 0, 3, 0, 1, 2])
+    right = torch.tensor([6, 3, 6, 1, 4, 6, 2, 5])
+    place = torch.arange(PROMPT + RESPONSE)[None, :]
+    mask = ((place >= left[:, None]) & (place < PROMPT + right[:, None])).long()
+    ids = ids * mask
+    position = (mask.cumsum(-1) - 1).clamp(min=0)
+    response_mask = mask[:, PROMPT:]
+    tensors = {
+        "prompts": ids[:, :PROMPT],
+        "responses": ids[:, PROMPT:],
+        "input_ids": ids,
+        "attention_mask": mask,
+        "position_ids": position,
+        "response_mask": response_mask,
+        "old_log_probs": -inputs.normal(SIZE, RESPONSE, seed=702).abs() - 2,
+        "ref_log_prob": -inputs.normal(SIZE, RESPONSE, seed=703).abs() - 2,
+        "advantages": inputs.normal(SIZE, RESPONSE, seed=704) * response_mask,
+        "returns": inputs.normal(SIZE, RESPONSE, seed=705) * response_mask,
+        "values": inputs.normal(SIZE, RESPONSE, seed=706) * response_mask,
+    }
+    meta = {"temperature": 0.9, "micro_batch_size": 4, "use_dynamic_bsz": False, "max_token_len": 30, **meta}
+    return side.get("verl.protocol:DataProto").from_dict(tensors=tensors, meta_info=meta)
+
+
+@contextlib.contextmanager
+def autocast_counterpart(side: Side, fix: str, dtype: str) -> Iterator[None]:
+    """Give upstream the dtype that a named fix takes from the configuration; upstream itself has bfloat16 fixed."""
+    if not side.upstream or fix not in side.fixes or dtype == "bfloat16":
+        yield
+        return
+    original = torch.autocast
+
+    def autocast(device_type: str, dtype_: Any = None, *args: Any, **kwargs: Any) -> Any:
+        wanted = kwargs.pop("dtype", dtype_)
+        if wanted is torch.bfloat16:
+            wanted = getattr(torch, dtype)
+        return original(device_type, wanted, *args, **kwargs)
+
+    torch.autocast = autocast  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        torch.autocast = original  # type: ignore[misc]
+
+
+# Actor
+
+
+@family("dp_actor", ACTOR)
+def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Log-probabilities and updates, by loss and setting, in both precisions."""
+    yield "reference", lambda: _reference(side)
+    for dtype in ("float32", "bfloat16"):
+        for dynamic in (False, True):
+            yield (
+                f"compute_log_prob/{dtype}/dynamic {dynamic}",
+                lambda dtype=dtype, dynamic=dynamic: _log_probs(side, dtype, dynamic),
+            )
+    # Before 0.6 "vanilla" stands outside of the registry.
+    for name in sorted({"vanilla", *side.module("verl.trainer.ppo.core_algos").POLICY_LOSS_REGISTRY}):
+        yield f"update_policy/{name}", lambda name=name: _update(side, loss_mode=name)
+    variants: dict[str, dict[str, Any]] = {
+        "bfloat16": {"dtype": "bfloat16"},
+        "mapping": {"kind": "mapping"},
+        "epochs": {"ppo_epochs": 2},
+        "on policy": {"ppo_mini_batch_size": SIZE},
+        "no entropy": {"entropy_coeff": 0.0},
+        "no KL": {"use_kl_loss": False},
+        "chunked entropy": {"entropy_from_logits_with_chunking": True},
+        "checkpointed entropy": {"entropy_checkpointing": True},
+        "dynamic": {"use_dynamic_bsz": True},
+        "sequence mean": {"loss_agg_mode": "seq-mean-token-sum"},
+        "not finite": {"broken": True},
+        "rollout weights": {"weights": True},
+        "rollout log-probs": {"rollout": True},
+    }
+    for label, changes in variants.items():
+        yield (
+            f"update_policy/{label}",
+            lambda changes=changes: _update(side, **changes),
+        )
+
+
+def _actor(side: Side, dtype: str, *, kind: str = "dataclass", optimizer: bool = True, **changes: Any) -> Any:
+    process_group()
+    module = tiny.model()
+    settings = inputs.actor_settings(**changes)
+    config: Any = None
+    if kind == "dataclass":
+        with contextlib.suppress(NotVendored):
+            settings["fsdp_config"] = side.get("verl.workers.config.engine:FSDPEngineConfig")(dtype=dtype)
+            config = actor_dataclass(side, settings)
+    if config is None:
+        settings["fsdp_config"] = {"dtype": dtype}
+        config = inputs.config(**settings)
+    update = torch.optim.AdamW(module.parameters(), lr=1e-2, weight_decay=0.01) if optimizer else None
+    return side.get(f"{ACTOR}:DataParallelPPOActor")(config, module, update)
+
+
+def _reference(side: Side) -> Any:
+    with autocast_counterpart(side, "actor-autocast-dtype", "float32"):
+        return _actor(side, "float32", optimizer=False).compute_log_prob(tokens(side))
+
+
+def _log_probs(side: Side, dtype: str, dynamic: bool) -> Any:
+    with autocast_counterpart(side, "actor-autocast-dtype", dtype):
+        data = tokens(side, use_dynamic_bsz=dynamic)
+        return _actor(side, dtype).compute_log_prob(data, calculate_entropy=True)
+
+
+def _update(
+    side: Side,
+    dtype: str = "float32",
+    *,
+    loss_mode: str = "vanilla",
+    broken: bool = False,
+    weights: bool = False,
+    rollout: bool = False,
+    **changes: Any,
+) -> Any:
+    changes["policy_loss"] = {**inputs.actor_settings()["policy_loss"], "loss_mode": loss_mode}
+    if loss_mode == "rollout_correction":
+        # Upstream's dataclass has no such field: the trainer adds it to the mapping.
+        changes["kind"] = "mapping"
+        changes["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
+    made = _actor(side, dtype, **changes)
+    data = tokens(side)
+    if broken:
+        data.batch["advantages"][0, 0] = float("inf")
+    if weights:
+        data.batch["rollout_is_weights"] = inputs.normal(SIZE, RESPONSE, seed=707).exp()
+    if rollout:
+        data.batch["rollout_log_probs"] = data.batch["old_log_probs"] + 0.1
+    with autocast_counterpart(side, "actor-autocast-dtype", dtype):
+        metrics = [made.update_policy(data) for _ in range(2)]
+    return metrics, dict(made.actor_module.named_parameters())
+
+
+# Critic
+
+
+@family("dp_critic", CRITIC)
+def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Values and updates, in both precisions."""
+    for dtype in ("float32", "bfloat16"):
+        for dynamic in (False, True):
+            for masked in (False, True):
+                yield (
+                    f"compute_values/{dtype}/dynamic {dynamic}/mask {masked}",
+                    lambda dtype=dtype, dynamic=dynamic, masked=masked: _values(side, dtype, dynamic, masked),
+                )
+        for label, changes in (
+            ("plain", {}),
+            ("epochs", {"ppo_epochs": 2}),
+            ("dynamic", {"use_dynamic_bsz": True}),
+            ("not finite", {"broken": True}),
+        ):
+            yield (
+                f"update_critic/{dtype}/{label}",
+                lambda dtype=dtype, changes=changes: _update_critic(side, dtype, **changes),
+            )
+
+
+def _critic(side: Side, dtype: str, **changes: Any) -> Any:
+    process_group()
+    module = tiny.model("Qwen2ForTokenClassification")
+    settings = {
+        "ppo_mini_batch_size": 4,
+        "ppo_micro_batch_size_per_gpu": 2,
+        "ppo_max_token_len_per_gpu": 40,
+        "ppo_epochs": 1,
+        "use_dynamic_bsz": False,
+        "cliprange_value": 0.3,
+        "loss_agg_mode": "token-mean",
+        "grad_clip": 1.0,
+        "ulysses_sequence_parallel_size": 1,
+        "model": {"use_remove_padding": False, "fsdp_config": {"dtype": dtype}},
+        **changes,
+    }
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+    return side.get(f"{CRITIC}:DataParallelPPOCritic")(inputs.config(**settings), module, optimizer)
+
+
+def _values(side: Side, dtype: str, dynamic: bool, masked: bool) -> Any:
+    data = tokens(side, use_dynamic_bsz=dynamic)
+    if not masked:
+        data.pop(batch_keys=["response_mask"])
+    with autocast_counterpart(side, "critic-autocast-dtype", dtype):
+        return _critic(side, dtype).compute_values(data)
+
+
+def _update_critic(side: Side, dtype: str, *, broken: bool = False, **changes: Any) -> Any:
+    made = _critic(side, dtype, **changes)
+    data = tokens(side)
+    if broken:
+        data.batch["returns"][0, 0] = float("inf")
+    with autocast_counterpart(side, "critic-autocast-dtype", dtype):
+        metrics = [made.update_critic(data) for _ in range(2)]
+    return metrics, dict(made.critic_module.named_parameters())
+
+
+# Rollout
+
+
+@family("hf_rollout", ROLLOUT)
+def rollout(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Greedy and sampled responses."""
+    for dtype in ("float32", "bfloat16"):
+        for label, meta in (
+            ("greedy", {"do_sample": False}),
+            ("sampled", {"do_sample": True, "temperature": 0.8, "top_p": 0.9, "top_k": 20}),
+            ("sampled by config", {}),
+            ("validation", {"validate": True}),
+            ("short", {"do_sample": False, "response_length": 3}),
+            ("early end", {"do_sample": False, "eos_token_id": list(range(3, 20))}),
+        ):
+            yield f"{dtype}/{label}", lambda dtype=dtype, meta=meta: _generate(side, dtype, meta)
+        yield (
+            f"{dtype}/micro batches",
+            lambda dtype=dtype: _generate(side, dtype, {"do_sample": False}, micro_batch_size=2),
+        )
+
+
+def _generate(side: Side, dtype: str, meta: dict[str, Any], **changes: Any) -> Any:
+    cls = side.get(f"{ROLLOUT}:HFRollout")
+    # Upstream's class is abstract and its constructor fails (fix hf-rollout-base): both sides skip it.
+    complete = type("Complete", (cls,), {})
+    complete.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+    made: Any = object.__new__(complete)
+    made.config = inputs.config(
+        dtype=dtype,
+        do_sample=True,
+        temperature=1.0,
+        top_p=0.95,
+        top_k=-1,
+        response_length=RESPONSE,
+        val_kwargs={"top_k": 10, "top_p": 0.9, "temperature": 0.7},
+        **changes,
+    )
+    made.module = _GeneratingModel(
+        tiny.model(), drops_positions=side.upstream and "hf-rollout-position-ids" in side.fixes
+    )
+    whole = tokens(side)
+    prompts = side.get("verl.protocol:DataProto").from_dict(
+        tensors={key: whole.batch[key][:, :PROMPT] for key in ("input_ids", "attention_mask", "position_ids")},
+        meta_info={"eos_token_id": 1, "pad_token_id": 0, **meta},
+    )
+    torch.manual_seed(708)
+    with autocast_counterpart(side, "hf-rollout-autocast-dtype", dtype):
+        return outcome(made.generate_sequences, prompts)
+
+
+class _GeneratingModel:
+    """A model whose `generate` can leave out the positions, which is what a named fix makes the project do."""
+
+    def __init__(self, model: Any, *, drops_positions: bool) -> None:
+        self.model = model
+        self.drops_positions = drops_positions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def generate(self, *args: Any, **kwargs: Any) -> Any:
+        """Generate."""
+        if self.drops_positions:
+            kwargs.pop("position_ids", None)
+        return self.model.generate(*args, **kwargs)
+
+
+# Sharding
+
+
+@family("fsdp_utils", FSDP)
+def sharding(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """FSDP2 in one process: wrapped, loaded, clipped. Without a wrap policy some releases of transformers make it raise."""
+    yield "apply, load, clip", lambda: outcome(_sharded, side)
+    yield "wrap policy", lambda: _sharded(side, wrap_policy={"transformer_layer_cls_to_wrap": "Qwen2MLP"})
+
+
+def _sharded(side: Side, **config: Any) -> Any:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    process_group()
+    mesh = init_device_mesh("cpu", (1,))
+    module = tiny.model()
+    state = {name: value.clone() for name, value in module.state_dict().items()}
+    side.get(f"{FSDP}:apply_fsdp2")(module, {"mesh": mesh, "reshard_after_forward": True}, inputs.config(**config))
+    side.get(f"{FSDP}:fsdp2_load_full_state_dict")(module, state, mesh, None)
+    sharded = sorted(name for name, part in module.named_modules() if "FSDP" in type(part).__name__)
+    ids = tokens(side).batch["input_ids"]
+    module(input_ids=ids).logits.square().mean().backward()
+    norm = side.get(f"{FSDP}:fsdp2_clip_grad_norm_")(module.parameters(), max_norm=0.1)
+    gradients = {
+        name: parameter.grad.full_tensor()
+        for name, parameter in module.named_parameters()
+        if parameter.grad is not None
+    }
+    return sharded, getattr(norm, "full_tensor", lambda: norm)(), gradients

@@ -1,0 +1,189 @@
+"""Reward managers on a batch, and how one is loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import inputs, tiny
+from .cases import Thunk, family, outcome
+from .sides import NotVendored, Side
+
+PACKAGE = "verl.workers.reward_manager"
+REWARD = "verl.trainer.ppo.reward"
+SCORER = """
+def score(data_source, solution_str, ground_truth, extra_info=None, bonus=0.0, **kwargs):
+    return len(solution_str) / 7 + bonus
+
+def score_many(data_sources, solution_strs, ground_truths, extra_infos, **kwargs):
+    return [{"score": len(text) / 7, "length": len(text)} for text in solution_strs]
+
+async def score_later(data_source, solution_str, ground_truth, extra_info=None, bonus=0.0, **kwargs):
+    return len(solution_str) / 5 + bonus
+"""
+
+
+def score(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any) -> Any:
+    """A number from the text."""
+    return len(solution_str) / 7 + len(str(ground_truth)) / 3
+
+
+def score_with_details(*args: Any, **kwargs: Any) -> Any:
+    """A number and what else is to be logged."""
+    value = score(*args, **kwargs)
+    return {"score": value, "acc": value > 1, "kind": "tiny"}
+
+
+def answers(side: Side, *, scored: bool = False) -> Any:
+    """A batch of responses."""
+    generator = torch.Generator().manual_seed(601)
+    mask = inputs.response_mask()
+    prompt_mask = (torch.arange(inputs.PROMPT)[None, :] >= torch.tensor([0, 3, 1, 2, 0, 5, 4, 6])[:, None]).long()
+    tensors = {
+        "prompts": torch.randint(3, 40, (inputs.BATCH, inputs.PROMPT), generator=generator),
+        "responses": torch.randint(1, 40, (inputs.BATCH, inputs.LENGTH), generator=generator),
+        "attention_mask": torch.cat([prompt_mask, mask], dim=1),
+    }
+    if scored:
+        tensors["rm_scores"] = inputs.rewards(dense=False, mask=mask)
+    rows = range(inputs.BATCH)
+    arrays = {
+        "data_source": np.array([f"source {row % 2}" for row in rows], dtype=object),
+        "reward_model": np.array([{"ground_truth": "g" * row} for row in rows], dtype=object),
+        "extra_info": np.array([{"index": row} for row in rows], dtype=object),
+        "bonus": np.arange(inputs.BATCH) / 4,
+    }
+    meta = {"reward_extra_keys": ["bonus"]}
+    return side.get("verl.protocol:DataProto").from_dict(tensors=tensors, non_tensors=arrays, meta_info=meta)
+
+
+@family("reward_manager", f"{PACKAGE}.registry")
+def managers(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Every registered manager."""
+    registry = side.module(f"{PACKAGE}.registry").REWARD_MANAGER_REGISTRY
+    side.module(PACKAGE)
+    for name in sorted(registry):
+        module = f"{PACKAGE}.{name}"
+        for label, function in (("number", score), ("details", score_with_details)):
+            for as_dict in (False, True):
+                yield (
+                    f"{name}/{label}/{as_dict}",
+                    lambda name=name, module=module, function=function, as_dict=as_dict: _rewards(
+                        side, name, module, function, as_dict
+                    ),
+                )
+        for as_dict in (False, True):
+            yield (
+                f"{name}/scored/{as_dict}",
+                lambda name=name, as_dict=as_dict: _made(side, name, score)(
+                    answers(side, scored=True), return_dict=as_dict
+                ),
+            )
+    yield "unknown", lambda: type(outcome(side.get(f"{PACKAGE}.registry:get_reward_manager_cls"), "none")).__name__
+
+    def register() -> Any:
+        add, get = (side.get(f"{PACKAGE}.registry:{name}") for name in ("register", "get_reward_manager_cls"))
+
+        class Mine:
+            pass
+
+        add("vextract-mine")(Mine)
+        found = get("vextract-mine") is Mine
+        again = type(outcome(add("vextract-mine"), type("Other", (), {}))).__name__
+        del registry["vextract-mine"]
+        return found, again
+
+    yield "registering", register
+
+
+def _made(side: Side, name: str, function: Callable[..., Any]) -> Any:
+    more: dict[str, Any] = {}
+    if name == "dapo":
+        buffer = inputs.config(enable=True, len=4, penalty_factor=1.5, log=True)
+        more = {"max_resp_len": inputs.LENGTH, "overlong_buffer_cfg": buffer}
+    if name == "batch":
+        scored = function
+
+        def function(data_sources: Any, solution_strs: Any, ground_truths: Any, extra_infos: Any, **kwargs: Any) -> Any:
+            rows = zip(data_sources, solution_strs, ground_truths, extra_infos, strict=True)
+            return [scored(*row, **kwargs) for row in rows]
+
+    cls = side.get(f"{PACKAGE}.registry:get_reward_manager_cls")(name)
+    return cls(tokenizer=tiny.tokenizer(), num_examine=1, compute_score=function, reward_fn_key="data_source", **more)
+
+
+def _rewards(side: Side, name: str, module: str, function: Callable[..., Any], as_dict: bool) -> Any:
+    manager = _made(side, name, function)
+    data = answers(side)
+    home = sys.modules[type(manager).__module__]
+    scoring = getattr(home, "run_reward_scoring", None)
+    if scoring is None:
+        return outcome(manager, data, return_dict=as_dict), sorted(data.batch.keys())
+
+    def with_few_processes(*args: Any, **kwargs: Any) -> Any:
+        return scoring(*args, **{**kwargs, "num_processes": 1})
+
+    home.__dict__["run_reward_scoring"] = with_few_processes
+    try:
+        return outcome(manager, data, return_dict=as_dict), sorted(data.batch.keys())
+    finally:
+        home.__dict__["run_reward_scoring"] = scoring
+
+
+@family("reward", REWARD)
+def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """From the configuration to a manager, and from a batch to rewards."""
+
+    def settings(name: str | None, function: str = "score", manager: str = "naive") -> Any:
+        path = side.scratch / "scorer.py"
+        path.write_text(SCORER, encoding="utf-8")
+        # Upstream keeps the loaded file under this name for good.
+        sys.modules.pop("custom_module", None)
+        custom = {"path": name or str(path), "name": function, "reward_kwargs": {"bonus": 0.25}}
+        return inputs.config(
+            custom_reward_function=custom,
+            reward_model={"reward_manager": manager, "sandbox_fusion": None},
+            data={"reward_fn_key": "data_source"},
+        )
+
+    def loaded(function: str, manager: str) -> Any:
+        made = side.get(f"{REWARD}:load_reward_manager")(settings(None, function, manager), tiny.tokenizer(), 1)
+        return side.get(f"{REWARD}:compute_reward")(answers(side), made)
+
+    yield "load_reward_manager/naive", lambda: loaded("score", "naive")
+    yield "load_reward_manager/batch", lambda: loaded("score_many", "batch")
+    yield "no file", lambda: type(outcome(_custom(side), settings("/none/scorer.py"))).__name__
+    yield "no function", lambda: type(outcome(_custom(side), settings(None, "none"))).__name__
+    yield "no custom function", lambda: outcome(_custom(side), inputs.config(custom_reward_function=None))
+    yield "custom function", lambda: _custom(side)(settings(None))("source", "abc", "g")
+    yield "custom coroutine", lambda: asyncio.run(_custom(side)(settings(None, "score_later"))("source", "abc", "g"))
+
+    def failing() -> Any:
+        def manager(data: Any, return_dict: bool = False) -> Any:
+            if return_dict:
+                raise ValueError("no dictionary")
+            return torch.ones(2)
+
+        return side.get(f"{REWARD}:compute_reward")(answers(side), manager)
+
+    yield "compute_reward/no dictionary", failing
+
+    def later() -> Any:
+        # Upstream makes this a remote function; what is compared is the function itself.
+        function = side.get(f"{REWARD}:compute_reward_async")
+        result = function(answers(side), reward_fn=_made(side, "naive", score_with_details))
+        return result.result() if hasattr(result, "result") else result
+
+    yield "compute_reward_async", later
+
+
+def _custom(side: Side) -> Any:
+    try:
+        return side.get(f"{REWARD}:get_custom_reward_fn")
+    except NotVendored:
+        return side.get("verl.utils.import_utils:get_custom_reward_fn")

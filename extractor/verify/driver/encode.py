@@ -1,0 +1,90 @@
+"""Values as JSON, losing no bit: what a case returned, in a form that needs neither torch nor numpy to compare.
+
+A node is a list that starts with its kind:
+    ["v", value]                     None, a bool, an int or a string
+    ["f", hex]                       a float
+    ["t", dtype, [shape], base64]    a tensor or an array, its elements in C order and native bytes
+    ["s", kind, [nodes]]             a sequence: "list", "tuple", "set" (sorted) or "array" (of objects)
+    ["d", [[key, node], ...]]        a mapping in its own order, or an object's fields
+    ["r", text]                      anything else, by its type and text
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import torch
+
+Node = list[Any]
+
+
+def encode(value: Any) -> Node:
+    """Encode any value."""
+    if isinstance(value, Enum):
+        return ["r", f"{type(value).__name__}.{value.name}"]
+    if value is None or isinstance(value, (bool, int, str)):
+        return ["v", value]
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return ["f", value.hex()]
+    if isinstance(value, torch.Tensor):
+        return _tensor(value)
+    if isinstance(value, np.generic):
+        return ["t", f"numpy.{value.dtype}", [], _base64(value.tobytes())]
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    return _container(value)
+
+
+def _container(value: Any) -> Node:
+    if isinstance(value, (torch.Size, torch.dtype, torch.device)):
+        return ["r", str(value)]
+    if type(value).__name__ in ("NonTensorData", "NonTensorStack"):
+        return ["s", "non-tensor", [encode(value.tolist())]]
+    if isinstance(value, (list, tuple)):
+        return ["s", "tuple" if isinstance(value, tuple) else "list", [encode(item) for item in value]]
+    if isinstance(value, (set, frozenset)):
+        return ["s", "set", sorted((encode(item) for item in value), key=repr)]
+    if type(value).__name__ == "TensorDict":
+        fields: list[list[Any]] = [[str(key), encode(value.get(key))] for key in sorted(value.keys(), key=str)]
+        return ["d", [["batch_size", encode(tuple(value.batch_size))], *fields]]
+    if isinstance(value, Mapping):
+        return ["d", [[_key(key), encode(value[key])] for key in value]]
+    if isinstance(value, BaseException):
+        return ["d", [["raises", ["v", type(value).__name__]], ["message", ["v", _plain(str(value))]]]]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [[field.name, encode(getattr(value, field.name))] for field in dataclasses.fields(value)]
+        return ["d", [["class", ["v", type(value).__name__]], *fields]]
+    return ["r", f"{type(value).__name__} {_plain(str(value))}"]
+
+
+def _tensor(value: torch.Tensor) -> Node:
+    if value.is_nested:
+        return ["s", "nested", [_tensor(part) for part in value.unbind()]]
+    plain = value.detach().cpu().contiguous()
+    data = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+    return ["t", str(plain.dtype), list(plain.shape), _base64(data)]
+
+
+def _array(value: np.ndarray[Any, Any]) -> Node:
+    if value.dtype == object:
+        return ["s", f"array{list(value.shape)}", [encode(item) for item in value.reshape(-1)]]
+    return ["t", f"numpy.{value.dtype}", list(value.shape), _base64(np.ascontiguousarray(value).tobytes())]
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _key(key: object) -> str:
+    return key if isinstance(key, str) else repr(key)
+
+
+def _plain(text: str) -> str:
+    """Text without what differs between two processes: addresses."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text)

@@ -1,0 +1,129 @@
+"""Inputs that cases share. Every tensor comes from a generator with a fixed seed; ragged, signed and partly empty."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import OmegaConf
+
+BATCH = 8
+LENGTH = 12
+PROMPT = 7
+
+
+def normal(*shape: int, seed: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Normally distributed numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(*shape, generator=generator) * scale).to(dtype)
+
+
+def response_mask(*, empty: bool = False, holes: bool = False) -> torch.Tensor:
+    """A mask of shape (BATCH, LENGTH), each row of another length.
+
+    Args:
+        empty: One row has no token at all.
+        holes: Some rows have masked tokens in the middle, as the observations of an environment are.
+    """
+    lengths = torch.tensor([12, 1, 5, 9, 12, 3, 7, 10])
+    mask = (torch.arange(LENGTH)[None, :] < lengths[:, None]).long()
+    if empty:
+        mask[5] = 0
+    if holes:
+        mask[0, 3:6] = 0
+        mask[4, 7] = 0
+    return mask
+
+
+def log_probs(seed: int) -> torch.Tensor:
+    """Log-probabilities of shape (BATCH, LENGTH)."""
+    return -normal(BATCH, LENGTH, seed=seed).abs() - 0.1
+
+
+def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
+    """Token-level rewards: at the last token of each row, or at every token."""
+    if dense:
+        return normal(BATCH, LENGTH, seed=11) * mask
+    values = torch.tensor([1.0, 0.0, 0.25, 1.0, -0.5, 0.125, 0.7, 0.3])
+    found = torch.zeros(BATCH, LENGTH)
+    last = (mask.sum(-1) - 1).clamp(min=0)
+    found[torch.arange(BATCH), last] = values
+    return found
+
+
+def groups(*, singletons: bool = False) -> np.ndarray[Any, Any]:
+    """The prompt that each row answers: groups of 4, or also groups of 1 and 3."""
+    names = ["a", "b", "b", "b", "a", "c", "a", "a"] if singletons else ["a", "b", "b", "b", "a", "b", "a", "a"]
+    return np.array(names, dtype=object)
+
+
+def config(**changes: Any) -> Any:
+    """A configuration, reached by attribute and by `get`, as OmegaConf gives it."""
+    return OmegaConf.create(changes)
+
+
+def actor_settings(**changes: Any) -> dict[str, Any]:
+    """The actor's section, in upstream's key names, for what runs on a CPU."""
+    settings: dict[str, Any] = {
+        "strategy": "fsdp2",
+        "rollout_n": 1,
+        "ppo_mini_batch_size": 4,
+        "ppo_micro_batch_size_per_gpu": 2,
+        "ppo_epochs": 1,
+        "ppo_max_token_len_per_gpu": 40,
+        "use_dynamic_bsz": False,
+        "clip_ratio": 0.2,
+        "clip_ratio_low": 0.17,
+        "clip_ratio_high": 0.28,
+        "clip_ratio_c": 3.0,
+        "loss_agg_mode": "token-mean",
+        "entropy_coeff": 0.01,
+        "entropy_from_logits_with_chunking": False,
+        "entropy_checkpointing": False,
+        "use_kl_loss": True,
+        "kl_loss_type": "low_var_kl",
+        "kl_loss_coef": 0.05,
+        "use_torch_compile": False,
+        "grad_clip": 1.0,
+        "ulysses_sequence_parallel_size": 1,
+        "policy_loss": {
+            "loss_mode": "vanilla",
+            "clip_cov_ratio": 0.2,
+            "clip_cov_lb": -5.0,
+            "clip_cov_ub": 5.0,
+            "kl_cov_ratio": 0.2,
+            "ppo_kl_coef": 0.7,
+        },
+    }
+    settings.update(changes)
+    return settings
+
+
+ROLLOUT_CORRECTION = {"rollout_is": "token", "rollout_is_threshold": 1.5, "rollout_rs": "sequence", "rollout_rs_threshold": 1.4}
+
+
+def call(function: Callable[..., Any], available: Mapping[str, Any], **fixed: Any) -> Any:
+    """Call a function with those of the available inputs that it takes.
+
+    Raises:
+        TypeError: it needs something that is not available.
+    """
+    arguments = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in fixed:
+            arguments[name] = fixed[name]
+        elif name in available:
+            arguments[name] = available[name]
+        elif parameter.default is inspect.Parameter.empty and parameter.kind not in (
+            inspect.Parameter.VAR_KEYWORD,
+            inspect.Parameter.VAR_POSITIONAL,
+        ):
+            raise TypeError(f"vextract verify has no input for its parameter {name!r}")
+    return function(**{name: _copy(value) for name, value in arguments.items()})
+
+
+def _copy(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) and not value.requires_grad else value

@@ -1,0 +1,108 @@
+"""The two sides of a comparison: upstream's own modules, and a project's vendored ones, under upstream's names."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .blocking import Stubber, block
+
+MAX_STUBS = 20
+
+
+class NotVendored(Exception):
+    """The project does not have this part of upstream."""
+
+
+class Side:
+    """Access to upstream's names.
+
+    Attributes:
+        fixes: Ids of the named fixes that the project carries; a case may have to meet them with a counterpart.
+        scratch: A directory for files.
+    """
+
+    upstream: bool
+
+    def __init__(self, fixes: frozenset[str], scratch: Path) -> None:
+        self.fixes = fixes
+        self.scratch = scratch
+
+    def module(self, name: str) -> ModuleType:
+        """The module that upstream calls `name`."""
+        raise NotImplementedError
+
+    def get(self, symbol: str) -> Any:
+        """The object that upstream calls `symbol` ("verl.protocol:DataProto")."""
+        name, _, attribute = symbol.partition(":")
+        found = getattr(self.module(name), attribute, None)
+        if found is None or ".shims." in f"{getattr(found, '__module__', '')}.":
+            raise NotVendored(symbol)
+        return found
+
+
+class Upstream(Side):
+    """Upstream's own code, with stand-ins for Ray and for what else it imports and this Python lacks."""
+
+    upstream = True
+
+    def __init__(self, root: Path, fixes: frozenset[str], scratch: Path) -> None:
+        super().__init__(fixes, scratch)
+        self.stubber = prepare_upstream(root)
+        if "hf-rollout-empty-cache" in fixes:
+            import torch
+
+            if not hasattr(torch.cpu, "empty_cache"):
+                torch.cpu.empty_cache = lambda: None
+
+    def module(self, name: str) -> ModuleType:
+        """Import it, with a stand-in for each third-party package that turns out to be missing."""
+        return import_upstream(name, self.stubber)
+
+
+class Vendored(Side):
+    """A project, where neither Ray nor verl can be imported."""
+
+    upstream = False
+
+    def __init__(self, root: Path, modules: Mapping[str, str], fixes: frozenset[str], scratch: Path) -> None:
+        super().__init__(fixes, scratch)
+        self.modules = modules
+        block(["ray", "verl"])
+        sys.path.insert(0, str(root))
+
+    def module(self, name: str) -> ModuleType:
+        """Import the vendored counterpart."""
+        if name not in self.modules:
+            raise NotVendored(name)
+        return importlib.import_module(self.modules[name])
+
+
+def prepare_upstream(root: Path) -> Stubber:
+    """Make upstream importable from a directory, without Ray and on any transformers."""
+    sys.path.insert(0, str(root))
+    stubber = Stubber(["ray"])
+    sys.meta_path.insert(0, stubber)
+    import transformers
+
+    # Renamed in transformers 5. Nothing that is compared uses it; upstream only imports it.
+    if not hasattr(transformers, "AutoModelForVision2Seq"):
+        transformers.AutoModelForVision2Seq = getattr(transformers, "AutoModelForImageTextToText", None)
+    return stubber
+
+
+def import_upstream(name: str, stubber: Stubber) -> ModuleType:
+    """Import a module of upstream; a package that is missing gets a stand-in, unless upstream catches that itself."""
+    for _ in range(MAX_STUBS):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing in ("", "verl") or missing in stubber.names:
+                raise
+            stubber.names.add(missing)
+    raise ImportError(f"{name}: too many packages are missing: {', '.join(sorted(stubber.names))}")

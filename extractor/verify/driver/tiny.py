@@ -1,0 +1,59 @@
+"""A tokenizer and models that are built on the spot: nothing is downloaded, and each build has the same weights."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import torch
+
+VOCABULARY = ("<pad>", "<eos>", "<unk>", *string.ascii_lowercase, *string.digits, *" .:+-=<>|?\n")
+TEMPLATE = (
+    "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<a>{% endif %}"
+)
+
+
+def tokenizer() -> Any:
+    """A tokenizer with a token per character."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    ids = {token: index for index, token in enumerate(VOCABULARY)}
+    raw = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), behavior="isolated")
+    raw.decoder = decoders.Fuse()
+    found = PreTrainedTokenizerFast(
+        tokenizer_object=raw, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+    )
+    found.chat_template = TEMPLATE
+    return found
+
+
+def model(kind: str = "Qwen2ForCausalLM", **changes: Any) -> Any:
+    """A Qwen2 of two layers with random weights, float32."""
+    import transformers
+
+    settings = {
+        "vocab_size": len(VOCABULARY),
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.2,
+        "attention_dropout": 0.0,
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "bos_token_id": None,
+        "num_labels": 1,
+        "attn_implementation": "sdpa",
+        **changes,
+    }
+    torch.manual_seed(7)
+    config = transformers.Qwen2Config(**settings)
+    built = getattr(transformers, kind)(config).float()
+    if hasattr(built, "dropout"):
+        built.dropout = torch.nn.Identity()
+    return built
