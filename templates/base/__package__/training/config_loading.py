@@ -35,6 +35,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.dtype": str,
     "local.num_threads": int,
     "local.rollout_micro_batch_size": int,
+    "reward_model.sandbox_fusion.url": str,
     "trainer.max_actor_ckpt_to_keep": int,
     "trainer.resume_from_path": str,
     "trainer.rollout_data_dir": str,

@@ -86,7 +86,7 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
             "offload_policy": offload,
             "reshard_after_forward": fsdp_config.reshard_after_forward,
         },
-        _without_nulls(fsdp_config),
+        {"wrap_policy": {"transformer_layer_cls_to_wrap": _layer_classes(module, fsdp_config)}},
     )
     fsdp2_load_full_state_dict(module, full_state, mesh, offload)
     return module
@@ -162,13 +162,9 @@ def _whole(value: Any) -> Any:
     return value.detach().cpu() if isinstance(value, torch.Tensor) else value
 
 
-def _without_nulls(section: Any) -> Any:
-    """A section without the settings that are null, in it and one level below: upstream asks by `get(name, default)`."""
-    node: Any = OmegaConf.to_container(section, resolve=True)
-    return OmegaConf.create(
-        {
-            name: {key: inner for key, inner in value.items() if inner is not None} if isinstance(value, dict) else value
-            for name, value in node.items()
-            if value is not None
-        }
-    )
+def _layer_classes(module: nn.Module, fsdp_config: Any) -> list[str]:
+    """The classes of the layers that are sharded one by one."""
+    configured = fsdp_config.wrap_policy.transformer_layer_cls_to_wrap
+    if isinstance(configured, str):
+        return [configured]
+    return list(configured or sorted(getattr(module, "_no_split_modules", None) or [type(module).__name__]))
