@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 from extractor.errors import UsageError
@@ -63,12 +64,16 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
         source: verl, of the manifest's release.
         manifest: What the release offers.
     """
-    found = slice_source(Index(source), manifest, options)
     fixes = {fix.id: fix for fix in manifest.fixes}
-    emitted = tuple(
-        rewrite_module(module, found, options.package, manifest.release, tuple(fixes[name] for name in module.fixes))
-        for module in found.modules
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
+        found = slice_source(Index(source), manifest, options)
+        emitted = tuple(
+            rewrite_module(
+                module, found, options.package, manifest.release, tuple(map(fixes.__getitem__, module.fixes))
+            )
+            for module in found.modules
+        )
     upstream = {module.target_path: module for module in found.modules}
     files = [
         File(
@@ -82,8 +87,8 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
     ]
     files.append(_licence(source))
     files.extend(render(manifest, options, found, emitted, source.sha256))
-    warnings = (*found.warnings, *(warning for item in emitted for warning in item.warnings))
-    return Generated(Tree.of(files), found, emitted, warnings)
+    remarks = (*found.warnings, *(warning for item in emitted for warning in item.warnings))
+    return Generated(Tree.of(files), found, emitted, remarks)
 
 
 def _licence(source: Source) -> File:

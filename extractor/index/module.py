@@ -16,7 +16,6 @@ from extractor.index.syntax import (
     child_statements,
     global_names,
     is_main_guard,
-    quiet,
     string_annotations,
 )
 
@@ -43,8 +42,7 @@ class Module:
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
         try:
-            with quiet():
-                body = ast.parse(self.source).body
+            body = ast.parse(self.source).body
         except SyntaxError as error:
             raise SourceError(
                 f"{self.path}:{error.lineno}: not valid Python: {error.msg}",

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import ast
 import symtable
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep the compiler's warnings about upstream's code (invalid escapes, say) from the user's terminal."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def attribute_chain(node: ast.AST) -> tuple[str, ...]:
@@ -79,8 +69,7 @@ def is_main_guard(node: ast.stmt) -> bool:
 
 def global_names(text: str, path: str) -> set[str]:
     """The names that a top-level statement reads from its module's namespace (builtins included)."""
-    with quiet():
-        table = symtable.symtable(text, path, "exec")
+    table = symtable.symtable(text, path, "exec")
     found = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
     pending = list(table.get_children())
     while pending:

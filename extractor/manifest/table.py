@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 
 from packaging.requirements import InvalidRequirement, Requirement
 
 from extractor.errors import UsageError
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 
 class Reader:
     """A parsed TOML file that remembers where it came from."""
 
     def __init__(self, text: str, file: str) -> None:
-        import tomlkit
-        from tomlkit.exceptions import TOMLKitError
-
         self.file = file
         try:
-            data = tomlkit.parse(text).unwrap()
-        except TOMLKitError as error:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
             raise UsageError(
                 f"{file}: not valid TOML: {error}", hint="reinstall vextract, or correct the file at the place named"
             ) from None

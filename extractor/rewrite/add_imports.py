@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import libcst as cst
-import libcst.matchers as m
 
-_IMPORT = m.SimpleStatementLine(body=[m.OneOf(m.Import(), m.ImportFrom())])
-_DEFINITION = m.OneOf(m.FunctionDef(), m.ClassDef())
-_DOCSTRING = m.SimpleStatementLine(body=[m.Expr(value=m.OneOf(m.SimpleString(), m.ConcatenatedString()))])
+from extractor.rewrite.nodes import is_docstring, is_import
 
 
 def add_imports(module: cst.Module, lines: Sequence[str]) -> cst.Module:
@@ -17,19 +14,19 @@ def add_imports(module: cst.Module, lines: Sequence[str]) -> cst.Module:
     present = {
         module.code_for_node(statement.body[0])
         for statement in module.body
-        if isinstance(statement, cst.SimpleStatementLine) and m.matches(statement, _IMPORT)
+        if isinstance(statement, cst.SimpleStatementLine) and is_import(statement)
     }
     missing = [line for line in dict.fromkeys(lines) if line not in present]
     if not missing:
         return module
     at = 0
     for index, statement in enumerate(module.body):
-        if m.matches(statement, _DEFINITION):
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             break
-        if m.matches(statement, _IMPORT) or (index == 0 and m.matches(statement, _DOCSTRING)):
+        if is_import(statement) or (index == 0 and is_docstring(statement)):
             at = index + 1
     made = [cst.parse_statement(line, config=module.config_for_parsing) for line in missing]
-    alone = at == 0 or not m.matches(module.body[at - 1], _IMPORT)
+    alone = at == 0 or not is_import(module.body[at - 1])
     if alone and at > 0:
         made[0] = made[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
     return module.with_changes(body=[*module.body[:at], *made, *module.body[at:]])

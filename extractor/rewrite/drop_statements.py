@@ -6,6 +6,7 @@ This works on lines rather than on libcst's tree: what stays is byte for byte up
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extractor.rewrite.text import lines_of
@@ -53,9 +54,15 @@ class _Section:
     blank: int
 
 
-def drop_statements(source: str, kept: frozenset[int]) -> Dropped:
-    """Keep the statements whose index into `ast.parse(source).body` is in `kept`, and the module's docstring."""
-    body = ast.parse(source).body
+def drop_statements(source: str, kept: frozenset[int], parsed: Sequence[ast.stmt] = ()) -> Dropped:
+    """Keep the statements whose index into `ast.parse(source).body` is in `kept`, and the module's docstring.
+
+    Args:
+        source: The module's text.
+        kept: Indices of the statements that stay.
+        parsed: That body, where somebody has parsed the text already.
+    """
+    body = list(parsed) or ast.parse(source).body
     lines = lines_of(source)
     if ast.get_docstring(ast.Module(body=body[:1], type_ignores=[]), clean=False) is not None:
         kept = kept | {0}

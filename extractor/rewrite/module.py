@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 import libcst as cst
@@ -22,6 +23,9 @@ from extractor.rewrite.substitute_definitions import substitute_imports
 from extractor.rewrite.text import listing, with_one_newline
 from extractor.rewrite.trim_exports import drop_computed_exports, trim_exports
 from extractor.slicer import KeptModule, Resolver
+
+
+_SUSPECT = re.compile(r"^[ \t]*(?:from[ \t]+\.|(?:from|import)[ \t].*\b(?:verl|ray)\b)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def rewrite_module(
     source, newline = with_one_newline(module.source.removeprefix("\ufeff"))
     changes: list[str] = []
     replaced = frozenset(substitute.statement for substitute in module.substitutes)
-    dropped = drop_statements(source, frozenset(module.kept) - replaced)
+    dropped = drop_statements(source, frozenset(module.kept) - replaced, module.body)
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
     changes += _dropped([name for name in dropped.names if name not in ours])
     if ours:
@@ -95,12 +99,13 @@ def rewrite_module(
         changes.append(f"paths in strings redirected: {listing(list(strings.moved), 80)}")
         names = Names(tree.code)
 
-    tree, names, what = _imports(tree, names, module, resolver, package)
+    tree, text, what = _imports(tree, names, module, resolver, package)
     if what:
         changes.append(what)
-    trimmed = trim_exports(tree, names)
-    text = names.text if trimmed is tree else trimmed.code
-    _check(text, names, module)
+    if "__all__" in text:
+        trimmed = trim_exports(tree, Names(text))
+        text = text if trimmed is tree else trimmed.code
+    _check(text, module)
     text = with_header(
         text,
         newline,
@@ -126,13 +131,14 @@ def _dropped(names: list[str]) -> list[str]:
 
 def _imports(
     tree: cst.Module, names: Names, module: KeptModule, resolver: Resolver, package: str
-) -> tuple[cst.Module, Names, str]:
+) -> tuple[cst.Module, str, str]:
     """Redirect and prune; again where a block went, since its test may have been the last use of an import.
 
     Returns:
-        The module, its names, and what to say about it.
+        The module, its text, and what to say about it.
     """
     what = ""
+    text = names.text
     for _ in range(10):
         plan = plan_imports(names, module, resolver, package)
         if plan.redirected:
@@ -141,24 +147,27 @@ def _imports(
             break
         what = what or "unused imports dropped"
         tree, lost_block = redirect_imports(tree, plan)
-        names = Names(tree.code)
+        text = tree.code
         if not lost_block:
             break
-    return tree, names, what
+        names = Names(text)
+    return tree, text, what
 
 
-def _check(text: str, names: Names, module: KeptModule) -> None:
+def _check(text: str, module: KeptModule) -> None:
     """The result must be Python, and must import neither verl nor Ray."""
     try:
-        if text is not names.text:
-            ast.parse(text)
+        parsed = ast.parse(text)
     except SyntaxError as error:
         raise InternalError(
             f"{module.upstream_path}: the rewritten text is not valid Python: {error}",
             hint="report this with the command line that led to it",
         ) from error
-    for site in names.imports:
-        node = site.node
+    if _SUSPECT.search(text) is None:
+        return
+    for node in ast.walk(parsed):
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
         relative = isinstance(node, ast.ImportFrom) and node.level > 0
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
         if relative or any(dotted.partition(".")[0] in ("verl", "ray") for dotted in modules):

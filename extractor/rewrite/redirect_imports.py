@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import libcst as cst
-import libcst.matchers as m
 from libcst.helpers import get_full_name_for_node
 
 from extractor.rewrite.commas import has_comment, only
@@ -172,13 +171,14 @@ class RedirectImports(cst.CSTTransformer):
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
         if self.plan.chains:
             name = get_full_name_for_node(original_node)
-            new = self.plan.chains.get(tuple(name.split("."))) if name and m.matches(original_node, _DOTTED) else None
+            new = (
+                self.plan.chains.get(tuple(name.split(".")))
+                if name and isinstance(original_node.value, (cst.Name, cst.Attribute))
+                else None
+            )
             if new is not None:
                 return cst.parse_expression(new).with_changes(lpar=updated_node.lpar, rpar=updated_node.rpar)
         return updated_node
-
-
-_DOTTED = m.Attribute(value=m.OneOf(m.Name(), m.Attribute()))
 
 
 def _nothing(statement: cst.BaseStatement) -> cst.SimpleStatementLine:

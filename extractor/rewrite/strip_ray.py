@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
-import libcst.matchers as m
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import (
     ImportAssignment,
@@ -24,6 +23,7 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
+from extractor.rewrite.nodes import is_method_call
 from extractor.rewrite.problems import CannotRewrite, upstream_line
 from extractor.rewrite.scopes import Names
 from extractor.rewrite.text import lines_of
@@ -194,10 +194,10 @@ class StripRay(cst.CSTTransformer):
 
     def receiver(self, call: cst.CSTNode) -> cst.BaseExpression | None:
         """`f` of `f.remote(...)` and of `f.options(...).remote(...)`."""
-        if not m.matches(call, m.Call(func=m.Attribute(attr=m.Name("remote")))):
+        if not is_method_call(call, "remote"):
             return None
         value = cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
-        if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("options")))):
+        if is_method_call(value, "options"):
             value = cst.ensure_type(cst.ensure_type(value, cst.Call).func, cst.Attribute).value
         return value
 
@@ -250,6 +250,10 @@ class StripRay(cst.CSTTransformer):
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
         """Drop an assignment whose only reader was an expression of Ray's."""
+        if not self.orphans:
+            return updated_node
+        import libcst.matchers as m
+
         for name in sorted(self.orphans):
             if len(m.findall(updated_node, m.Name(name))) == 1:
                 unread = m.SimpleStatementLine(body=[m.Assign(targets=[m.AssignTarget(target=m.Name(name))])])
@@ -259,7 +263,7 @@ class StripRay(cst.CSTTransformer):
 
     def leave_Expr(self, original_node: cst.Expr, updated_node: cst.Expr) -> cst.Expr | cst.RemovalSentinel:
         call = original_node.value
-        if m.matches(call, m.Call(func=m.Attribute(attr=m.Name("__init__")))):
+        if is_method_call(call, "__init__"):
             base = cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
             if self.controller(base, "Worker"):
                 self.note("Worker.__init__")
@@ -349,6 +353,8 @@ class StripRay(cst.CSTTransformer):
             if named and self._is_context(cst.ensure_type(func, cst.Attribute).value):
                 self.note("runtime context: accelerator ids")
                 self.modules.add("os")
+                import libcst.matchers as m
+
                 self.orphans |= {item.value for item in m.findall(inner, m.Name()) if isinstance(item, cst.Name)}
                 return cst.parse_expression(_LOCAL_RANK)
         return updated_node

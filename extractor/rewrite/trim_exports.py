@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import libcst as cst
-import libcst.matchers as m
 
 from extractor.rewrite.commas import only
+from extractor.rewrite.nodes import is_name
 from extractor.rewrite.scopes import Names
 
-_ALL = m.Name("__all__")
-_EXPORTS = m.OneOf(m.Assign(targets=[m.AssignTarget(target=_ALL)]), m.AnnAssign(target=_ALL), m.AugAssign(target=_ALL))
-_METHOD = m.SimpleStatementLine(body=[m.Expr(m.Call(func=m.Attribute(value=_ALL)))])
+_ALL = "__all__"
 
 
 def drop_computed_exports(module: cst.Module, text: str) -> tuple[cst.Module, bool]:
@@ -55,18 +53,25 @@ def trim_exports(module: cst.Module, names: Names) -> cst.Module:
 
 def _value(statement: cst.BaseStatement) -> cst.BaseExpression | None:
     """What a statement assigns to `__all__`, or adds to it."""
-    if not m.matches(statement, m.SimpleStatementLine(body=[_EXPORTS])):
-        return None
-    assert isinstance(statement, cst.SimpleStatementLine)
-    small = statement.body[0]
-    assert isinstance(small, (cst.Assign, cst.AnnAssign, cst.AugAssign))
-    return small.value
+    small = _only_part(statement)
+    if isinstance(small, cst.Assign) and len(small.targets) == 1 and is_name(small.targets[0].target, _ALL):
+        return small.value
+    if isinstance(small, (cst.AnnAssign, cst.AugAssign)) and is_name(small.target, _ALL):
+        return small.value
+    return None
+
+
+def _only_part(statement: cst.BaseStatement) -> cst.BaseSmallStatement | None:
+    one = isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
+    return statement.body[0] if one and isinstance(statement, cst.SimpleStatementLine) else None
 
 
 def _is_computed(statement: cst.BaseStatement) -> bool:
     value = _value(statement)
     if value is None:
-        return m.matches(statement, _METHOD)
+        small = _only_part(statement)
+        call = small.value if isinstance(small, cst.Expr) else None
+        return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and is_name(call.func.value, _ALL)
     return not (isinstance(value, (cst.List, cst.Tuple)) and all(_literal(item) for item in value.elements))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -105,6 +106,7 @@ class KeptModule:
         substitutes: Definitions that give way to an import of ours.
         reexports: Imported names that must stay although this module does not use them (others reach them through it).
         fixes: Ids of the manifest's named fixes that apply to this module, sorted.
+        body: `ast.parse(source).body`, for whoever would otherwise parse the text again.
     """
 
     module: str
@@ -116,3 +118,4 @@ class KeptModule:
     substitutes: tuple[Substitute, ...] = ()
     reexports: tuple[str, ...] = ()
     fixes: tuple[str, ...] = ()
+    body: tuple[ast.stmt, ...] = field(default=(), compare=False, repr=False)

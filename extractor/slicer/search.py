@@ -236,6 +236,8 @@ class Search:
                 if holder not in self.index or holder == module:
                     continue
                 for item in self.index[holder].imports.values():
+                    if not f"{module}.".startswith(f"{item.module}."):
+                        continue
                     found = self.definitions.define(holder, item.local)
                     if found.module == module and item.local not in self._reexports.get(holder, ()):
                         if found.kind == "local" and f"{module}:{found.name}" not in self.edges:
@@ -300,6 +302,7 @@ class Search:
             substitutes=tuple(substitutes),
             reexports=tuple(sorted(self._reexports.get(module.name, ()))),
             fixes=tuple(sorted(fixes)),
+            body=tuple(statement.node for statement in module.statements),
         )
 
     def _add_stub(self, symbol: str, found: Definition) -> None:

@@ -1,0 +1,34 @@
+"""Questions about libcst nodes, asked without `libcst.matchers`, whose import costs as much as all of libcst's."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+
+def is_import(statement: cst.CSTNode) -> bool:
+    """True for a line that holds one import statement and nothing else."""
+    return (
+        isinstance(statement, cst.SimpleStatementLine)
+        and len(statement.body) == 1
+        and isinstance(statement.body[0], (cst.Import, cst.ImportFrom))
+    )
+
+
+def is_docstring(statement: cst.CSTNode) -> bool:
+    """True for a line that holds a string and nothing else."""
+    return (
+        isinstance(statement, cst.SimpleStatementLine)
+        and len(statement.body) == 1
+        and isinstance(statement.body[0], cst.Expr)
+        and isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+    )
+
+
+def is_method_call(node: cst.CSTNode, name: str) -> bool:
+    """True for `anything.name(...)`."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name
+
+
+def is_name(node: cst.CSTNode | None, name: str) -> bool:
+    """True for the name itself."""
+    return isinstance(node, cst.Name) and node.value == name
