@@ -12,7 +12,7 @@ from typing import Any
 
 
 class ToyArithmeticEnv:
-    """Exercises in digits. One character of a right answer is one share of the reward.
+    """Exercises in digits. Each right character earns a share of the reward.
 
     Tasks:
         succ2: `37=` -> `48`, the successor of each of two digits (9 -> 0). 100 states; what is learned on some of
@@ -70,7 +70,7 @@ class ToyArithmeticEnv:
 
         Returns:
             observation: the next prompt: empty at the end of the episode, else the question with a hint.
-            reward: in [0, 1], the share of right characters.
+            reward: in [0, 1], see `score`.
             terminated: the answer was right.
             truncated: it was wrong and no turn is left.
             info: the components of the reward, as in `score`, and the turn.

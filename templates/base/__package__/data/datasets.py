@@ -31,9 +31,12 @@ class DataError(ValueError):
     """The data cannot be used as configured. The text ends with a hint that names what to change."""
 
     def __init__(self, message: str, hint: str) -> None:
-        super().__init__(f"{message}\nhint: {hint}")
+        super().__init__(message, hint)  # both, so that it can be pickled
         self.message = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}"
 
 
 def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[Dataset, Dataset]:

@@ -10,8 +10,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-ALPHABET = "0123456789+-=?!.,: "
-SPECIAL = ("<pad>", "<eos>", "<unk>", "<system>", "<user>", "<assistant>")
+ALPHABET = "0123456789+-=?!.,:"
+# Only <eos> is skipped in decoding: whatever else a response has in it shows, and costs reward. It pads as well.
+TOKENS = ("<eos>", "<unk>", "<system>", "<user>", "<assistant>")
 
 # `<user>37=<assistant>`; an assistant's turn ends with the end-of-sequence token.
 CHAT_TEMPLATE = (
@@ -65,19 +66,18 @@ def ensure_toy_model(
 
 
 def _save_tokenizer(directory: Path) -> None:
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *ALPHABET])}
+    vocabulary = {token: index for index, token in enumerate([*TOKENS, *ALPHABET])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in TOKENS[1:]])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        pad_token="<pad>",
         eos_token="<eos>",
-        unk_token="<unk>",
-        additional_special_tokens=["<system>", "<user>", "<assistant>"],
+        pad_token="<eos>",
         padding_side="left",
         clean_up_tokenization_spaces=False,
         model_max_length=512,
@@ -92,7 +92,7 @@ def _save_model(directory: Path, seed: int, layers: int, tie_word_embeddings: bo
     from transformers.utils import logging
 
     config = Qwen2Config(
-        vocab_size=len(SPECIAL) + len(ALPHABET),
+        vocab_size=len(TOKENS) + len(ALPHABET),
         hidden_size=64,
         intermediate_size=256,
         num_hidden_layers=layers,
@@ -101,8 +101,8 @@ def _save_model(directory: Path, seed: int, layers: int, tie_word_embeddings: bo
         max_position_embeddings=512,
         initializer_range=0.1,
         tie_word_embeddings=tie_word_embeddings,
-        pad_token_id=SPECIAL.index("<pad>"),
-        eos_token_id=SPECIAL.index("<eos>"),
+        pad_token_id=TOKENS.index("<eos>"),
+        eos_token_id=TOKENS.index("<eos>"),
         bos_token_id=None,
     )
     with torch.random.fork_rng(devices=[]):

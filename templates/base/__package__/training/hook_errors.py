@@ -32,7 +32,7 @@ class HookError(RuntimeError):
     """
 
     def __init__(self, message: str, hook_file: str, sample: dict[str, Any] | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, hook_file, sample)  # all of them, so that it can be pickled
         self.message = message
         self.hook_file = hook_file
         self.sample = sample
