@@ -9,12 +9,13 @@ import torch
 from omegaconf import OmegaConf
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..utils.device import get_device_id, get_device_name
-from ..utils.fsdp_utils import CPUOffloadPolicy, MixedPrecisionPolicy, apply_fsdp2, fsdp2_load_full_state_dict
+from ..utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
 from ..utils.model import update_model_config
 from ..utils.tokenizer import hf_tokenizer
 from ..utils.torch_dtypes import PrecisionType
