@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 ALPHABET = "0123456789+-=?!.,:"
-# Only <eos> is skipped in decoding: whatever else a response has in it shows, and costs reward. It pads as well.
+# Decoding skips <eos>, which also pads, and <unk>. Other tokens in a response show, and cost reward.
 TOKENS = ("<eos>", "<unk>", "<system>", "<user>", "<assistant>")
 
 # `<user>37=<assistant>`; an assistant's turn ends with the end-of-sequence token.
@@ -73,11 +73,12 @@ def _save_tokenizer(directory: Path) -> None:
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in TOKENS[1:]])
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in TOKENS[2:]])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<eos>",
         pad_token="<eos>",
+        unk_token="<unk>",
         padding_side="left",
         clean_up_tokenization_spaces=False,
         model_max_length=512,
