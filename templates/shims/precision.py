@@ -30,6 +30,15 @@ def autocast_dtype(config: Mapping[str, Any]) -> torch.dtype:
     """
     name = _find(config, ("dtype",)) or _find(config, ("fsdp_config", "dtype"))
     name = name or _find(config, ("model", "fsdp_config", "dtype")) or "bfloat16"
+    return to_dtype(name)
+
+
+def to_dtype(name: str | torch.dtype) -> torch.dtype:
+    """The dtype called `name` ("bfloat16", "bf16", "torch.bfloat16"); a dtype is returned as it is.
+
+    Raises:
+        ValueError: there is no such dtype.
+    """
     if isinstance(name, torch.dtype):
         return name
     try:
