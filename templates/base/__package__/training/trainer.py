@@ -18,7 +18,6 @@ import torch
 
 from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..utils.metric.utils import reduce_metrics
-from ..utils.profiler.performance import marked_timer
 from ..workers.value_model import Critic
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_engine import RolloutEngine
@@ -30,6 +29,7 @@ from .distributed import Ranks, random_state, seed_everything, set_random_state
 from .hook_errors import call_reward, check_advantages, naming_advantage, reward_metrics
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
+from .timing import timed
 from .tracking import RunTracker
 from .trainer_functions import apply_kl_penalty, compute_advantage, compute_response_mask
 from .validation import validation_metrics
@@ -115,12 +115,12 @@ class LocalPPOTrainer:
                 batch, metrics = self._try_step(prompts, timing)
                 self.steps_done = step
                 if trainer.test_freq > 0 and (is_last or step % trainer.test_freq == 0):
-                    with marked_timer("testing", timing):
+                    with timed("testing", timing):
                         metrics.update(self.validate())
                 self._remember_state()
                 stopping = self.ranks.any(stop.requested) and not is_last
                 if stopping or (trainer.save_freq > 0 and (is_last or step % trainer.save_freq == 0)):
-                    with marked_timer("save_checkpoint", timing):
+                    with timed("save_checkpoint", timing):
                         self.save()
                 metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
                 metrics.update(compute_data_metrics(batch, use_critic=self.critic is not None))
@@ -151,11 +151,11 @@ class LocalPPOTrainer:
         prompt_batch = generation_batch(batch)
         prompt_batch.meta_info["global_steps"] = self.steps_done + 1
 
-        with marked_timer("step", timing):
-            with marked_timer("gen", timing):
+        with timed("step", timing):
+            with timed("gen", timing):
                 responses = self._generate(prompt_batch.repeat(self.rollout_n, interleave=True))
             if config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
-                with marked_timer("gen_max", timing):
+                with timed("gen_max", timing):
                     self._add_reward_baselines(batch, prompt_batch)
             batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
             if "response_mask" not in batch.batch.keys():
@@ -164,26 +164,26 @@ class LocalPPOTrainer:
                 metrics.update(balance_batch(batch, ranks.world_size))
             batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
 
-            with marked_timer("reward", timing):
+            with timed("reward", timing):
                 reward = self._start_reward(batch)
-            with marked_timer("old_log_prob", timing):
+            with timed("old_log_prob", timing):
                 batch, entropy = self._old_log_probs(batch)
                 metrics["actor/entropy"] = entropy
             if self.reference is not None:
-                with marked_timer("ref", timing):
+                with timed("ref", timing):
                     batch = batch.union(ranks.gather(self.reference.compute_log_prob(ranks.share(batch))))
             if self.critic is not None:
-                with marked_timer("values", timing):
+                with timed("values", timing):
                     batch = batch.union(ranks.gather(self.critic.compute_values(ranks.share(batch))))
-            with marked_timer("adv", timing):
+            with timed("adv", timing):
                 batch, advantage_metrics = self._advantages(batch, reward)
                 metrics.update(advantage_metrics)
             if self.critic is not None:
-                with marked_timer("update_critic", timing):
+                with timed("update_critic", timing):
                     critic_metrics = self.critic.update(self._update_share(batch, config.critic.ppo_mini_batch_size))
                 metrics.update(self._reduced(critic_metrics))
             if config.trainer.critic_warmup <= self.steps_done + 1:
-                with marked_timer("update_actor", timing):
+                with timed("update_actor", timing):
                     mini_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size
                     actor_metrics = self.policy.update(self._update_share(batch, mini_batch_size))
                     self.rollout.sync_weights()

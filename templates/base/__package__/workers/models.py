@@ -16,7 +16,6 @@ from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..utils.device import get_device_id, get_device_name
 from ..utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
-from ..utils.model import update_model_config
 from ..utils.tokenizer import hf_tokenizer
 from ..utils.torch_dtypes import PrecisionType
 from ..utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
@@ -60,7 +59,7 @@ def load_model(path: str, model: Any, fsdp_config: Any, tokenizer: Any, auto_cla
     except (OSError, ValueError) as error:
         raise ConfigError(f"no model at {path}: {error}", "check actor_rollout_ref.model.path") from error
     tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    update_model_config(model_config, override_config_kwargs={**tokens, **settings, **override})
+    _override(model_config, {**tokens, **settings, **override})
     module: nn.Module = auto_class.from_pretrained(path, config=model_config, **arguments)
     module.to(PrecisionType.to_dtype(fsdp_config.model_dtype))
     if model.enable_gradient_checkpointing:
@@ -155,6 +154,14 @@ class TrainedModel:
                     )
         self.optimizer.load_state_dict(optimizer)
         self.scheduler.load_state_dict(state["scheduler"])
+
+
+def _override(model_config: Any, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        if isinstance(value, dict) and getattr(model_config, name, None) is not None:
+            _override(getattr(model_config, name), value)
+        else:
+            setattr(model_config, name, value)
 
 
 def _whole(value: Any) -> Any:
