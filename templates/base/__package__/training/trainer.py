@@ -29,6 +29,7 @@ from .distributed import Ranks, random_state, seed_everything, set_random_state
 from .hook_errors import call_reward, check_advantages, naming_advantage, reward_metrics
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
+from .rollout_check import rollout_metrics
 from .timing import timed
 from .tracking import RunTracker
 from .trainer_functions import apply_kl_penalty, compute_advantage, compute_response_mask
@@ -168,7 +169,7 @@ class LocalPPOTrainer:
                 reward = self._start_reward(batch)
             with timed("old_log_prob", timing):
                 batch, entropy = self._old_log_probs(batch)
-                metrics["actor/entropy"] = entropy
+                metrics.update({"actor/entropy": entropy, **rollout_metrics(batch)})
             if self.reference is not None:
                 with timed("ref", timing):
                     batch = batch.union(ranks.gather(self.reference.compute_log_prob(ranks.share(batch))))
