@@ -10,19 +10,24 @@ from types import ModuleType
 from typing import Any
 
 
-class Blocker(importlib.abc.MetaPathFinder):
-    """Refuses to find some top-level packages, as if they were not installed."""
+class _Without:
+    """A finder that does not find some top-level packages, as if they were not installed."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, finder: Any, names: Iterable[str]) -> None:
+        self._finder = finder
         self._names = frozenset(names)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._finder, name)
+
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Raise for a blocked name, stay out of the way otherwise."""
+        """Find nothing for a blocked name, and what the finder finds otherwise."""
         if fullname.partition(".")[0] in self._names:
-            raise ModuleNotFoundError(f"No module named {fullname!r} (blocked by vextract verify)", name=fullname)
-        return None
+            return None
+        found: importlib.machinery.ModuleSpec | None = self._finder.find_spec(fullname, path, target)
+        return found
 
 
 class Stub:
@@ -85,5 +90,6 @@ class Stubber(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def block(names: Iterable[str]) -> None:
-    """Make top-level packages unimportable from now on."""
-    sys.meta_path.insert(0, Blocker(names))
+    """Make top-level packages unimportable, and unknown to `find_spec`, from now on."""
+    blocked = frozenset(names)
+    sys.meta_path[:] = [_Without(finder, blocked) for finder in sys.meta_path]

@@ -100,7 +100,7 @@ def make(side: Side, *, files: int = 1, max_samples: int | None = None, **change
         "cache_dir": str(side.scratch / "cache"),
         "max_prompt_length": 70,
         "filter_overlong_prompts": False,
-        "filter_overlong_prompts_workers": None,
+        "filter_overlong_prompts_workers": 1,
         **changes,
     }
     more = {} if max_samples is None else {"max_samples": max_samples}

@@ -152,6 +152,7 @@ def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
         )
 
     def loaded(function: str, manager: str) -> Any:
+        side.module(f"{PACKAGE}.{manager}")
         made = side.get(f"{REWARD}:load_reward_manager")(settings(None, function, manager), tiny.tokenizer(), 1)
         return side.get(f"{REWARD}:compute_reward")(answers(side), made)
 

@@ -102,7 +102,12 @@ def actor_settings(**changes: Any) -> dict[str, Any]:
     return settings
 
 
-ROLLOUT_CORRECTION = {"rollout_is": "token", "rollout_is_threshold": 1.5, "rollout_rs": "sequence", "rollout_rs_threshold": 1.4}
+ROLLOUT_CORRECTION = {
+    "rollout_is": "token",
+    "rollout_is_threshold": 1.5,
+    "rollout_rs": "sequence",
+    "rollout_rs_threshold": 1.4,
+}
 
 
 def call(function: Callable[..., Any], available: Mapping[str, Any], **fixed: Any) -> Any:

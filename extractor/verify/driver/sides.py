@@ -61,7 +61,12 @@ class Upstream(Side):
 
     def module(self, name: str) -> ModuleType:
         """Import it, with a stand-in for each third-party package that turns out to be missing."""
-        return import_upstream(name, self.stubber)
+        try:
+            return import_upstream(name, self.stubber)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != "verl":
+                raise
+            raise NotVendored(f"{error.name} does not exist in this release") from None
 
 
 class Vendored(Side):

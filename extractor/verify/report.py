@@ -1,0 +1,59 @@
+"""What `vextract verify` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Status(str, Enum):
+    """How a check ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    REPORTED = "reported"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check.
+
+    Attributes:
+        name: "imports", "parity", ...
+        status: REPORTED is for what a user should know and what is no failure.
+        summary: One line.
+        details: A line each: the problems first.
+    """
+
+    name: str
+    status: Status
+    summary: str
+    details: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True unless the check failed."""
+        return self.status is not Status.FAILED
+
+    @property
+    def detail(self) -> str:
+        """The summary."""
+        return self.summary
+
+
+@dataclass(frozen=True)
+class Report:
+    """All checks, in the order in which they ran."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True where no check failed."""
+        return all(check.ok for check in self.checks)
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 file", "2 files"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
