@@ -159,7 +159,7 @@ def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
 def _hook_of(reward_fn: Any) -> Any:
     """The part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
     score: Any = getattr(reward_fn, "compute_score", None)
-    raw: Any = score.args[0] if getattr(score, "args", ()) else score  # verl wraps a custom function in functools.partial
+    raw: Any = score.args[0] if getattr(score, "args", ()) else score  # verl wraps it in functools.partial
     if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score":
         return raw
     return reward_fn
