@@ -20,7 +20,7 @@ SCHEMA = 1
 EDIT_OPS = (
     "replace",
     "drop_argument",
-    "positional_argument",
+    "set_argument",
     "rename_import",
     "drop_decorator",
     "drop_statement",

@@ -172,29 +172,36 @@ class FixTransform(cst.CSTTransformer):
             return new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
         return new
 
-    # drop_argument, positional_argument
+    # drop_argument, set_argument
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         if not self.edit.op.endswith("_argument") or not self.inside or not self._matches(original_node.func):
             return updated_node
-        if self.edit.op == "positional_argument":
-            return self._positional(updated_node)
+        if self.edit.op == "set_argument":
+            return self._with_argument(updated_node)
         keep = [arg.keyword is None or arg.keyword.value != self.edit.keyword for arg in updated_node.args]
         if all(keep):
             return updated_node
         self.found += 1
         return updated_node.with_changes(args=only(updated_node.args, keep))
 
-    def _positional(self, call: cst.Call) -> cst.Call:
-        """Pass the keyword argument by position; it must be the first keyword."""
-        args = list(call.args)
-        first = next((index for index, arg in enumerate(args) if arg.keyword is not None), None)
-        name = args[first].keyword if first is not None else None
-        if first is None or name is None or name.value != self.edit.keyword:
-            return call
+    def _with_argument(self, call: cst.Call) -> cst.Call:
+        """Give the keyword argument the replacement as its value; it is added where the call does not pass it."""
         self.found += 1
-        args[first] = args[first].with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
-        return call.with_changes(args=args)
+        value = cst.parse_expression(self.edit.replacement or "")
+        args = list(call.args)
+        for index, arg in enumerate(args):
+            if arg.keyword is not None and arg.keyword.value == self.edit.keyword:
+                args[index] = arg.with_changes(value=value)
+                return call.with_changes(args=args)
+        equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+        made = cst.Arg(value, keyword=cst.Name(self.edit.keyword or ""), equal=equal)
+        at = next((index for index, arg in enumerate(args) if arg.star == "**"), len(args))
+        if at == len(args) and args:
+            args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+        elif at < len(args):
+            made = made.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+        return call.with_changes(args=[*args[:at], made, *args[at:]])
 
     # drop_decorator
 
