@@ -71,3 +71,46 @@ def test_imports_of_a_fix() -> None:
     edit = Edit("replace", "go", "low.precision", "best()", imports=("shims.dtype:best", "=os", "=math:inf"))
     text = body(emit(SOURCE, fixes=(fix(edit),)))
     assert text.startswith("from lib import Old, run\nfrom toy.shims.dtype import best\n")
+
+
+class TestSetArgument:
+    """A keyword argument gets a value, whether the call passed it or not."""
+
+    EDIT = Edit("set_argument", "count", "encode", replacement="False", keyword="as_dict")
+
+    def emitted(self, call: str, edit: Edit = EDIT) -> str:
+        source = f"""
+            from lib import encode
+
+
+            def count(text, **more):
+                return {call}
+
+
+            def elsewhere(text):
+                return encode(text)
+        """
+        found = body(emit(source, fixes=(fix(edit),)))
+        assert found.endswith("return encode(text)\n")
+        return found.partition("    return ")[2].partition("\n")[0]
+
+    @pytest.mark.parametrize(
+        ("call", "wanted"),
+        [
+            ("encode(text)", "encode(text, as_dict=False)"),
+            ("encode()", "encode(as_dict=False)"),
+            ("encode(text, **more)", "encode(text, as_dict=False, **more)"),
+            ("encode(text, as_dict=True, width=3)", "encode(text, as_dict=False, width=3)"),
+            ("len(encode(text))", "len(encode(text, as_dict=False))"),
+        ],
+    )
+    def test_argument_is_set(self, call: str, wanted: str) -> None:
+        assert self.emitted(call) == wanted
+
+    def test_no_such_call(self) -> None:
+        with pytest.raises(CheckFailed, match=r"set_argument\): `encode` was found 0 times within count"):
+            self.emitted("text.encode()")
+
+    def test_every_call_counts(self) -> None:
+        edit = Edit("set_argument", "count", "encode", replacement="False", count=2, keyword="as_dict")
+        assert self.emitted("encode(encode(text))", edit) == "encode(encode(text, as_dict=False), as_dict=False)"

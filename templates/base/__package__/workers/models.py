@@ -12,22 +12,25 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from ..shims.precision import to_dtype
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..utils.device import get_device_id, get_device_name
 from ..utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
-from ..utils.tokenizer import hf_tokenizer
-from ..utils.torch_dtypes import PrecisionType
 from ..utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .role_configs import LR_SCHEDULE, build_optimizer
 
 
 def load_tokenizer(model: Any) -> Any:
     """The tokenizer of `actor_rollout_ref.model`, with a padding token and the configured chat template."""
+    from transformers import AutoTokenizer
+
     try:
-        tokenizer = hf_tokenizer(model.path, trust_remote_code=model.trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
     except (OSError, ValueError) as error:
         raise ConfigError(f"no tokenizer at {model.path}: {error}", "check actor_rollout_ref.model.path") from error
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
     if model.custom_chat_template is not None:
         tokenizer.chat_template = model.custom_chat_template
     return tokenizer
@@ -61,7 +64,7 @@ def load_model(path: str, model: Any, fsdp_config: Any, tokenizer: Any, auto_cla
     tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     _override(model_config, {**tokens, **settings, **override})
     module: nn.Module = auto_class.from_pretrained(path, config=model_config, **arguments)
-    module.to(PrecisionType.to_dtype(fsdp_config.model_dtype))
+    module.to(to_dtype(fsdp_config.model_dtype))
     if model.enable_gradient_checkpointing:
         module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
     return module
@@ -79,7 +82,7 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
         {
             "mesh": mesh,
             "mp_policy": MixedPrecisionPolicy(
-                param_dtype=PrecisionType.to_dtype(fsdp_config.dtype),
+                param_dtype=to_dtype(fsdp_config.dtype),
                 reduce_dtype=torch.float32,
                 cast_forward_inputs=True,
             ),
