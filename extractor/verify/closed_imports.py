@@ -76,8 +76,9 @@ class _Finder:
             elif top in self.tops:
                 yield from (f"{where}: {problem}" for problem in self._inside(item))
             elif top not in sys.stdlib_module_names and top not in self.required:
-                # Tests may use what the extra for development brings.
-                if item.top and not (file.path.startswith("tests/") and top in self.extras):
+                # Tests may use each other, and what the extra for development brings.
+                in_tests = file.path.startswith("tests/") and (top in self.extras or f"tests.{top}" in self.analyses)
+                if item.top and not in_tests:
                     yield f"{where}: imports {top}, which pyproject.toml does not require"
                 elif not item.top:
                     optional.add(top)
