@@ -1,0 +1,76 @@
+"""A test that takes `case` runs once for every named fix that names it.
+
+`fixed` is a package that has the fix, `broken` one that lacks it; PART, in the module of the test, says what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from extractor.source import Source
+from tests.fixes.support import Case, Part, Vendored, all_cases, vendor
+
+Vendor = Callable[..., Vendored]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        path = Path(metafunc.definition.path).relative_to(metafunc.config.rootpath).as_posix()
+        name = f"{path}::{metafunc.function.__name__}"
+        metafunc.parametrize("case", [case for case in all_cases() if case.fix.test == name], ids=str)
+
+
+@pytest.fixture(scope="session")
+def vendored(verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vendor]:
+    """Makes packages, each once."""
+    folder = tmp_path_factory.mktemp("vendored")
+    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
+    made: dict[tuple[str, Part, str | None], Vendored] = {}
+
+    def make(release: str, part: Part, without: str | None = None) -> Vendored:
+        key = (release, part, without)
+        if key not in made:
+            made[key] = vendor(sources[release], release, part, without, f"vendored_{len(made)}", folder)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield make
+
+
+@pytest.fixture
+def fixed(case: Case, vendored: Vendor, request: pytest.FixtureRequest, _on_a_cpu: None) -> Vendored:
+    """The package as every project gets it."""
+    return vendored(case.release, request.module.PART)
+
+
+@pytest.fixture
+def broken(case: Case, vendored: Vendor, request: pytest.FixtureRequest, _on_a_cpu: None) -> Vendored:
+    """The same package without the fix."""
+    return vendored(case.release, request.module.PART, case.fix.id)
+
+
+@pytest.fixture(scope="session")
+def _on_a_cpu() -> Iterator[None]:
+    """The fixes are about CPUs, so a GPU must not be seen; upstream looks for one when it is imported."""
+    import torch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "is_available", lambda: False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def process_group() -> Iterator[None]:
+    """A process group of one: upstream's actor asks for its rank."""
+    import torch.distributed as dist
+
+    own = not dist.is_initialized()
+    if own:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    if own:
+        dist.destroy_process_group()

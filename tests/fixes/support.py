@@ -1,0 +1,135 @@
+"""Vendored packages with and without one named fix, and the tiny models that they are tried on."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from extractor import releases
+from extractor.generate import generate
+from extractor.manifest import Fix
+from extractor.options import Options
+from extractor.source import Source
+
+
+@dataclass(frozen=True)
+class Case:
+    """A named fix of one release."""
+
+    release: str
+    fix: Fix
+
+    def __str__(self) -> str:
+        return f"{self.release}-{self.fix.id}"
+
+
+def all_cases() -> list[Case]:
+    """Every named fix of every manifest."""
+    return [Case(release, fix) for release in releases.supported() for fix in releases.load(release).fixes]
+
+
+@dataclass(frozen=True)
+class Vendored:
+    """A vendored package that can be imported."""
+
+    package: str
+    release: str
+
+    def module(self, path: str) -> ModuleType:
+        """The module at a dotted path below the package ("workers.dp_actor")."""
+        return importlib.import_module(f"{self.package}.{path}")
+
+    def get(self, path: str, name: str) -> Any:
+        """A symbol of such a module."""
+        return getattr(self.module(path), name)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of verl, which is vendored faster than all of it.
+
+    Attributes:
+        roles: The manifest's roles that it has.
+        features: Optional features that are on.
+    """
+
+    roles: tuple[str, ...]
+    features: tuple[str, ...] = ()
+
+
+def vendor(source: Source, release: str, part: Part, without: str | None, package: str, folder: Path) -> Vendored:
+    """Write the package that a part of verl needs.
+
+    Args:
+        source: verl.
+        release: Of verl.
+        part: Of verl.
+        without: The named fix that is left out, if any.
+        package: Its import name.
+        folder: Where packages lie; it must be on `sys.path`.
+    """
+    manifest = releases.load(release)
+    manifest = replace(
+        manifest,
+        roles=tuple(role for role in manifest.roles if role.name in part.roles),
+        fixes=tuple(fix for fix in manifest.fixes if fix.id != without),
+    )
+    made = generate(Options(package, release, features=tuple(sorted(part.features))), source, manifest)
+    for file in made.tree:
+        if file.path.startswith(f"{package}/"):
+            path = folder / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.data)
+    importlib.invalidate_caches()
+    return Vendored(package, release)
+
+
+def tiny_model(kind: str = "Qwen2ForCausalLM") -> Any:
+    """A Qwen2 of two layers with random weights, float32; the same weights every time."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.Qwen2Config(
+        vocab_size=40,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+        attention_dropout=0.0,
+        pad_token_id=0,
+        bos_token_id=None,
+        eos_token_id=1,
+        num_labels=1,
+        attn_implementation="sdpa",
+    )
+    model = getattr(transformers, kind)(config).float()
+    if hasattr(model, "dropout"):
+        model.dropout = torch.nn.Identity()
+    return model
+
+
+def token_batch(prompt: int = 5, response: int = 4) -> dict[str, Any]:
+    """Three sequences, padded on both sides: input_ids, attention_mask, position_ids, responses, int64."""
+    import torch
+
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(3, 40, (3, prompt + response), generator=generator)
+    mask = torch.ones_like(ids)
+    mask[1, :2] = 0
+    mask[2, -1:] = 0
+    ids = ids * mask
+    position = (mask.cumsum(-1) - 1).clamp(min=0)
+    return {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "position_ids": position,
+        "responses": ids[:, prompt:],
+        "response_mask": mask[:, prompt:],
+    }
