@@ -13,17 +13,20 @@ from ..protocol import DataProto
 
 
 class BaseRollout(ABC):
-    """A rollout that shares the actor's module: weights need no copy, so `resume`, `update_weights`, `release` do nothing."""
+    """A rollout that shares the actor's module: there are no weights to copy, to load or to free."""
 
     @abstractmethod
     def generate_sequences(self, prompts: DataProto) -> DataProto:
         """Generate a response to each prompt; see `HFRollout.generate_sequences` for the keys and shapes."""
 
     async def resume(self, tags: list[str]) -> None:
-        """Bring weights or the KV cache back to the device."""
+        """Bring weights or the KV cache back to the device: they never left."""
+        return
 
     async def update_weights(self, weights: Iterable[tuple[str, Tensor]], **kwargs: Any) -> None:
-        """Take new weights."""
+        """Take new weights: they are the actor's own."""
+        return
 
     async def release(self) -> None:
-        """Free weights and KV cache."""
+        """Free weights and KV cache: the actor still needs them."""
+        return

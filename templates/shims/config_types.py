@@ -1,5 +1,5 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""Configuration classes that upstream names in annotations; here the sections of the configuration arrive as OmegaConf nodes."""
+"""Configuration classes that upstream names in annotations; here a section of the config is an OmegaConf node."""
 
 from __future__ import annotations
 

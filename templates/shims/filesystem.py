@@ -11,7 +11,7 @@ _REMOTE = ("hdfs://", "s3://", "gs://", "oss://")
 def copy_to_local(src: str, cache_dir: str | None = None, *args: Any, use_shm: bool = False, **kwargs: Any) -> str:
     """Return `src` as it is: a local path, or a name that transformers resolves.
 
-    Upstream fetches `hdfs://` paths here and can copy into shared memory; a standalone project reads what is on its disk.
+    Upstream fetches `hdfs://` paths here and can copy into shared memory; a standalone project reads its own disk.
 
     Raises:
         ValueError: `src` is a remote path.

@@ -22,8 +22,8 @@ _DTYPES = {
 def autocast_dtype(config: Mapping[str, Any]) -> torch.dtype:
     """The dtype for `torch.autocast`, as the configuration names it.
 
-    Looks for `dtype`, then `fsdp_config.dtype`, then `model.fsdp_config.dtype`; without any of them bfloat16, which is what
-    upstream uses everywhere.
+    Looks for `dtype`, then `fsdp_config.dtype`, then `model.fsdp_config.dtype`; without any of them bfloat16, as
+    upstream has it everywhere.
 
     Raises:
         ValueError: the configured name is no dtype.
