@@ -30,8 +30,8 @@ def check_imports(subject: Subject, source: Source | None) -> Check:
         summary = f"{counted(len(problems), 'problem')} in {counted(len(files), 'file')}"
         return Check("imports", Status.FAILED, summary, tuple(problems))
     summary = f"{counted(len(files), 'file')}: every import and every name resolves"
-    details = (f"imported only where they are used, and not required: {', '.join(sorted(optional))}",) if optional else ()
-    return Check("imports", Status.OK, summary, details)
+    lazily = f"imported only where they are used, and not required: {', '.join(sorted(optional))}"
+    return Check("imports", Status.OK, summary, (lazily,) if optional else ())
 
 
 def _unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
@@ -45,7 +45,8 @@ def _unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) 
                 for use in theirs.uses():
                     if not use.bound:
                         found.pop(use.chain[0], None)
-    return [f"{file.path}:{line}: {name} is defined nowhere" for name, line in sorted(found.items(), key=lambda i: i[1])]
+    lines = sorted((line, name) for name, line in found.items())
+    return [f"{file.path}:{line}: {name} is defined nowhere" for line, name in lines]
 
 
 class _Finder:

@@ -38,7 +38,7 @@ def _differences(left: Node, right: Node, path: str) -> Iterator[str]:
     elif left[0] == "t":
         yield where + _tensors(left, right)
     elif left[0] == "s" and left[1] == right[1] and len(left[2]) == len(right[2]):
-        for index, (one, other) in enumerate(zip(left[2], right[2])):
+        for index, (one, other) in enumerate(zip(left[2], right[2], strict=True)):
             yield from _differences(one, other, f"{path}[{index}]")
     elif left[0] == "d":
         yield from _mappings(left, right, path, where)
@@ -65,7 +65,7 @@ def _tensors(left: Node, right: Node) -> str:
     theirs, ours = _numbers(left), _numbers(right)
     if theirs is None or ours is None:
         return f"{_short(left)}: the bytes differ"
-    apart = [(one, other) for one, other in zip(theirs, ours) if struct.pack("d", one) != struct.pack("d", other)]
+    apart = [(one, other) for one, other in zip(theirs, ours, strict=True) if _bits(one) != _bits(other)]
     if len(theirs) == 1:
         return f"{theirs[0]!r} upstream, {ours[0]!r} here"
     most = max((abs(one - other) for one, other in apart if one == one and other == other), default=float("nan"))
@@ -83,6 +83,10 @@ def _numbers(node: Node) -> tuple[float, ...] | None:
         return None
     size = struct.calcsize(_FORMATS[dtype])
     return struct.unpack(f"={len(data) // size}{_FORMATS[dtype]}", data)
+
+
+def _bits(number: float) -> bytes:
+    return struct.pack("d", number)
 
 
 def _short(node: Node) -> str:

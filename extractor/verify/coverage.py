@@ -51,8 +51,8 @@ def check_coverage(files: Sequence[FileCoverage]) -> Check:
     covered, uncovered = sum(len(file.covered) for file in files), sum(len(file.uncovered) for file in files)
     lines, run = sum(file.lines for file in files), sum(file.run for file in files)
     summary = (
-        f"{covered} of {counted(covered + uncovered, 'public function')} in {counted(len(files), 'vendored file')} ran in a"
-        f" compared case; {run / max(lines, 1):.0%} of the lines of all functions"
+        f"{covered} of {counted(covered + uncovered, 'public function')} in {counted(len(files), 'vendored file')}"
+        f" ran in a compared case; {run / max(lines, 1):.0%} of the lines of all functions"
     )
     details = []
     for file in files:
@@ -68,7 +68,8 @@ def run_share(file: FileCoverage) -> str:
 
 
 def _file(file: PythonFile, executed: set[int]) -> FileCoverage:
-    covered, uncovered = [], []
+    covered: list[str] = []
+    uncovered: list[str] = []
     every: set[int] = set()
     for name, node in _functions(file.tree):
         body = set(_body_lines(node))

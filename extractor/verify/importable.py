@@ -30,11 +30,11 @@ def check_importable(subject: Subject, python: str) -> Check:
             return Check("importable", Status.FAILED, f"the import check {error.message}", (error.hint,))
     problems = []
     absent = {requirements.import_name(name) for name in requirements.declared(subject.root)} & set(result["missing"])
-    for module, error in sorted(result["errors"].items()):
+    for module, failure in sorted(result["errors"].items()):
         where = ""
-        if error["file"]:
-            where = f" ({Path(error['file']).relative_to(subject.root.resolve())}:{error['line']})"
-        problems.append(f"{module}: {error['error']}{where}")
+        if failure["file"]:
+            where = f" ({Path(failure['file']).relative_to(subject.root.resolve())}:{failure['line']})"
+        problems.append(f"{module}: {failure['error']}{where}")
     problems += [f"{name} was imported all the same" for name in result["leaked"]]
     if problems:
         summary = f"{len(result['errors'])} of {counted(len(modules), 'vendored module')} cannot be imported"

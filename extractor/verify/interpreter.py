@@ -15,7 +15,11 @@ from typing import Any
 from extractor.errors import CheckFailed
 
 DRIVER = Path(__file__).parent / "driver"
-HINT = "make an environment for the project (cd PROJECT && python -m venv .venv && .venv/bin/pip install -e '.[dev]'), or pass --python"
+HINT = (
+    "make an environment for the project (cd PROJECT && python -m venv .venv && .venv/bin/pip install -e '.[dev]'),"
+    " or pass --python"
+)
+_NOT_PASSED_ON = ("VERL_", "PYTHON", "RAY_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
 @dataclass
@@ -108,11 +112,7 @@ def tail(log: Path, lines: int = 12) -> str:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("VERL_", "PYTHON", "RAY_", "SLURM_")) and name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_PASSED_ON)}
     caches = {name: str(folder / "cache") for name in ("HF_HOME", "HF_DATASETS_CACHE", "XDG_CACHE_HOME")}
     return {
         **kept,

@@ -34,6 +34,23 @@ class Verdict(str, Enum):
     ABSENT = "not vendored"
 
 
+# What the driver meets on upstream's side, or names in the one family of cases that it changes. Any other fix explains
+# the differences of the cases about its file.
+MET = frozenset(
+    {
+        "actor-autocast-dtype",
+        "actor-remove-padding-without-flash-attn",
+        "critic-autocast-dtype",
+        "critic-remove-padding-without-flash-attn",
+        "hf-rollout-autocast-dtype",
+        "hf-rollout-base",
+        "hf-rollout-empty-cache",
+        "hf-rollout-position-ids",
+        "overlong-prompt-filter",
+        "remove-padding-without-flash-attn",
+        "reshape-newshape",
+    }
+)
 BAD = (Verdict.DIFFERS, Verdict.FAILS_HERE)
 
 
@@ -61,7 +78,8 @@ def check_parity(subject: Subject, source: Source, python: str) -> tuple[Check, 
             upstream, vendored = _run(subject, source, python, Path(folder))
         except CheckFailed as error:
             return (Check("parity", Status.FAILED, error.message, tuple(error.hint.splitlines())),)
-    cases = compare(upstream["results"], vendored["results"])
+    unmet = {file.upstream: tuple(fix for fix in file.fixes if fix not in MET) for file in subject.vendored}
+    cases = compare(upstream["results"], vendored["results"], unmet)
     coverage = check_coverage(measure(subject, vendored["lines"]))
     return _check(subject, cases, upstream["stubbed"]), coverage
 
@@ -100,12 +118,17 @@ def _run(subject: Subject, source: Source, python: str, folder: Path) -> tuple[d
     return results["upstream"], results["vendored"]
 
 
-def compare(upstream: Mapping[str, Mapping[str, Any]], vendored: Mapping[str, Mapping[str, Any]]) -> tuple[Case, ...]:
+def compare(
+    upstream: Mapping[str, Mapping[str, Any]],
+    vendored: Mapping[str, Mapping[str, Any]],
+    unmet: Mapping[str, tuple[str, ...]],
+) -> tuple[Case, ...]:
     """Compare the results of both sides, case by case.
 
     Args:
-        upstream, vendored: Results by case name: {"value": node}, {"error": text} or {"absent": what is missing}, with the
-            case's "module" and "fixes".
+        upstream, vendored: Results by case name: {"value": node}, {"error": text} or {"absent": what is missing}, with
+            the case's "module" and "fixes".
+        unmet: Named fixes by upstream module for which the driver has no counterpart.
     """
     whole = {name for name, result in vendored.items() if "absent" in result and "[" not in name}
     found = []
@@ -117,17 +140,16 @@ def compare(upstream: Mapping[str, Mapping[str, Any]], vendored: Mapping[str, Ma
             if family not in whole:
                 found.append(Case(name, module, Verdict.ABSENT, "upstream registers it, the project does not"))
         else:
-            verdict, note = _verdict(theirs, ours)
+            verdict, note = _verdict(theirs, ours, ", ".join((*ours["fixes"], *unmet.get(module, ()))))
             found.append(Case(name, module, verdict, note))
     return tuple(found)
 
 
-def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) -> tuple[Verdict, str]:
+def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[Verdict, str]:
     if "absent" in ours:
         return Verdict.ABSENT, ours["absent"]
     if theirs is None or "absent" in theirs:
         return Verdict.OURS_ONLY, "the project has it, upstream does not"
-    fixes = ", ".join(ours["fixes"])
     if "error" in theirs:
         if "error" in ours:
             return Verdict.FAILS_ALIKE, ours["error"]
@@ -152,7 +174,7 @@ def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str]) -> Che
             mark = f" ({path} is edited)" if case.verdict in BAD and path in edited else ""
             note = f": {' '.join(case.note.split())[:300]}" if case.note else ""
             details.append(f"{case.verdict.value}: {case.name}{note}{mark}")
-    details += [f"met on upstream's side: fix {fix}" for fix in subject.fixes]
+    details += [f"met on upstream's side: fix {fix}" for fix in subject.fixes if fix in MET]
     others = [name for name in stubbed if name != "ray"]
     if others:
         details.append(f"stand-ins for what upstream imports and this Python lacks: {', '.join(others)}")

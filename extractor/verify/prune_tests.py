@@ -95,7 +95,8 @@ def _units(body: Sequence[ast.stmt]) -> Iterator[_Unit]:
 
 
 def _start(node: ast.stmt) -> int:
-    return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(item.lineno for item in decorators)])
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
@@ -132,16 +133,15 @@ def _spread(units: list[_Unit], uses: list[Use], lines: _Lines) -> None:
             break
     for unit in units:
         methods = [other for other in units if other.holder == unit.name]
-        if unit.name and methods and not any(other.is_test and not other.reason for other in methods) and not unit.reason:
+        left = any(other.is_test and not other.reason for other in methods)
+        if unit.name and methods and not left and not unit.reason:
             unit.reason = next((other.reason for other in methods if other.reason), "")
 
 
 def _without(text: str, units: Sequence[_Unit]) -> str:
     gone = {line for unit in units if unit.reason for line in range(unit.first, unit.last + 1)}
-    classes = {unit.name for unit in units if unit.reason and unit.binds}
-    gone |= {
-        line for unit in units if unit.holder in classes for line in range(unit.first, unit.last + 1) if unit.holder
-    }
+    classes = {unit.name for unit in units if unit.reason and unit.binds} - {""}
+    gone |= {line for unit in units if unit.holder in classes for line in range(unit.first, unit.last + 1)}
     lines = text.splitlines(keepends=True)
     return "".join(line for number, line in enumerate(lines, 1) if number not in gone)
 

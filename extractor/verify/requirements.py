@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -30,22 +32,32 @@ _IMPORT_NAMES = {
 
 def declared(project: Path) -> tuple[str, ...]:
     """Distributions that `pyproject.toml` requires without an extra; empty where there is none or it is damaged."""
-    try:
-        data = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
-        wanted = data["project"]["dependencies"]
-        return tuple(sorted({Requirement(item).name.lower() for item in wanted}))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError, InvalidRequirement):
-        return ()
+    return _names(_section(project).get("dependencies"))
 
 
 def extras(project: Path) -> tuple[str, ...]:
     """Distributions that `pyproject.toml` names for some extra."""
+    groups = _section(project).get("optional-dependencies")
+    if not isinstance(groups, dict):
+        return ()
+    return tuple(sorted({name for items in groups.values() for name in _names(items)}))
+
+
+def _section(project: Path) -> Mapping[str, object]:
     try:
         data = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
-        groups = data["project"].get("optional-dependencies", {})
-        return tuple(sorted({Requirement(item).name.lower() for items in groups.values() for item in items}))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError, InvalidRequirement):
-        return ()
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {}
+    section = data.get("project")
+    return section if isinstance(section, dict) else {}
+
+
+def _names(items: object) -> tuple[str, ...]:
+    found = set()
+    for item in items if isinstance(items, list) else ():
+        with contextlib.suppress(InvalidRequirement, TypeError):
+            found.add(Requirement(item).name.lower())
+    return tuple(sorted(found))
 
 
 def import_name(distribution: str) -> str:

@@ -141,9 +141,7 @@ class Analysis:
                 for name in node.names:
                     self._root.names.setdefault(name, [])
             return
-        if isinstance(node, ast.ExceptHandler) and node.name:
-            scope.bind(node.name)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+        if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             scope.bind(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             scope.bind(node.rest)

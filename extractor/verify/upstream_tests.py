@@ -30,7 +30,8 @@ def check_upstream_tests(subject: Subject, source: Source, python: str) -> Check
         return Check(NAME, Status.SKIPPED, f"this {source.kind} of verl {source.release} carries no tests")
     files, left_out = _prepare(subject, source)
     if not files:
-        return Check(NAME, Status.SKIPPED, "none of upstream's tests is about what the project has", tuple(_grouped(left_out)))
+        summary = "none of upstream's tests is about what the project has"
+        return Check(NAME, Status.SKIPPED, summary, tuple(_grouped(left_out)))
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
             upstream, vendored = _run(subject, source, python, files, Path(folder))
@@ -118,9 +119,9 @@ def _check(
     out = len(left_out)
     total = out + sum(len(pruned.kept) for pruned, _ in files.values())
     summary = (
-        f"{counted(both, 'test')} of {counted(len(files), 'file')} pass on upstream and here; {len(broken)} pass upstream"
-        f" only, {len(neither)} fail on upstream, {len(skipped)} skip themselves; {out} of {counted(total, 'test function')}"
-        " need what is not vendored"
+        f"{counted(both, 'test')} of {counted(len(files), 'file')} pass on upstream and here;"
+        f" {len(broken)} pass upstream only, {len(neither)} fail on upstream, {len(skipped)} skip themselves;"
+        f" {out} of {counted(total, 'test function')} need what is not vendored"
     )
     status = Status.FAILED if broken or not both else Status.OK
     return Check(NAME, status, summary, (*broken, *neither, *skipped, *_grouped(left_out)))

@@ -59,7 +59,9 @@ class Stub:
 
 
 class _StubModule(ModuleType):
-    __path__: list[str] = []
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Stub:
         if name.startswith("__"):

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc"
 """Advantage estimators, policy losses, KL, value loss: the numbers that training is made of."""
 
 from __future__ import annotations

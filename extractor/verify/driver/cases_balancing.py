@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc"
 """Partitions of sequences by length."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc"
 """DataProto: every operation on batches."""
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def making(side: Side) -> Iterator[tuple[str, Thunk]]:
 
     yield "from_tensordict", lambda: from_tensordict() if hasattr(cls, "from_tensordict") else None
     yield "to_tensordict", lambda: outcome(batch(side).to_tensordict) if hasattr(cls, "to_tensordict") else None
-    info = {"nested": {"a": [1, 2]}, "pair": (1, "b")}
+    info: dict[str, Any] = {"nested": {"a": [1, 2]}, "pair": (1, "b")}
     yield "get_data_info", lambda: outcome(batch(side, **info).get_data_info) if hasattr(cls, "get_data_info") else None
 
 

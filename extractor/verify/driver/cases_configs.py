@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc, no-untyped-call"
 """Configuration classes, and the optimizers that they describe."""
 
 from __future__ import annotations

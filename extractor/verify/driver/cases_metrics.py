@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc"
 """Metrics, with upstream's names, and validation over bootstrap samples."""
 
 from __future__ import annotations

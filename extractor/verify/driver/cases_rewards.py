@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc"
 """Reward managers on a batch, and how one is loaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc"
 """Masked operations, log-probabilities, padding and learning-rate schedules."""
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ MODULE = "verl.utils.torch_functional"
 @family("torch_functional.masked", MODULE)
 def masked(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Sums, means, variances and whitening under a mask."""
+    mask = inputs.response_mask()
     for kind, dtype in (("f32", torch.float32), ("f64", torch.float64), ("bf16", torch.bfloat16)):
         values = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=101, dtype=dtype)
-        for label, mask in (
+        for label, used in (
             ("ragged", inputs.response_mask()),
             ("empty row", inputs.response_mask(empty=True)),
             ("bool", inputs.response_mask().bool()),
@@ -29,9 +31,8 @@ def masked(side: Side) -> Iterator[tuple[str, Thunk]]:
             for name in ("masked_sum", "masked_mean", "masked_var", "masked_whiten"):
                 yield (
                     f"{name}/{kind}/{label}",
-                    lambda name=name, values=values, mask=mask: outcome(side.get(f"{MODULE}:{name}"), values, mask),
+                    lambda name=name, values=values, used=used: outcome(side.get(f"{MODULE}:{name}"), values, used),
                 )
-        mask = inputs.response_mask()
         for name in ("masked_sum", "masked_mean"):
             yield (
                 f"{name}/{kind}/axis",

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc"
 """The functions of upstream's trainer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="attr-defined"
 """The two sides of a comparison: upstream's own modules, and a project's vendored ones, under upstream's names."""
 
 from __future__ import annotations

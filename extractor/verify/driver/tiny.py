@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc, no-untyped-call"
 """A tokenizer and models that are built on the spot: nothing is downloaded, and each build has the same weights."""
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ import string
 from typing import Any
 
 import torch
+from transformers import PreTrainedTokenizerFast
 
 VOCABULARY = ("<pad>", "<eos>", "<unk>", *string.ascii_lowercase, *string.digits, *" .:+-=<>|?\n")
 TEMPLATE = (
@@ -14,18 +16,28 @@ TEMPLATE = (
 )
 
 
-def tokenizer() -> Any:
-    """A tokenizer with a token per character."""
+class ListsOfTokens(PreTrainedTokenizerFast):
+    """A tokenizer whose chat template returns a list of tokens, as before transformers 5."""
+
+    def apply_chat_template(self, *args: Any, **kwargs: Any) -> Any:
+        """Return no dictionary unless asked for one."""
+        return super().apply_chat_template(*args, **{"return_dict": False, **kwargs})
+
+
+def tokenizer(*, lists: bool = False) -> Any:
+    """A tokenizer with a token per character.
+
+    Args:
+        lists: Its chat template returns lists of tokens.
+    """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
 
     ids = {token: index for index, token in enumerate(VOCABULARY)}
     raw = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
     raw.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), behavior="isolated")
     raw.decoder = decoders.Fuse()
-    found = PreTrainedTokenizerFast(
-        tokenizer_object=raw, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
-    )
+    cls = ListsOfTokens if lists else PreTrainedTokenizerFast
+    found = cls(tokenizer_object=raw, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left")
     found.chat_template = TEMPLATE
     return found
 
