@@ -1,0 +1,44 @@
+"""Fixtures of the tests that run a project."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from extractor.source import Source
+from tests.verify.projects import real
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    """A Python that has a project's requirements."""
+    named = os.environ.get("VEXTRACT_TEST_PYTHON")
+    if named:
+        return named
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("this Python lacks torch, and VEXTRACT_TEST_PYTHON names no other")
+    return sys.executable
+
+
+@pytest.fixture(scope="session")
+def made_0_6_1(tmp_path_factory: pytest.TempPathFactory, verl_0_6_1: Source) -> Path:
+    """A PPO project from verl 0.6.1. Do not change it."""
+    features = ("dynamic_bsz", "reward_managers", "rollout_correction")
+    return real(tmp_path_factory.mktemp("made") / "p061", verl_0_6_1, algorithm="ppo", features=features)
+
+
+@pytest.fixture(scope="session")
+def made_0_5_0(tmp_path_factory: pytest.TempPathFactory, verl_0_5_0: Source) -> Path:
+    """A GRPO project from verl 0.5.0. Do not change it."""
+    return real(tmp_path_factory.mktemp("made") / "p050", verl_0_5_0)
+
+
+@pytest.fixture
+def copy_0_6_1(made_0_6_1: Path, tmp_path: Path) -> Path:
+    """A project of the test's own."""
+    return shutil.copytree(made_0_6_1, tmp_path / "copy")

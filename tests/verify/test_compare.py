@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import base64
+import struct
+from typing import Any
+
+import pytest
+
+from extractor.verify.compare import difference
+from extractor.verify.parity import Verdict, compare
+
+
+def tensor(*values: float, dtype: str = "torch.float32", code: str = "f", shape: list[int] | None = None) -> list[Any]:
+    data = struct.pack(f"={len(values)}{code}", *values)
+    return ["t", dtype, [len(values)] if shape is None else shape, base64.b64encode(data).decode()]
+
+
+def number(value: float) -> list[Any]:
+    return ["f", value.hex()]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("node", [tensor(1, NAN, -0.0), number(0.1), ["v", None], ["s", "list", [number(1.0)]]])
+def test_equal_to_the_last_bit(node: list[Any]) -> None:
+    assert difference(node, node) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "words"),
+    [
+        (tensor(1, 2, 3), tensor(1, 2.5, 3), "float32[3]: 1 of 3 elements differ, by at most 0.5"),
+        (tensor(0.0, 1), tensor(-0.0, 1), "float32[2]: 1 of 2 elements differ, by at most 0"),
+        (tensor(1.0, shape=[]), tensor(2.0, shape=[]), "1.0 upstream, 2.0 here"),
+        (tensor(1, 2), tensor(1, 2, shape=[2, 1]), "float32[2] upstream, float32[2, 1] here"),
+        (tensor(1, 2), tensor(1, 2, dtype="torch.float64", code="d"), "float32[2] upstream, float64[2] here"),
+        (tensor(1, NAN), tensor(1, 2), "float32[2]: 1 of 2 elements differ, by at most nan"),
+        (number(0.1), number(0.2), "0.1 upstream, 0.2 here"),
+        (number(1.0), ["v", 1], "1.0 upstream, 1 here"),
+        (["v", "a"], ["v", "b"], "'a' upstream, 'b' here"),
+        (["s", "list", [number(1.0)]], ["s", "tuple", [number(1.0)]], "list of 1 upstream, tuple of 1 here"),
+        (["s", "list", [["v", 1], ["v", 2]]], ["s", "list", [["v", 1], ["v", 3]]], "[1]: 2 upstream, 3 here"),
+        (["d", [["a", ["v", 1]]]], ["d", [["b", ["v", 1]]]], "a is missing here"),
+        (["d", [["a", ["v", 1]]]], ["d", [["a", ["v", 2]]]], "a: 1 upstream, 2 here"),
+        (
+            ["d", [["a", ["v", 1]], ["b", ["v", 1]]]],
+            ["d", [["b", ["v", 1]], ["a", ["v", 1]]]],
+            "the order of the keys",
+        ),
+    ],
+)
+def test_the_difference_in_words(left: list[Any], right: list[Any], words: str) -> None:
+    assert difference(left, right) == words
+
+
+def result(
+    value: int | None = None, *, error: str = "", absent: str = "", fixes: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    common: dict[str, Any] = {"module": "verl.m", "fixes": list(fixes)}
+    if error:
+        return {"error": error, **common}
+    return {"absent": absent, **common} if absent else {"value": ["v", value], **common}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "verdict"),
+    [
+        (result(1), result(1), Verdict.EQUAL),
+        (result(1), result(2), Verdict.DIFFERS),
+        (result(1), result(2, fixes=("a-fix",)), Verdict.FIX),
+        (result(1), result(error="E"), Verdict.FAILS_HERE),
+        (result(error="E"), result(1), Verdict.UNAVAILABLE),
+        (result(error="E"), result(1, fixes=("a-fix",)), Verdict.FIX),
+        (result(error="E"), result(error="E"), Verdict.FAILS_ALIKE),
+        (result(1), result(absent="verl.x"), Verdict.ABSENT),
+        (None, result(1), Verdict.OURS_ONLY),
+        (result(1), None, Verdict.ABSENT),
+    ],
+)
+def test_verdicts(theirs: dict[str, Any] | None, ours: dict[str, Any] | None, verdict: Verdict) -> None:
+    upstream = {} if theirs is None else {"family[case]": theirs}
+    vendored = {} if ours is None else {"family[case]": ours}
+    assert [case.verdict for case in compare(upstream, vendored, {})] == [verdict]
+
+
+def test_a_fix_without_a_counterpart_explains_the_cases_about_its_file() -> None:
+    unmet = {"verl.m": ("new-fix",)}
+    (case,) = compare({"family[case]": result(1)}, {"family[case]": result(2)}, unmet)
+    assert (case.verdict, case.note) == (Verdict.FIX, "new-fix")
+
+
+def test_a_family_that_is_not_vendored_counts_once() -> None:
+    upstream = {"family[a]": result(1), "family[b]": result(1)}
+    assert len(compare(upstream, {"family": result(absent="verl.m")}, {})) == 1

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from extractor.verify import subject
+from extractor.verify.coverage import check_coverage, measure
+from tests.verify.projects import small
+
+TEXT = '''"""Words."""
+
+
+def used(x):
+    """Words."""
+    if x:
+        return 1
+    return 2
+
+
+def unused():
+    return 3
+
+
+def _private():
+    return 4
+
+
+class Thing:
+    def method(self):
+        return 5
+
+    def nothing(self):
+        pass
+'''
+
+
+def test_functions_count_as_covered_where_a_line_of_them_ran(tmp_path: Path) -> None:
+    project = small(tmp_path / "p", {"toy/core.py": TEXT})
+    path = str((project / "toy/core.py").resolve())
+    (file,) = measure(subject.read(project), {path: [1, 4, 6, 7, 11, 15, 19, 20, 21]})
+    assert (file.covered, file.uncovered) == (("used", "Thing.method"), ("unused",))
+    assert (file.lines, file.run) == (6, 3)
+
+
+def test_the_report_names_what_is_not_covered(tmp_path: Path) -> None:
+    project = small(tmp_path / "p", {"toy/core.py": TEXT})
+    check = check_coverage(measure(subject.read(project), {}))
+    assert check.ok
+    assert check.details == ("toy/core.py: 0 of 3 functions, 0% of lines; not covered: used, unused, Thing.method",)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extractor.verify import subject
+from extractor.verify.importable import check_importable
+from extractor.verify.report import Status
+from tests.verify.projects import edit, small
+
+GOOD = {"toy/core.py": "import torch\n\nx = torch.ones(1)\n", "toy/other.py": "from toy.core import x\n"}
+
+
+def test_modules_that_need_only_what_is_required(tmp_path: Path, python: str) -> None:
+    check = check_importable(subject.read(small(tmp_path / "p", GOOD)), python)
+    assert check.status is Status.OK
+    assert "3 vendored modules imported without Ray, verl" in check.summary
+
+
+@pytest.mark.parametrize("package", ["ray", "verl", "pytest", "vllm"])
+def test_what_is_not_required_cannot_be_imported(tmp_path: Path, python: str, package: str) -> None:
+    project = small(tmp_path / "p", {**GOOD, "toy/core.py": f"import {package}\n"})
+    check = check_importable(subject.read(project), python)
+    assert check.status is Status.FAILED
+    assert check.details[0] == f"toy.core: ModuleNotFoundError: No module named '{package}' (toy/core.py:1)"
+
+
+def test_what_is_absent_is_unknown_to_find_spec_as_well(tmp_path: Path, python: str) -> None:
+    text = "import importlib.util\nassert importlib.util.find_spec('pytest') is None\n"
+    assert check_importable(subject.read(small(tmp_path / "p", {"toy/core.py": text})), python).ok
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_a_real_project(copy_0_6_1: Path, python: str) -> None:
+    found = subject.read(copy_0_6_1)
+    assert check_importable(found, python).ok
+    edit(copy_0_6_1, "toy/protocol.py", "import copy\n", "import copy\nimport peft\n")
+    assert not check_importable(subject.read(copy_0_6_1), python).ok

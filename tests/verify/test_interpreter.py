@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from extractor.errors import CheckFailed
+from extractor.verify import interpreter, requirements, run_verify
+from extractor.verify.report import Status
+from tests.verify.projects import small
+
+
+def test_a_named_python_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(CheckFailed, match="cannot be started") as caught:
+        interpreter.choose(tmp_path, str(tmp_path / "none"))
+    assert "--python" in caught.value.hint
+
+
+def test_the_projects_own_environment_comes_first(tmp_path: Path) -> None:
+    own = tmp_path / ".venv/bin/python"
+    own.parent.mkdir(parents=True)
+    own.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    own.chmod(0o755)
+    assert interpreter.choose(tmp_path, None) == str(own)
+
+
+def test_a_python_without_torch_fails_with_a_hint(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    bare.chmod(0o755)
+    report = run_verify(small(tmp_path / "p", {"toy/core.py": "x = 1\n"}), source=None, python=str(bare))
+    assert not report.ok
+    failed = {check.name: check for check in report.checks}
+    assert failed["importable"].status is Status.FAILED
+    assert "does not have torch" in failed["importable"].summary
+    assert failed["parity"].status is Status.SKIPPED
+
+
+def test_a_script_that_dies_is_reported_with_what_it_printed(tmp_path: Path) -> None:
+    started = interpreter.start(sys.executable, "none", {}, tmp_path)
+    with pytest.raises(CheckFailed, match="without a result") as caught:
+        interpreter.finish(started, 60)
+    assert "run_none" in caught.value.hint
+
+
+def test_requirements_as_import_names(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["Hydra-Core>=1", "torch"]\noptional-dependencies = {dev = ["pytest"]}\n',
+        encoding="utf-8",
+    )
+    assert requirements.declared(tmp_path) == ("hydra-core", "torch")
+    assert requirements.extras(tmp_path) == ("pytest",)
+    assert requirements.import_name("hydra-core") == "hydra"
+    assert requirements.import_name("qwen-vl-utils") == "qwen_vl_utils"
+    assert requirements.declared(tmp_path / "none") == ()

@@ -1,0 +1,120 @@
+"""The checks that read a project without running it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extractor.verify import subject
+from extractor.verify.closed_imports import check_imports
+from extractor.verify.hashes import check_base, check_hashes
+from extractor.verify.ray_free import check_ray_free
+from extractor.verify.report import Status
+from tests.verify.projects import small
+
+GOOD = {
+    "toy/protocol.py": "class DataProto: ...\n",
+    "toy/utils/__init__.py": "",
+    "toy/utils/maths.py": "import torch\n\ndef mean(x):\n    return torch.mean(x)\n",
+    "toy/core.py": (
+        "from toy.protocol import DataProto\nimport toy.utils.maths as maths\n\n"
+        "def f():\n    from toy.utils.maths import mean\n    return maths.mean, mean, DataProto\n"
+    ),
+    "main.py": "import hydra\nimport toy.core\n\nprint(toy.core.f, hydra)\n",
+}
+
+
+def test_a_closed_project_passes(tmp_path: Path) -> None:
+    found = subject.read(small(tmp_path / "p", GOOD))
+    assert check_imports(found, None).status is Status.OK
+    assert check_ray_free(found).status is Status.OK
+    assert check_hashes(found, strict=True).status is Status.OK
+    assert check_base(found).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("from toy.none import x\n", "toy/core.py:1: imports toy.none, which does not exist"),
+        ("def f():\n    from toy.none import x\n", "toy/core.py:2: imports toy.none, which does not exist"),
+        ("from toy.protocol import Gone\n", "toy/core.py:1: imports Gone from toy.protocol, which does not define it"),
+        ("import toy.none\n", "toy/core.py:1: imports toy.none, which does not exist"),
+        (
+            "import toy.utils.maths as m\n\ndef f():\n    return m.gone\n",
+            "toy/core.py:4: uses toy.utils.maths.gone, which does not exist",
+        ),
+        ("import toy.utils.maths\n\ntoy.utils.none.f()\n", "toy/core.py:3: uses toy.utils.none, which does not exist"),
+        ("from .protocol import Gone\n", "toy/core.py:1: imports Gone from toy.protocol, which does not define it"),
+        ("import verl\n", "toy/core.py:1: imports verl"),
+        ("def f():\n    from verl.utils import x\n", "toy/core.py:2: imports verl.utils"),
+        ("import ray\n", "toy/core.py:1: imports ray"),
+        ("import pandas\n", "toy/core.py:1: imports pandas, which pyproject.toml does not require"),
+        ("def f():\n    return gone\n", "toy/core.py:2: gone is defined nowhere"),
+        ("def f(:\n", "cannot be parsed: toy/core.py:1: invalid syntax (<unknown>, line 1)"),
+    ],
+)
+def test_an_open_project_fails_and_says_where(tmp_path: Path, text: str, problem: str) -> None:
+    files = {**GOOD, "toy/core.py": text, "main.py": "x = 1\n"}
+    check = check_imports(subject.read(small(tmp_path / "p", files)), None)
+    assert check.status is Status.FAILED
+    assert check.details == (problem,)
+
+
+def test_lazy_and_guarded_imports_may_be_optional(tmp_path: Path) -> None:
+    text = "try:\n    import flash_attn\nexcept ImportError:\n    flash_attn = None\n\ndef f():\n    import vllm\n"
+    check = check_imports(subject.read(small(tmp_path / "p", {"toy/core.py": text})), None)
+    assert check.status is Status.OK
+    assert check.details == ("imported only where they are used, and not required: flash_attn, vllm",)
+
+
+def test_hooks_are_their_owners(tmp_path: Path) -> None:
+    files = {"toy/custom/hook.py": "import pandas\nfrom toy.none import x\n"}
+    found = subject.read(small(tmp_path / "p", files, hooks=("toy/custom/hook.py",)))
+    assert check_imports(found, None).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("import ray\nray.init()\n", "toy/core.py:2: uses ray.init"),
+        ("from ray.util import placement_group as pg\n\ndef f():\n    return pg()\n", "toy/core.py:4: uses pg"),
+        ("def f():\n    return ray.get(1)\n", "toy/core.py:2: uses ray.get"),
+        ("import importlib\nimportlib.import_module('ray.util')\n", "toy/core.py:2: imports ray.util by name"),
+    ],
+)
+def test_names_that_lead_to_ray_are_found(tmp_path: Path, text: str, problem: str) -> None:
+    check = check_ray_free(subject.read(small(tmp_path / "p", {"toy/core.py": text})))
+    assert check.status is Status.FAILED
+    assert problem in check.details
+
+
+def test_words_do_not_lead_to_ray(tmp_path: Path) -> None:
+    text = '"""Without ray."""\n# ray.get\n\ndef f(ray):\n    """Runs ray."""\n    return ray.get("ray worker")\n'
+    assert check_ray_free(subject.read(small(tmp_path / "p", {"toy/core.py": text}))).status is Status.OK
+
+
+def test_edits_are_reported_and_fail_only_if_strict(tmp_path: Path) -> None:
+    project = small(tmp_path / "p", GOOD)
+    (project / "toy/core.py").write_text("x = 1\n", encoding="utf-8")
+    found = subject.read(project)
+    check = check_hashes(found, strict=False)
+    assert (check.status, check.details) == (Status.REPORTED, ("edited: toy/core.py (vendored)",))
+    assert check.ok
+    assert check_hashes(found, strict=True).status is Status.FAILED
+
+
+def test_a_missing_file_fails(tmp_path: Path) -> None:
+    project = small(tmp_path / "p", GOOD)
+    (project / "toy/core.py").unlink()
+    check = check_hashes(subject.read(project), strict=False)
+    assert (check.status, check.details) == (Status.FAILED, ("missing: toy/core.py",))
+
+
+def test_a_damaged_base_fails_with_a_hint(tmp_path: Path) -> None:
+    project = small(tmp_path / "p", GOOD)
+    (project / ".vextract/base.zip").write_bytes(b"PK")
+    check = check_base(subject.read(project))
+    assert check.status is Status.FAILED
+    assert "damaged" in check.summary
+    assert "vextract sync" in check.details[0]
