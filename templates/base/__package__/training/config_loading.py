@@ -156,7 +156,7 @@ def _compose(directory: Path, overrides: Sequence[str]) -> DictConfig:
         with initialize_config_dir(str(directory.resolve()), version_base="1.3"):
             config = compose("ppo_trainer", overrides=[_with_package(override) for override in overrides])
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(str(error).strip().splitlines()[0], "python main.py --cfg prints the config") from error
+        raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
     return config
 
 
