@@ -1,0 +1,35 @@
+"""Each project is made once for all tests; a test that changes one works on a copy."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from extractor.source import Source
+from tests.project.support import Configuration, Made, make
+
+
+@pytest.fixture(scope="session")
+def made(
+    verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Configuration], Made]:
+    """Makes projects, each once. They are shared: look, do not touch."""
+    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
+    known: dict[Configuration, Made] = {}
+
+    def maker(configuration: Configuration) -> Made:
+        if configuration not in known:
+            root = tmp_path_factory.mktemp("made") / str(configuration)
+            known[configuration] = make(configuration, sources[configuration.release], root)
+        return known[configuration]
+
+    return maker
+
+
+@pytest.fixture
+def project(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
+    """A project of the test's own, with the newest release, transformers and GRPO."""
+    return Path(shutil.copytree(made(Configuration("0.6.1", "hf")).root, tmp_path / "project"))

@@ -1,0 +1,116 @@
+"""Projects as `vextract new` makes them, in every combination that matters."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from extractor import __version__, apply, base, lock, releases
+from extractor.generate import Generated, complete, generate
+from extractor.manifest import Manifest
+from extractor.options import Options
+from extractor.plan import plan_new
+from extractor.rewrite import Emitted
+from extractor.slicer import KeptModule
+from extractor.source import Source
+from extractor.tree import File, FileKind
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGE = "toy"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a project is made with; `everything` switches every feature on that the engine has."""
+
+    release: str
+    engine: str
+    everything: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.release}-{self.engine}-{'everything' if self.everything else 'default'}"
+
+    def options(self, manifest: Manifest) -> Options:
+        """As the command line would make them."""
+        algorithm = "ppo" if self.everything else "grpo"
+        features = sorted(
+            feature.name
+            for feature in manifest.features
+            if self.everything and (not feature.engines or self.engine in feature.engines)
+        )
+        return complete(Options(PACKAGE, self.release, self.engine, algorithm, tuple(features)), manifest)
+
+
+CONFIGURATIONS = [
+    Configuration(release, engine, everything)
+    for release in releases.supported()
+    for engine in ("hf", "vllm")
+    for everything in (False, True)
+]
+DEFAULTS = [configuration for configuration in CONFIGURATIONS if not configuration.everything]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A project: as a value, and on disk."""
+
+    configuration: Configuration
+    options: Options
+    manifest: Manifest
+    source: Source = field(repr=False)
+    generated: Generated = field(repr=False)
+    root: Path
+
+    @property
+    def vendored(self) -> list[File]:
+        """The vendored Python files."""
+        return [
+            file
+            for file in self.generated.tree
+            if file.kind is FileKind.VENDORED and file.path.startswith(f"{PACKAGE}/")
+        ]
+
+    @property
+    def modules(self) -> list[tuple[KeptModule, Emitted]]:
+        """The kept modules with what they became."""
+        emitted = {item.path: item for item in self.generated.emitted}
+        return [(module, emitted[module.target_path]) for module in self.generated.found.modules]
+
+
+def make(configuration: Configuration, source: Source, root: Path) -> Made:
+    """Make a project and write it."""
+    manifest = releases.load(configuration.release)
+    options = configuration.options(manifest)
+    generated = generate(options, source, manifest)
+    tree = generated.tree
+    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+    return Made(configuration, options, manifest, source, generated, root)
+
+
+def vextract(
+    *arguments: object, cwd: Path, python: Path | str = sys.executable, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line of this checkout in a process of its own."""
+    return subprocess.run(
+        [str(python), "-m", "extractor", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    """Every file below a directory, by its POSIX path."""
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }

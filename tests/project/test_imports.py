@@ -1,0 +1,76 @@
+"""Every vendored module can be imported where nothing is installed but what the project requires."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.support import CONFIGURATIONS, Configuration, Made
+
+SCRIPT = Path(__file__).with_name("import_all.py")
+NEVER = [
+    "flash_attn",
+    "verl",
+    "ray",
+    "extractor",
+    "libcst",
+    "megatron",
+    "mindspeed",
+    "liger_kernel",
+    "sglang",
+    "trl",
+    "torch_npu",
+]
+# By the feature or the engine that requires it: without that it must not be needed.
+OPTIONAL = {
+    "lora": ["peft"],
+    "multimodal": ["PIL", "qwen_vl_utils"],
+    "profiler": ["nvtx"],
+    "remove_padding": ["einops"],
+    "scorers": ["pylatexenc", "math_verify", "mathruler", "pyext"],
+    "tools": ["pydantic"],
+    "vllm": ["vllm", "msgspec"],
+}
+# Of these what is too large for the environment that runs the tests, or not to be had.
+STUBBED = ["vllm", "msgspec", "qwen_vl_utils", "pylatexenc", "math_verify", "mathruler", "pyext"]
+
+
+def modules(made: Made) -> list[str]:
+    """Dotted names of the vendored modules."""
+    paths = [file.path.removesuffix(".py").removesuffix("/__init__") for file in made.vendored]
+    return [path.replace("/", ".") for path in paths]
+
+
+@pytest.fixture(scope="module")
+def failures(
+    made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, list[str]]]:
+    """Configuration -> module -> why it cannot be imported."""
+    folder = tmp_path_factory.mktemp("imports")
+    projects = {}
+    for configuration in CONFIGURATIONS:
+        project = made(configuration)
+        chosen = (*project.options.features, project.options.engine)
+        allowed = [name for item in chosen for name in OPTIONAL.get(item, ())]
+        projects[str(configuration)] = {
+            "root": str(project.root),
+            "modules": modules(project),
+            "allowed": allowed,
+            "stubbed": [name for name in STUBBED if name in allowed],
+        }
+    blocked = [*NEVER, *(name for names in OPTIONAL.values() for name in names)]
+    job, result = folder / "job.json", folder / "result.json"
+    job.write_text(json.dumps({"blocked": blocked, "projects": projects}), encoding="utf-8")
+    subprocess.run([sys.executable, "-W", "ignore", str(SCRIPT), str(job), str(result)], check=True)
+    found: dict[str, dict[str, list[str]]] = json.loads(result.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+def test_every_module_can_be_imported(failures: dict[str, dict[str, list[str]]], configuration: Configuration) -> None:
+    assert failures[str(configuration)] == {}

@@ -1,0 +1,95 @@
+"""Upstream's text stays: names, comments and docstrings, apart from imports, named fixes and what Ray did."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from extractor.manifest import Fix
+from tests.project.support import CONFIGURATIONS, PACKAGE, Configuration, Made
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Text:
+    """A module's lines, those of import statements left out."""
+
+    lines: tuple[str, ...]
+    definitions: dict[str, list[tuple[str, ...]]]
+
+    @classmethod
+    def of(cls, code: str) -> Text:
+        """Split a module's code."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+        skipped = set(_import_lines(tree))
+        lines = code.splitlines()
+
+        def between(first: int, last: int) -> tuple[str, ...]:
+            return tuple(
+                lines[number - 1].rstrip()
+                for number in range(first, last + 1)
+                if number not in skipped and lines[number - 1].strip()
+            )
+
+        definitions: dict[str, list[tuple[str, ...]]] = {}
+        for node in tree.body:
+            if isinstance(node, Definition):
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                assert node.end_lineno is not None
+                definitions.setdefault(node.name, []).append(between(first, node.end_lineno))
+        return cls(between(1, len(lines)), definitions)
+
+
+def _import_lines(tree: ast.Module) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            assert node.end_lineno is not None
+            yield from range(node.lineno, node.end_lineno + 1)
+
+
+def _is_explained(line: str, fixes: list[Fix], *, ours: bool) -> bool:
+    """True for a line that a named fix, the removal of Ray or a redirected path accounts for."""
+    if ours:
+        parts = [edit.replacement for fix in fixes for edit in fix.edits if edit.replacement]
+        parts += ["local_executor", "submit(", "fetch(", f"{PACKAGE}.", "__all__"]
+    else:
+        parts = [part for fix in fixes for edit in fix.edits for part in (edit.match, edit.keyword) if part]
+        parts += ["@ray.", " ray.", ".remote(", '"verl.', "__all__"]
+    return any(part in line for part in parts)
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+def test_only_what_is_announced_differs(made: Callable[[Configuration], Made], configuration: Configuration) -> None:
+    project = made(configuration)
+    fixes = {fix.id: fix for fix in project.manifest.fixes}
+    for module, emitted in project.modules:
+        applied = [fixes[name] for name in module.fixes]
+        upstream = Text.of(module.source)
+        header = re.match(r"(#.*\n)*?(?=(?!# (vextract|upstream|changed)|#   ))", emitted.text)
+        assert header is not None
+        ours = Text.of(emitted.text[header.end() :])
+
+        known = set(upstream.lines)
+        added = [line for line in ours.lines if line not in known]
+        assert [line for line in added if not _is_explained(line, applied, ours=True)] == [], module.module
+        place = 0
+        for line in ours.lines:
+            if line in added:
+                continue
+            assert line in upstream.lines[place:], f"{module.module}: moved: {line}"
+            place = upstream.lines.index(line, place) + 1
+
+        for name, bodies in ours.definitions.items():
+            assert len(bodies) == len(upstream.definitions[name])
+            for mine, theirs in zip(bodies, upstream.definitions[name], strict=True):
+                lost = list((Counter(theirs) - Counter(mine)).elements())
+                assert [line for line in lost if not _is_explained(line, applied, ours=False)] == [], name

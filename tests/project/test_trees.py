@@ -1,0 +1,141 @@
+"""What is true of every generated tree, without running it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from extractor.tree import FileKind
+from extractor.verify import subject
+from extractor.verify.closed_imports import check_imports
+from extractor.verify.ray_free import check_ray_free
+from tests.project.support import CONFIGURATIONS, DEFAULTS, Configuration, Made
+
+Maker = Callable[[Configuration], Made]
+pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence")
+
+every_configuration = pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+every_default = pytest.mark.parametrize("configuration", DEFAULTS, ids=str)
+
+
+@every_configuration
+def test_every_file_compiles(made: Maker, configuration: Configuration) -> None:
+    for file in made(configuration).generated.tree:
+        if file.path.endswith(".py"):
+            compile(file.data, file.path, "exec", dont_inherit=True)
+
+
+@every_configuration
+def test_no_unused_import_and_no_unknown_name(made: Maker, configuration: Configuration) -> None:
+    """Ruff's F rules, in upstream's files as in ours."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ruff",
+            "check",
+            "--isolated",
+            "--no-cache",
+            "--select=F",
+            "--output-format=concise",
+            ".",
+        ],
+        cwd=made(configuration).root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@every_configuration
+def test_no_name_leads_to_ray_or_verl_and_every_import_resolves(made: Maker, configuration: Configuration) -> None:
+    project = made(configuration)
+    read = subject.read(project.root)
+    for check in (check_ray_free(read), check_imports(read, project.source)):
+        assert check.ok, (check.summary, *check.details)
+
+
+@every_configuration
+def test_every_symbol_leads_to_a_root(made: Maker, configuration: Configuration) -> None:
+    project = made(configuration)
+    edges = project.generated.found.edges
+    roles = {f"role {role.name}" for role in project.manifest.active_roles(project.options)}
+    modules = {module.module for module in project.generated.found.modules}
+    for symbol in edges:
+        chain = [symbol]
+        while chain[-1] in edges:
+            assert len(chain) <= len(edges), chain[:10]
+            chain.append(edges[chain[-1]].origin)
+        end = chain[-1]
+        assert end in roles or end.removeprefix("effect of ") in modules, chain
+
+
+@every_configuration
+def test_every_kept_definition_was_asked_for(made: Maker, configuration: Configuration) -> None:
+    """No definition is in a vendored file that the search did not reach."""
+    project = made(configuration)
+    for module, emitted in project.modules:
+        for node in ast.parse(emitted.text).body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                assert f"{module.module}:{node.name}" in project.generated.found.edges
+
+
+@every_configuration
+def test_the_header_names_the_source(made: Maker, configuration: Configuration) -> None:
+    project = made(configuration)
+    for file in project.vendored:
+        first, second, *_ = file.data.decode().splitlines()
+        assert first == f"# vextract:vendored from verl {configuration.release}: {file.upstream_path}"
+        assert second == f"# upstream sha256: {file.upstream_sha256}"
+
+
+@every_default
+def test_what_was_not_asked_for_is_not_there(made: Maker, configuration: Configuration) -> None:
+    project = made(configuration)
+    text = {file.path: file.data.decode() for file in project.vendored}
+    assert not [path for path in text if "critic" in path]
+    assert not [path for path, code in text.items() if "class DataParallelPPOCritic" in code]
+    other = "vllm" if configuration.engine == "hf" else "hf_rollout"
+    assert not [path for path in text if other in path]
+    if configuration.engine == "hf":
+        imported = [path for path, code in text.items() if _imports(code, "vllm")]
+        assert imported == []
+
+
+@every_configuration
+def test_one_engine_and_one_trainer(made: Maker, configuration: Configuration) -> None:
+    paths = {file.path for file in made(configuration).generated.tree}
+    engines = {"hf": "toy/workers/hf_rollout.py", "vllm": "toy/workers/vllm_rollout_spmd.py"}
+    assert {engine for engine, path in engines.items() if path in paths} == {configuration.engine}
+    assert ("toy/workers/dp_critic.py" in paths) == configuration.everything
+    assert {"main.py", "toy/training/trainer.py", "toy/training/core_algos.py", "NOTICE", "LICENSE.verl"} <= paths
+
+
+@pytest.mark.parametrize(("release", "limit"), [("0.6.1", 7_500), ("0.5.0", 4_800)])
+def test_it_is_small(made: Maker, release: str, limit: int) -> None:
+    project = made(Configuration(release, "hf"))
+    lines = sum(file.data.count(b"\n") for file in project.vendored)
+    assert lines <= limit
+    assert lines <= 0.11 * project.source.lines
+
+
+@every_configuration
+def test_kinds_are_told_by_the_first_line(made: Maker, configuration: Configuration) -> None:
+    for file in made(configuration).generated.tree:
+        if file.path != "LICENSE.verl":
+            marker = {FileKind.VENDORED: "vextract:vendored"}.get(file.kind, f"vextract:{file.kind.value}")
+            assert marker in "".join(file.data.decode().splitlines()[:2]), file.path
+
+
+def _imports(code: str, package: str) -> bool:
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import) and any(alias.name.partition(".")[0] == package for alias in node.names):
+            return True
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == package:
+            return True
+    return False
