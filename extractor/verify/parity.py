@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from extractor import releases
 from extractor.errors import CheckFailed
 from extractor.source import Source
 from extractor.verify import interpreter
@@ -78,8 +79,9 @@ def check_parity(subject: Subject, source: Source, python: str) -> tuple[Check, 
             upstream, vendored = _run(subject, source, python, Path(folder))
         except CheckFailed as error:
             return (Check("parity", Status.FAILED, error.message, tuple(error.hint.splitlines())),)
+    known = {fix.id for fix in releases.load(subject.lock.options.verl).fixes}
     unmet = {file.upstream: tuple(fix for fix in file.fixes if fix not in MET) for file in subject.vendored}
-    cases = compare(upstream["results"], vendored["results"], unmet)
+    cases = compare(upstream["results"], vendored["results"], unmet, known)
     coverage = check_coverage(measure(subject, vendored["lines"]))
     return _check(subject, cases, upstream["stubbed"]), coverage
 
@@ -122,6 +124,7 @@ def compare(
     upstream: Mapping[str, Mapping[str, Any]],
     vendored: Mapping[str, Mapping[str, Any]],
     unmet: Mapping[str, tuple[str, ...]],
+    known: Collection[str],
 ) -> tuple[Case, ...]:
     """Compare the results of both sides, case by case.
 
@@ -129,6 +132,7 @@ def compare(
         upstream, vendored: Results by case name: {"value": node}, {"error": text} or {"absent": what is missing}, with
             the case's "module" and "fixes".
         unmet: Named fixes by upstream module for which the driver has no counterpart.
+        known: Every named fix of the release.
     """
     whole = {name for name, result in vendored.items() if "absent" in result and "[" not in name}
     found = []
@@ -140,7 +144,8 @@ def compare(
             if family not in whole:
                 found.append(Case(name, module, Verdict.ABSENT, "upstream registers it, the project does not"))
         else:
-            verdict, note = _verdict(theirs, ours, ", ".join((*ours["fixes"], *unmet.get(module, ()))))
+            fixes = [fix for fix in ours["fixes"] if fix in known]
+            verdict, note = _verdict(theirs, ours, ", ".join((*fixes, *unmet.get(module, ()))))
             found.append(Case(name, module, verdict, note))
     return tuple(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from extractor import apply, base, lock, releases
@@ -37,11 +38,55 @@ def real(folder: Path, source: Source, *, algorithm: str = "grpo", features: tup
     return folder
 
 
-def edit(project: Path, path: str, old: str, new: str) -> None:
-    """Replace the only occurrence of a text in a file."""
-    text = (project / path).read_text(encoding="utf-8")
-    assert text.count(old) == 1, f"{path} has {text.count(old)} times {old!r}"
-    (project / path).write_text(text.replace(old, new), encoding="utf-8")
+def mutate(project: Path, path: str, function: str, what: str, index: int = 0) -> None:
+    """Change one thing in a function of a file.
+
+    Args:
+        project: The project.
+        path: The file.
+        function: Its name.
+        what: "number" (its first digit goes up), "product" (becomes a sum), "true" (becomes false) or "minus" (goes).
+        index: Which of the candidates in the function.
+    """
+    file = project / path
+    text = file.read_text(encoding="utf-8")
+    tree = next(node for node in ast.walk(ast.parse(text)) if getattr(node, "name", None) == function)
+    nodes = [node for node in ast.walk(tree) if _fits(node, what)]
+    start, end, new = _replacement(sorted(nodes, key=_place)[index], text)
+    file.write_text(text[:start] + new + text[end:], encoding="utf-8")
+
+
+def _fits(node: ast.AST, what: str) -> bool:
+    if isinstance(node, ast.Constant):
+        return (what == "true" and node.value is True) or (what == "number" and type(node.value) in (int, float))
+    if isinstance(node, ast.BinOp):
+        return what == "product" and isinstance(node.op, ast.Mult)
+    return what == "minus" and isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    assert isinstance(node, ast.expr)
+    return node.lineno, node.col_offset
+
+
+def _replacement(node: ast.AST, text: str) -> tuple[int, int, str]:
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    assert isinstance(node, ast.expr)
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+    if isinstance(node, ast.BinOp):
+        assert node.left.end_lineno is not None
+        assert node.left.end_col_offset is not None
+        sign = text.index("*", starts[node.left.end_lineno - 1] + node.left.end_col_offset)
+        return sign, sign + 1, "+"
+    if isinstance(node, ast.UnaryOp):
+        return start, start + 1, ""
+    if isinstance(node, ast.Constant) and node.value is True:
+        return start, end, "False"
+    return start, start + 1, str((int(text[start]) + 1) % 10)
 
 
 def _kind(path: str, hooks: tuple[str, ...]) -> FileKind:

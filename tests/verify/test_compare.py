@@ -81,15 +81,15 @@ def result(
 def test_verdicts(theirs: dict[str, Any] | None, ours: dict[str, Any] | None, verdict: Verdict) -> None:
     upstream = {} if theirs is None else {"family[case]": theirs}
     vendored = {} if ours is None else {"family[case]": ours}
-    assert [case.verdict for case in compare(upstream, vendored, {})] == [verdict]
+    assert [case.verdict for case in compare(upstream, vendored, {}, ["a-fix"])] == [verdict]
 
 
 def test_a_fix_without_a_counterpart_explains_the_cases_about_its_file() -> None:
     unmet = {"verl.m": ("new-fix",)}
-    (case,) = compare({"family[case]": result(1)}, {"family[case]": result(2)}, unmet)
+    (case,) = compare({"family[case]": result(1)}, {"family[case]": result(2)}, unmet, ["new-fix"])
     assert (case.verdict, case.note) == (Verdict.FIX, "new-fix")
 
 
 def test_a_family_that_is_not_vendored_counts_once() -> None:
     upstream = {"family[a]": result(1), "family[b]": result(1)}
-    assert len(compare(upstream, {"family": result(absent="verl.m")}, {})) == 1
+    assert len(compare(upstream, {"family": result(absent="verl.m")}, {}, [])) == 1

@@ -7,7 +7,7 @@ import pytest
 from extractor.verify import subject
 from extractor.verify.importable import check_importable
 from extractor.verify.report import Status
-from tests.verify.projects import edit, small
+from tests.verify.projects import small
 
 GOOD = {"toy/core.py": "import torch\n\nx = torch.ones(1)\n", "toy/other.py": "from toy.core import x\n"}
 
@@ -36,5 +36,6 @@ def test_what_is_absent_is_unknown_to_find_spec_as_well(tmp_path: Path, python: 
 def test_a_real_project(copy_0_6_1: Path, python: str) -> None:
     found = subject.read(copy_0_6_1)
     assert check_importable(found, python).ok
-    edit(copy_0_6_1, "toy/protocol.py", "import copy\n", "import copy\nimport peft\n")
+    path = copy_0_6_1 / "toy/protocol.py"
+    path.write_text(path.read_text(encoding="utf-8") + "\nimport peft\n", encoding="utf-8")
     assert not check_importable(subject.read(copy_0_6_1), python).ok

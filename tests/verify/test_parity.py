@@ -10,7 +10,7 @@ from extractor.source import Source
 from extractor.verify import run_verify, subject
 from extractor.verify.parity import check_parity
 from extractor.verify.report import Check, Status
-from tests.verify.projects import edit
+from tests.verify.projects import mutate
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 
@@ -44,14 +44,10 @@ def test_a_project_from_0_5_0(made_0_5_0: Path, verl_0_5_0: Source, python: str)
 def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, python: str) -> None:
     """Several at once, since each run takes half a minute: each must show in its own family of cases."""
     core = "toy/training/core_algos.py"
-    text = (copy_0_6_1 / core).read_text(encoding="utf-8")
-    start = text.index("def compute_grpo_outcome_advantage(")
-    changed = text[:start] + text[start:].replace("epsilon: float = 1e-6", "epsilon: float = 2e-6", 1)
-    (copy_0_6_1 / core).write_text(changed, encoding="utf-8")
-    edit(copy_0_6_1, "toy/utils/torch_functional.py", "/ (mask_sum - 1)", "/ (mask_sum - 2)")
-    edit(copy_0_6_1, "toy/workers/dp_actor.py", "inplace_backward = True", "inplace_backward = not True")
-    edit(copy_0_6_1, "toy/workers/dp_critic.py", "values * response_mask", "values * response_mask * 2")
-    edit(copy_0_6_1, "toy/data/rl_dataset.py", "left_pad=True", "left_pad=False")
+    mutate(copy_0_6_1, core, "compute_grpo_outcome_advantage", "number")
+    mutate(copy_0_6_1, "toy/utils/torch_functional.py", "masked_var", "number", -1)
+    mutate(copy_0_6_1, "toy/workers/dp_critic.py", "compute_values", "product", -1)
+    mutate(copy_0_6_1, "toy/data/rl_dataset.py", "__getitem__", "true")
     numbers, _ = parity(copy_0_6_1, verl_0_6_1, python)
     assert numbers.status is Status.FAILED
     found = differing(numbers)

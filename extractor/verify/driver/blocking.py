@@ -24,7 +24,7 @@ class _Without:
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Find nothing for a blocked name, and what the finder finds otherwise."""
-        if fullname.partition(".")[0] in self._names:
+        if fullname.partition(".")[0] in self._names or not hasattr(self._finder, "find_spec"):
             return None
         found: importlib.machinery.ModuleSpec | None = self._finder.find_spec(fullname, path, target)
         return found

@@ -125,6 +125,22 @@ def profiler(side: Side) -> Iterator[tuple[str, Thunk]]:
     yield "bad", lambda: outcome(cls, ranks=3)
 
 
+@family("base_config", "verl.base_config")
+def base(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Access by attribute, by key, and as a mapping."""
+    cls = side.get("verl.base_config:BaseConfig")
+
+    @dataclasses.dataclass
+    class Settings(cls):  # type: ignore[valid-type]
+        size: int = 3
+        rate: float = 0.5
+
+    yield "get", lambda: [Settings().get("size"), Settings().get("none"), Settings().get("none", 7)]
+    yield "items", lambda: [Settings()["rate"], outcome(Settings().__getitem__, "none"), len(Settings())]
+    yield "keys", lambda: [name for name in Settings() if name != "_target_"]
+    yield "frozen", lambda: outcome(setattr, Settings(), "size", 4)
+
+
 def _fields(value: Any) -> dict[str, Any]:
     return {
         field.name: _fields(item) if dataclasses.is_dataclass(item) else item

@@ -172,6 +172,21 @@ def _update(
     return metrics, dict(made.actor_module.named_parameters())
 
 
+@family(
+    "dp_actor.remove_padding",
+    ACTOR,
+    fixes=("actor-remove-padding-without-flash-attn", "remove-padding-without-flash-attn"),
+)
+def without_padding(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Upstream's needs flash-attn here."""
+    yield "compute_log_prob", lambda: _unpadded(side)
+
+
+def _unpadded(side: Side) -> Any:
+    with autocast_counterpart(side, "actor-autocast-dtype", "float32"):
+        return _actor(side, "float32", kind="mapping", use_remove_padding=True).compute_log_prob(tokens(side))
+
+
 # Critic
 
 

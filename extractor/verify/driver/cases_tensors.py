@@ -158,6 +158,26 @@ def positions(side: Side) -> Iterator[tuple[str, Thunk]]:
     yield "extract_multi_modal_inputs", merged
 
 
+@family("ulysses", "verl.utils.ulysses")
+def sequence_parallel(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """What sequence parallelism does to the inputs, in one process."""
+    module = "verl.utils.ulysses"
+    ids, position = torch.arange(7)[None], torch.arange(7)[None] + 2
+    for size in (1, 2, 4):
+        for positions in (position, position[None].repeat(3, 1, 1), None):
+            label = "none" if positions is None else positions.dim()
+            yield (
+                f"ulysses_pad/{size}/{label}",
+                lambda size=size, positions=positions: outcome(
+                    side.get(f"{module}:ulysses_pad"), ids, positions, sp_size=size
+                ),
+            )
+    yield (
+        "ulysses_pad_and_slice_inputs",
+        lambda: outcome(side.get(f"{module}:ulysses_pad_and_slice_inputs"), ids, position, sp_size=1),
+    )
+
+
 @family("torch_dtypes", "verl.utils.torch_dtypes")
 def precision(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Names of dtypes."""
