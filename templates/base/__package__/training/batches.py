@@ -54,7 +54,7 @@ def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[d
 
 
 def shown_rows(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """A few samples to show, the same prompts each time: sorted by prompt, shuffled with a fixed seed, the first ones."""
+    """A few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed."""
     ordered = sorted(rows, key=lambda row: row["prompt"])
     np.random.RandomState(42).shuffle(ordered)  # type: ignore[arg-type]
     return ordered[:count]

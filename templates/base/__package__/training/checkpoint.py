@@ -1,13 +1,13 @@
 # vextract:template - edit freely; upgrades merge your edits
 """Checkpoints that are there whole or not at all, and from which a run goes on bit for bit.
 
-    global_step_20/
-        actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt
-        critic/         the same, if there is a critic
-        data.pt         where the data loader was
-        trainer.pt      random states of every process, KL controller, sample ids
-        complete.json   every file's size; written last
-    latest_checkpointed_iteration.txt, best_checkpointed_iteration.txt
+global_step_20/
+    actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt
+    critic/         the same, if there is a critic
+    data.pt         where the data loader was
+    trainer.pt      random states of every process, KL controller, sample ids
+    complete.json   every file's size; written last
+latest_checkpointed_iteration.txt, best_checkpointed_iteration.txt
 """
 
 import json

@@ -20,7 +20,9 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     algorithm, data = config.algorithm, config.data
     _check_registered("algorithm.adv_estimator", algorithm.adv_estimator, ADV_ESTIMATOR_REGISTRY)
-    _check_registered("actor_rollout_ref.actor.policy_loss.loss_mode", actor.policy_loss.loss_mode, POLICY_LOSS_REGISTRY)
+    _check_registered(
+        "actor_rollout_ref.actor.policy_loss.loss_mode", actor.policy_loss.loss_mode, POLICY_LOSS_REGISTRY
+    )
     _check_registered("reward_model.reward_manager", config.reward_model.reward_manager, REWARD_MANAGER_REGISTRY)
     if data.train_batch_size < actor.ppo_mini_batch_size:
         raise ConfigError(

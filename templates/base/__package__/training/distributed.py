@@ -1,9 +1,9 @@
 # vextract:template - edit freely; upgrades merge your edits
 """The processes of a run: one, or as many as torchrun started.
 
-Every process runs the same training loop. What upstream's driver does over the global batch, each process does over the
-global batch too, so they all hold the same numbers; what upstream sends to its workers, each process does for its share,
-and the shares are gathered again. With one process every function here is the identity.
+Every process runs the same training loop. What upstream's driver does over the global batch, each process does over
+the global batch too, so they all hold the same numbers; what upstream sends to its workers, each process does for its
+share, and the shares are gathered again. With one process every function here is the identity.
 """
 
 import contextlib

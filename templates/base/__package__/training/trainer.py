@@ -11,6 +11,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ import torch
 
 from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..utils.metric.utils import reduce_metrics
-from ..workers.value_model import Critic
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_engine import RolloutEngine
+from ..workers.value_model import Critic
 from .balance import balance_batch
 from .batches import generation_batch, sample_rows, shown_rows, write_rows
 from .checkpoint import Checkpoints
@@ -208,7 +209,7 @@ class LocalPPOTrainer:
             prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=self.steps_done)
             batch = batch.union(self._generate(prompt_batch))
             batch.meta_info["validate"] = True
-            reward, extra = self.ranks.on_driver(lambda b=batch: call_reward(self.val_reward_fn, b, self.tokenizer))
+            reward, extra = self.ranks.on_driver(partial(call_reward, self.val_reward_fn, batch, self.tokenizer))
             scores = reward.sum(dim=-1).tolist()
             infos["reward"].extend(scores)
             for name, values in extra.items():
@@ -283,7 +284,9 @@ class LocalPPOTrainer:
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """ReMax: the reward of the likeliest response to each prompt, (prompts,), is the baseline of the others."""
-        greedy = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False})
+        greedy = DataProto(
+            prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False}
+        )
         responses = self._generate(greedy)
         answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
         reward, _ = self.ranks.on_driver(lambda: call_reward(self.reward_fn, answered, self.tokenizer))

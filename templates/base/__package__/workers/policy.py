@@ -87,12 +87,14 @@ class Reference:
         return DataProto.from_dict({"ref_log_prob": log_probs.cpu()})
 
 
-def batch_sizes(section: Any, rollout_n: int, world_size: int, name: str = "actor_rollout_ref.actor") -> tuple[int, int]:
+def batch_sizes(
+    section: Any, rollout_n: int, world_size: int, name: str = "actor_rollout_ref.actor"
+) -> tuple[int, int]:
     """Responses per optimizer step and per pass, on one process, from prompts per step over all processes."""
     responses = section.ppo_mini_batch_size * rollout_n
     if responses % world_size:
         raise ConfigError(
-            f"{name}.ppo_mini_batch_size x rollout.n = {responses} responses cannot be shared by {world_size} processes",
+            f"{name}.ppo_mini_batch_size x rollout.n = {responses} cannot be shared by {world_size} processes",
             f"make {name}.ppo_mini_batch_size x actor_rollout_ref.rollout.n a multiple of {world_size}",
         )
     mini = responses // world_size

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from ..protocol import DataProto
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from .models import TrainedModel
@@ -16,3 +17,11 @@ class Critic(TrainedModel):
             "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
             "vextract new --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
         )
+
+    def compute_values(self, batch: DataProto) -> DataProto:
+        """Never called."""
+        raise NotImplementedError
+
+    def update(self, batch: DataProto) -> dict[str, Any]:
+        """Never called."""
+        raise NotImplementedError
