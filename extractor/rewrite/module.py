@@ -18,12 +18,12 @@ from extractor.rewrite.plan_imports import plan_imports
 from extractor.rewrite.redirect_imports import redirect_imports
 from extractor.rewrite.redirect_strings import find_paths, redirect_strings
 from extractor.rewrite.scopes import Names
+from extractor.rewrite.set_aside import Aside, mentions_ray
 from extractor.rewrite.strip_ray import check_no_ray, strip_ray
 from extractor.rewrite.substitute_definitions import substitute_imports
 from extractor.rewrite.text import listing, with_one_newline
 from extractor.rewrite.trim_exports import drop_computed_exports, trim_exports
 from extractor.slicer import KeptModule, Resolver
-
 
 _SUSPECT = re.compile(r"^[ \t]*(?:from[ \t]+\.|(?:from|import)[ \t].*\b(?:verl|ray)\b)", re.MULTILINE)
 
@@ -70,26 +70,29 @@ def rewrite_module(
     if ours:
         changes.append(f"taken from this project's own code: {listing(ours, 80)}")
 
-    tree = cst.parse_module(dropped.text)
+    names = Names(dropped.text)
+    mine = [fix for fix in fixes if fix.id in module.fixes]
+    aside = Aside(dropped.text, names.tree.body, [edit for fix in mine for edit in fix.edits])
+    tree = cst.parse_module(aside.compact)
     needed = substitute_imports(module.substitutes, package)
-    for fix in fixes:
-        if fix.id in module.fixes:
-            tree, applied = apply_fix(tree, fix, dropped.rest, module.upstream_path)
-            if applied:
-                needed += fix_imports(fix, package)
-                changes.append(f"fix {fix.id}: {fix.why}")
+    for fix in mine:
+        tree, applied = apply_fix(tree, fix, dropped.rest, module.upstream_path)
+        if applied:
+            needed += fix_imports(fix, package)
+            changes.append(f"fix {fix.id}: {fix.why}")
     tree, computed = drop_computed_exports(tree, dropped.text)
     if computed:
         changes.append("a computed __all__ dropped: star imports are spelt out")
     if needed:
         tree = add_imports(tree, needed)
-    names = Names(dropped.text if not needed and not computed and not module.fixes else tree.code)
+    if needed or computed or mine:
+        names = Names(aside.whole(tree.code))
 
-    if "ray" in names.text or "single_controller" in names.text or ".remote" in names.text:
+    if mentions_ray(names.text):
         stripped = strip_ray(tree, names, package, source, module.upstream_path)
         if stripped is not None:
             tree = add_imports(stripped.module, stripped.imports)
-            names = Names(tree.code)
+            names = Names(aside.whole(tree.code))
             check_no_ray(names, source, module.upstream_path)
             changes.append(f"Ray removed: {', '.join(stripped.notes)}")
 
@@ -97,14 +100,14 @@ def rewrite_module(
     if strings.moved:
         tree = redirect_strings(tree, strings)
         changes.append(f"paths in strings redirected: {listing(list(strings.moved), 80)}")
-        names = Names(tree.code)
+        names = Names(aside.whole(tree.code))
 
-    tree, text, what = _imports(tree, names, module, resolver, package)
+    tree, text, what = _imports(tree, names, aside, module, resolver, package)
     if what:
         changes.append(what)
     if "__all__" in text:
         trimmed = trim_exports(tree, Names(text))
-        text = text if trimmed is tree else trimmed.code
+        text = text if trimmed is tree else aside.whole(trimmed.code)
     _check(text, module)
     text = with_header(
         text,
@@ -130,7 +133,7 @@ def _dropped(names: list[str]) -> list[str]:
 
 
 def _imports(
-    tree: cst.Module, names: Names, module: KeptModule, resolver: Resolver, package: str
+    tree: cst.Module, names: Names, aside: Aside, module: KeptModule, resolver: Resolver, package: str
 ) -> tuple[cst.Module, str, str]:
     """Redirect and prune; again where a block went, since its test may have been the last use of an import.
 
@@ -147,7 +150,7 @@ def _imports(
             break
         what = what or "unused imports dropped"
         tree, lost_block = redirect_imports(tree, plan)
-        text = tree.code
+        text = aside.whole(tree.code)
         if not lost_block:
             break
         names = Names(text)

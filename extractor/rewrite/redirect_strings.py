@@ -12,6 +12,7 @@ from extractor.rewrite.problems import upstream_line
 from extractor.rewrite.scopes import Names
 from extractor.slicer import KeptModule, NotKept, Resolver
 
+_QUOTED = re.compile(r"""["']verl\.""")
 _PATH = re.compile(r"verl(\.[A-Za-z_]\w*)+")
 
 
@@ -32,7 +33,7 @@ class Strings:
 
 def find_paths(names: Names, module: KeptModule, resolver: Resolver, package: str) -> Strings:
     """Look up every string that is exactly a dotted path; docstrings and longer strings do not count."""
-    if "verl." not in names.text:
+    if _QUOTED.search(names.text) is None:
         return Strings({}, frozenset(), ())
     moved: dict[str, str] = {}
     tops: set[int] = set()

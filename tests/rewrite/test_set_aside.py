@@ -1,0 +1,73 @@
+"""Statements that no rule touches go round libcst and come back as they were."""
+
+from __future__ import annotations
+
+import ast
+from textwrap import dedent
+
+from extractor.manifest import Edit
+from extractor.rewrite.set_aside import Aside
+
+TEXT = dedent(
+    '''\
+    """Doc."""
+    import os
+
+
+    # About plain.
+    @cached
+    def plain(x):  # trailing
+        """No word of it is anybody's business."""
+        return x
+
+
+    LIMIT = 3; OTHER = 4
+    TABLE = {
+        "a": 1,
+    }
+
+
+    def lazy():
+        from verl.a import b
+        return b
+
+
+    class Fixed:
+        def go(self):
+            return low
+    '''
+)
+
+
+def aside(text: str = TEXT, *edits: Edit) -> Aside:
+    return Aside(text, ast.parse(text).body, edits)
+
+
+def test_what_comes_back_is_the_text() -> None:
+    for text in (TEXT, TEXT.replace("\n", "\r\n"), TEXT.rstrip("\n"), ""):
+        made = aside(text)
+        assert made.whole(made.compact) == text
+
+
+def test_statements_keep_their_number() -> None:
+    assert len(ast.parse(aside().compact).body) == len(ast.parse(TEXT).body)
+
+
+def test_imports_and_shared_lines_stay_in_sight() -> None:
+    compact = aside().compact
+    assert "def plain" not in compact
+    assert "TABLE" not in compact
+    assert "LIMIT = 3; OTHER = 4" in compact
+    assert "from verl.a import b" in compact
+    assert "# About plain." in compact
+
+
+def test_what_an_edit_names_stays_in_sight() -> None:
+    assert "class Fixed" not in aside().compact
+    assert "class Fixed" in aside(TEXT, Edit("replace", "Fixed.go", "low", "high")).compact
+    assert "class Fixed" in aside(TEXT, Edit("replace", None, "low", "high")).compact
+
+
+def test_a_text_that_mentions_ray_stays_whole() -> None:
+    text = TEXT + "\n\ndef far():\n    return ray.get(1)\n"
+    assert aside(text).compact == text
