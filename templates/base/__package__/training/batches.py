@@ -31,7 +31,7 @@ def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[d
     """The samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
     prompts = tokenizer.batch_decode(batch.batch["prompts"], skip_special_tokens=True)
     responses = tokenizer.batch_decode(batch.batch["responses"], skip_special_tokens=True)
-    nothing = [{}] * len(batch)
+    nothing: list[dict[str, Any]] = [{}] * len(batch)
     return [
         {
             "prompt": prompt,
