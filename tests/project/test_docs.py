@@ -1,0 +1,67 @@
+"""The documentation says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from extractor.index import Index
+from extractor.manifest import parse_manifest
+from extractor.manifest.parse import EDIT_OPS
+from extractor.options import Options
+from extractor.rewrite import rewrite_module
+from extractor.slicer import slice_source
+from tests.project.support import REPOSITORY
+from tests.slicing.tiny import TinySource
+
+SLICING = REPOSITORY / "docs/slicing.md"
+MANIFESTS = REPOSITORY / "docs/manifests.md"
+REST = f"""
+schema = 1
+release = "1.2.3"
+engines = ["hf"]
+algorithms = ["grpo"]
+[source]
+wheel = "verl-1.2.3-py3-none-any.whl"
+wheel_sha256 = "{"0" * 64}"
+[requirements]
+base = []
+"""
+
+
+def blocks(page: Path) -> dict[str, str]:
+    """The named code blocks of a page: "verl/x.py" -> its text."""
+    found = re.findall(r"^```\w+ (\S+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return dict(found)
+
+
+def test_the_example_of_a_slice() -> None:
+    shown = blocks(SLICING)
+    source = TinySource({path: text for path, text in shown.items() if path.startswith("verl/")})
+    manifest = parse_manifest(REST + shown["manifest"], "example.toml")
+    found = slice_source(Index(source), manifest, Options("myproj", "1.2.3"))
+    emitted = [rewrite_module(module, found, "myproj", "1.2.3", ()) for module in found.modules]
+    made = {f"myproj/{item.path}": without_header(item.text) for item in emitted}
+    assert made == {path: text for path, text in shown.items() if path.startswith("myproj/")}
+
+
+def without_header(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(("# vextract:", "# upstream ", "# changed: ")))
+
+
+def test_every_key_of_a_manifest_is_documented() -> None:
+    page = MANIFESTS.read_text(encoding="utf-8")
+    reader = (REPOSITORY / "extractor/manifest/parse.py").read_text(encoding="utf-8")
+    keys = {key for names in re.findall(r'keys_are\(\s*"([^"]*)"', reader) for key in names.split()}
+    assert len(keys) > 30
+    shown = set(re.findall(r"[\w.]+", " ".join(re.findall(r"`[^`]+`", page))))
+    shown |= {part for word in shown for part in word.split(".")}
+    assert keys - shown == set()
+    assert set(EDIT_OPS) - shown == set()
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page in (REPOSITORY / "README.md", SLICING, MANIFESTS):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
