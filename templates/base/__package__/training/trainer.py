@@ -171,6 +171,8 @@ class LocalPPOTrainer:
             with timed("old_log_prob", timing):
                 batch, entropy = self._old_log_probs(batch)
                 metrics.update({"actor/entropy": entropy, **rollout_metrics(batch)})
+                if "rollout_correction" not in config.algorithm:  # nothing further needs them
+                    batch.batch.pop("rollout_log_probs", None)
             if self.reference is not None:
                 with timed("ref", timing):
                     batch = batch.union(ranks.gather(self.reference.compute_log_prob(ranks.share(batch))))
