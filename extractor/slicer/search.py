@@ -214,12 +214,13 @@ class Search:
                     registry = self.definitions.define(name, chain[0])
                     if registry.kind != "local":
                         continue
-                    containers = self.index[registry.module].registering.get(registry.name)
-                    if containers and any(f"{registry.module}:{item}" in self.edges for item in containers):
+                    containers = self.index[registry.module].registering.get(registry.name, frozenset())
+                    kept = [item for item in sorted(containers) if f"{registry.module}:{item}" in self.edges]
+                    if kept:
                         for bound in statement.binds:
                             found = self.definitions.define(name, bound)
                             if found.kind == "local":
-                                origin = f"{registry.module}:{registry.name}"
+                                origin = f"{registry.module}:{kept[0]}"
                                 self._follow_symbol(name, bound, origin, "registers", statement.line)
                                 self._registrants.add((name, bound, registry.module))
         return len(self.edges) != before or bool(self._pending)
