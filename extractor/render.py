@@ -81,6 +81,7 @@ def _context(
         "algorithm": options.algorithm,
         "features": list(options.features),
         "requirements": list(manifest.requirements_for(options)),
+        "tested": list(manifest.requirements.tested.get(options.engine, ())),
         "vextract_version": __version__,
         "stubs": list(found.stubs),
         "fixes": list(applied_fixes(manifest, found)),

@@ -117,10 +117,17 @@ class Fix:
 
 @dataclass(frozen=True)
 class Requirements:
-    """Third-party ranges of the generated project."""
+    """What the generated project needs of others.
+
+    Attributes:
+        base: Ranges, for every project.
+        engines: Ranges in addition, by engine.
+        tested: Exact versions that were tested together, by engine; a project gets them as its requirements.lock.
+    """
 
     base: tuple[str, ...]
     engines: Mapping[str, tuple[str, ...]]
+    tested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

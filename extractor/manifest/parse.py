@@ -141,10 +141,13 @@ def _edit(table: Table) -> Edit:
 
 
 def _requirements(table: Table) -> Requirements:
-    table.keys_are("base engines")
+    table.keys_are("base engines tested")
     engines = table.table("engines", optional=True)
+    tested = table.table("tested", optional=True)
     return Requirements(
-        base=table.requirements("base"), engines={name: engines.requirements(name) for name in engines.data}
+        base=table.requirements("base"),
+        engines={name: engines.requirements(name) for name in engines.data},
+        tested={name: tested.requirements(name) for name in tested.data},
     )
 
 

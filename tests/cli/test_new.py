@@ -24,7 +24,7 @@ def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = result.out.splitlines()
     assert lines[0].startswith("made toy: ")
     assert lines[0].endswith("% of verl 0.6.1")
-    assert lines[1:] == ["next:", "  cd toy", '  pip install -e ".[dev]"', "  python main.py"]
+    assert lines[1:] == ["next:", "  cd toy", "  make setup", "  make train"]
     assert os.listdir(tmp_path) == ["toy"]
     locked = lock.read(tmp_path / "toy")
     assert locked.vextract == __version__
