@@ -29,13 +29,3 @@ def test_what_is_not_required_cannot_be_imported(tmp_path: Path, python: str, pa
 def test_what_is_absent_is_unknown_to_find_spec_as_well(tmp_path: Path, python: str) -> None:
     text = "import importlib.util\nassert importlib.util.find_spec('pytest') is None\n"
     assert check_importable(subject.read(small(tmp_path / "p", {"toy/core.py": text})), python).ok
-
-
-@pytest.mark.network
-@pytest.mark.slow
-def test_a_real_project(copy_0_6_1: Path, python: str) -> None:
-    found = subject.read(copy_0_6_1)
-    assert check_importable(found, python).ok
-    path = copy_0_6_1 / "toy/protocol.py"
-    path.write_text(path.read_text(encoding="utf-8") + "\nimport peft\n", encoding="utf-8")
-    assert not check_importable(subject.read(copy_0_6_1), python).ok

@@ -1,0 +1,90 @@
+"""All checks on real projects: nothing differs as they are emitted, and a change of one character is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extractor.source import Source
+from extractor.verify import Check, Report, Status, run_verify
+from tests.verify.projects import mutate
+
+pytestmark = [pytest.mark.network, pytest.mark.slow]
+
+
+def checks(report: Report) -> dict[str, Check]:
+    return {check.name: check for check in report.checks}
+
+
+def equal(check: Check) -> int:
+    """Cases that are equal, or tests that pass on both sides."""
+    return int(check.summary.split()[0])
+
+
+def families(check: Check, verdict: str) -> set[str]:
+    """Families of cases with a verdict."""
+    return {line.split(": ")[1].partition("[")[0] for line in check.details if line.startswith(f"{verdict}: ")}
+
+
+def test_a_project_from_0_6_1(made_0_6_1: Path, verl_0_6_1: Source, python: str) -> None:
+    said: list[str] = []
+    report = run_verify(
+        made_0_6_1, source=verl_0_6_1, python=python, upstream_tests=True, strict=True, progress=said.append
+    )
+    found = checks(report)
+    assert report.ok, [(check.name, check.summary, check.details) for check in report.checks if not check.ok]
+    assert list(found) == ["imports", "ray", "hashes", "base", "importable", "parity", "coverage", "upstream tests"]
+    assert equal(found["parity"]) > 750
+    assert not families(found["parity"], "fails on both")
+    for path in ("training/core_algos.py", "protocol.py", "training/metric_utils.py", "training/trainer_functions.py"):
+        (line,) = [line for line in found["coverage"].details if line.startswith(f"toy/{path}")]
+        assert "not covered" not in line
+    assert equal(found["upstream tests"]) >= 70
+    assert any("needs Ray" in line for line in found["upstream tests"].details)
+    assert said[-1] == "running upstream's own tests"
+
+
+def test_a_project_from_0_5_0(made_0_5_0: Path, verl_0_5_0: Source, python: str) -> None:
+    report = run_verify(made_0_5_0, source=verl_0_5_0, python=python, upstream_tests=True, strict=True)
+    found = checks(report)
+    assert report.ok, [(check.name, check.summary, check.details) for check in report.checks if not check.ok]
+    assert equal(found["parity"]) > 450
+    assert equal(found["upstream tests"]) >= 35
+
+
+def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, python: str) -> None:
+    """Several at once, since each run takes half a minute: each must show in its own family of cases."""
+    core, reduce = "toy/training/core_algos.py", "toy/utils/metric/utils.py"
+    mutate(copy_0_6_1, core, "compute_grpo_outcome_advantage", "number")
+    mutate(copy_0_6_1, "toy/utils/torch_functional.py", "masked_var", "number", -1)
+    mutate(copy_0_6_1, "toy/workers/dp_critic.py", "compute_values", "product", -1)
+    mutate(copy_0_6_1, "toy/data/rl_dataset.py", "__getitem__", "true")
+    text = (copy_0_6_1 / reduce).read_text(encoding="utf-8")
+    (copy_0_6_1 / reduce).write_text(f"{text}\nraise ImportError('broken')\n", encoding="utf-8")
+
+    report = run_verify(copy_0_6_1, source=verl_0_6_1, python=python)
+    found = checks(report)
+    assert not report.ok
+    assert found["hashes"].status is Status.REPORTED
+    assert len(found["hashes"].details) == 5
+    assert found["importable"].status is Status.FAILED
+    assert any("toy.utils.metric.utils: ImportError: broken" in line for line in found["importable"].details)
+
+    assert found["parity"].status is Status.FAILED
+    differing = families(found["parity"], "differs")
+    assert {"core_algos.advantage", "torch_functional.masked", "dp_critic", "rl_dataset"} <= differing
+    assert families(found["parity"], "fails here only") == {"metric.reduce_metrics"}
+    (named,) = [line for line in found["parity"].details if "core_algos.advantage[grpo/outcome]" in line]
+    assert "elements differ, by at most" in named
+    assert named.endswith(f"({core} is edited)")
+    # What does not touch the changes stays equal.
+    assert not differing & {"protocol.make", "core_algos.kl_penalty", "core_algos.agg_loss", "torch_functional.padding"}
+
+
+def test_an_upstream_test_that_fails_here_only_is_a_failure(copy_0_6_1: Path, verl_0_6_1: Source, python: str) -> None:
+    mutate(copy_0_6_1, "toy/protocol.py", "unpad_dataproto", "minus")
+    report = run_verify(copy_0_6_1, source=verl_0_6_1, python=python, parity=False, upstream_tests=True)
+    check = checks(report)["upstream tests"]
+    assert check.status is Status.FAILED
+    assert any(line.startswith("passes upstream, failed here: tests/test_protocol_on_cpu.py") for line in check.details)
