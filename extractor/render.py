@@ -93,8 +93,8 @@ def _context(
 
 def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """Layers of templates, a later one's file replacing an earlier one's of the same path."""
-    features = [f"feature/{name}" for name in options.features]
-    return ("base", f"engine/{options.engine}", *features, *(f"release/{name}" for name in manifest.layers))
+    parts = ("base", f"engine/{options.engine}", *(f"feature/{name}" for name in options.features))
+    return (*parts, *(f"release/{release}/{part}" for release in manifest.layers for part in parts))
 
 
 def _layer(
