@@ -59,7 +59,7 @@ def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, pytho
     mutate(copy_0_6_1, core, "compute_grpo_outcome_advantage", "number")
     mutate(copy_0_6_1, "toy/utils/torch_functional.py", "masked_var", "number", -1)
     mutate(copy_0_6_1, "toy/workers/dp_critic.py", "compute_values", "product", -1)
-    mutate(copy_0_6_1, "toy/data/rl_dataset.py", "__getitem__", "true")
+    mutate(copy_0_6_1, "toy/data/rl_dataset.py", "__getitem__", "true", -1)
     text = (copy_0_6_1 / reduce).read_text(encoding="utf-8")
     (copy_0_6_1 / reduce).write_text(f"{text}\nraise ImportError('broken')\n", encoding="utf-8")
 
