@@ -139,3 +139,22 @@ def _imports(code: str, package: str) -> bool:
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == package:
             return True
     return False
+
+
+@every_configuration
+@pytest.mark.parametrize(
+    "command", [["ruff", "check", "--no-cache"], ["ruff", "format", "--no-cache", "--check"], ["mypy"]], ids=" ".join
+)
+def test_its_own_checks_pass(
+    made: Maker, configuration: Configuration, command: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As the project's pyproject.toml sets them."""
+    extra = [f"--cache-dir={tmp_path_factory.getbasetemp() / 'mypy'}"] if command == ["mypy"] else ["."]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, *extra],
+        cwd=made(configuration).root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]

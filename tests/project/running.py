@@ -1,0 +1,62 @@
+"""Running a generated project as its owner would, with sizes that take seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SMALL = (
+    "data.train_batch_size=8",
+    "actor_rollout_ref.rollout.n=4",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
+    "trainer.total_training_steps=2",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.logger=[console]",
+)
+
+
+def environment(root: Path) -> dict[str, str]:
+    """The environment of a project's processes: no GPU, no network, one thread, only the project itself on the path."""
+    settings = {
+        "CUDA_VISIBLE_DEVICES": "",
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": "",
+        "HF_HOME": str(root / ".huggingface"),
+        "NO_COLOR": "1",
+    }
+    return {**os.environ, **settings}
+
+
+def python(root: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run Python in a project."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=root,
+        env=environment(root),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def overrides(*changed: str) -> list[str]:
+    """SMALL, with some settings changed or added."""
+    chosen = {setting.partition("=")[0]: setting for setting in (*SMALL, *changed)}
+    return list(chosen.values())
+
+
+def train(root: Path, *changed: str) -> list[dict[str, Any]]:
+    """`python main.py` with SMALL and some changes; the metrics, a dictionary per step."""
+    done = python(root, "main.py", *overrides(*changed))
+    assert done.returncode == 0, done.stderr[-3000:]
+    (metrics,) = root.glob("checkpoints/*/*/metrics.jsonl")
+    return [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]

@@ -1,0 +1,148 @@
+"""Projects of every release train, as they are, with `python main.py`."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from extractor import releases
+from tests.project.running import python, train
+from tests.project.support import PACKAGE, Configuration, Made
+
+pytestmark = pytest.mark.slow
+Maker = Callable[[Configuration], Made]
+every_release = pytest.mark.parametrize("release", releases.supported())
+
+ALWAYS = {
+    "actor/entropy",
+    "actor/grad_norm",
+    "actor/lr",
+    "actor/pg_clipfrac",
+    "actor/pg_loss",
+    "actor/ppo_kl",
+    "critic/advantages/mean",
+    "critic/returns/mean",
+    "critic/rewards/mean",
+    "critic/score/mean",
+    "perf/throughput",
+    "prompt_length/mean",
+    "response_length/mean",
+    "timing_s/adv",
+    "timing_s/gen",
+    "timing_s/old_log_prob",
+    "timing_s/step",
+    "timing_s/update_actor",
+    "training/global_step",
+}
+WITH_CRITIC = {
+    "critic/grad_norm",
+    "critic/lr",
+    "critic/values/mean",
+    "critic/vf_clipfrac",
+    "critic/vf_explained_var",
+    "critic/vf_loss",
+    "critic/vpred_mean",
+    "timing_s/update_critic",
+    "timing_s/values",
+}
+WITH_KL = {"actor/kl_coef", "actor/kl_loss", "actor/reward_kl_penalty", "actor/reward_kl_penalty_coeff", "timing_s/ref"}
+
+
+def check(rows: list[dict[str, Any]], wanted: set[str]) -> None:
+    """Two steps, with these metrics at least, all finite."""
+    assert [row["step"] for row in rows] == [1, 2]
+    for row in rows:
+        assert wanted - row.keys() == set()
+        assert [name for name, value in row.items() if not math.isfinite(value)] == []
+        assert row["actor/grad_norm"] > 0
+
+
+@every_release
+def test_grpo(made: Maker, tmp_path: Path, release: str) -> None:
+    root = Path(shutil.copytree(made(Configuration(release, "hf")).root, tmp_path / "project"))
+    rows = train(root)
+    check(rows, ALWAYS)
+    assert WITH_KL.isdisjoint(rows[-1])
+    assert WITH_CRITIC.isdisjoint(rows[-1])
+    assert list(root.glob("checkpoints/*/*/curves.png"))
+
+
+@every_release
+def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) -> None:
+    """Critic, reference, KL in the loss and in the reward, entropy, two mini-batches, two epochs."""
+    root = Path(shutil.copytree(made(Configuration(release, "hf", everything=True)).root, tmp_path / "project"))
+    rows = train(
+        root,
+        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+        "actor_rollout_ref.actor.ppo_epochs=2",
+        "actor_rollout_ref.actor.use_kl_loss=true",
+        "actor_rollout_ref.actor.entropy_coeff=0.01",
+        "algorithm.use_kl_in_reward=true",
+        "trainer.save_freq=2",
+    )
+    check(rows, ALWAYS | WITH_CRITIC | WITH_KL)
+    assert rows[0]["actor/reward_kl_penalty"] == pytest.approx(0, abs=1e-6)
+    assert rows[1]["actor/reward_kl_penalty"] > 0
+    updates = 2 * 2 * 2
+    for model in ("actor", "critic"):
+        (file,) = root.glob(f"checkpoints/*/*/global_step_2/{model}/optimizer.pt")
+        assert optimizer_steps(torch.load(file, weights_only=False)) == {updates}
+
+
+def optimizer_steps(state: Any) -> set[int]:
+    """The values of every `step` in an optimizer's state, however it is nested."""
+    if not isinstance(state, dict):
+        return set()
+    found: set[int] = set()
+    for key, value in state.items():
+        if key == "step" or str(key).endswith(".step"):
+            found.add(int(value))
+        else:
+            found |= optimizer_steps(value)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("setting", "nearest"),
+    [
+        ("trainer.total_trainign_steps=3", "trainer.total_training_steps"),
+        ("actor_rollout_ref.actor.optim.learning=1", "actor_rollout_ref.actor.optim.lr"),
+        ("algorithm.adv_estimater=rloo", "algorithm.adv_estimator"),
+    ],
+)
+def test_an_unknown_key(made: Maker, setting: str, nearest: str) -> None:
+    root = made(Configuration("0.6.1", "hf")).root
+    done = python(root, "-B", "main.py", setting)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert setting.partition("=")[0] in done.stderr
+    assert nearest in done.stderr
+    assert "hint:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "configuration", [Configuration("0.6.1", "hf"), Configuration("0.5.0", "hf", everything=True)], ids=str
+)
+def test_the_projects_own_tests_pass(made: Maker, tmp_path: Path, configuration: Configuration) -> None:
+    root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
+    done = python(root, "-m", "pytest", "-q", "-x")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout or "100%" in done.stdout
+
+
+def test_training_needs_nothing_of_vextract(made: Maker) -> None:
+    """No file of a project imports vextract, or speaks of where it was made."""
+    for file in made(Configuration("0.6.1", "hf")).generated.tree:
+        if file.path.endswith(".py"):
+            assert b"import extractor" not in file.data
+            assert b"from extractor" not in file.data
+        assert str(Path(__file__).parents[2]).encode() not in file.data
+    assert PACKAGE
