@@ -1,0 +1,82 @@
+# vextract:hook  yours: written once, never touched by an upgrade
+"""Algorithms of your own, registered under a name that a config can select.
+
+Two worked examples: `algorithm.adv_estimator=group_rank` and `actor_rollout_ref.actor.policy_loss.loss_mode=spo`.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+try:
+    from ..training.core_algos import agg_loss, register_adv_est, register_policy_loss
+    from ..utils.torch_functional import masked_mean
+except ImportError:  # under full verl, where this project's own copy is not there
+    from verl.trainer.ppo.core_algos import agg_loss, register_adv_est, register_policy_loss
+    from verl.utils.torch_functional import masked_mean
+
+
+@register_adv_est("group_rank")
+def compute_group_rank_advantage(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, config: Any = None, **kwargs: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Advantage of a response: its rank among the responses to the same prompt, from -1 (worst) to 1 (best).
+
+    Like GRPO it needs no critic; unlike GRPO it does not care about the scale of the reward, so a single extreme
+    reward cannot dominate its group. Ties share a rank; a group of equals, or of one, has advantage 0.
+
+    Args:
+        token_level_rewards: (bs, response_length)
+        response_mask: (bs, response_length), 1 on the tokens of the response
+        index: (bs,), the prompt (uid) that each response belongs to
+        config: the `algorithm` section of the config
+
+    Returns:
+        advantages and returns, both (bs, response_length): the same tensor, zero outside the mask.
+    """
+    with torch.no_grad():
+        scores = token_level_rewards.sum(dim=-1)  # (bs,)
+        groups = torch.from_numpy(np.unique(index, return_inverse=True)[1].reshape(-1)).to(scores.device)
+        same = groups[:, None] == groups[None, :]  # (bs, bs)
+        beaten = (same & (scores[:, None] > scores[None, :])).sum(dim=-1)
+        beaten_by = (same & (scores[:, None] < scores[None, :])).sum(dim=-1)
+        others = (same.sum(dim=-1) - 1).clamp(min=1)
+        advantages = ((beaten - beaten_by) / others).to(scores.dtype)[:, None] * response_mask
+    return advantages, advantages
+
+
+@register_policy_loss("spo")
+def compute_policy_loss_spo(
+    old_log_prob: torch.Tensor,
+    log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    response_mask: torch.Tensor,
+    loss_agg_mode: str = "token-mean",
+    config: Any = None,
+    rollout_is_weights: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, dict[str, Any]]:
+    """Simple Policy Optimization (https://arxiv.org/abs/2401.16025): PPO's clip replaced by a quadratic penalty.
+
+    Where PPO's gradient is zero once the ratio has left the clip range, this one pulls the ratio back.
+
+    Args:
+        old_log_prob, log_prob, advantages, response_mask: (bs, response_length)
+        loss_agg_mode: how the tokens' losses become one number, see `agg_loss`
+        config: the `actor_rollout_ref.actor` section of the config; `clip_ratio` is the width of the penalty
+        rollout_is_weights: (bs, response_length), importance weights against the rollout policy, if it corrects
+
+    Returns:
+        The loss, a scalar, and metrics to log.
+    """
+    log_ratio = torch.clamp(log_prob - old_log_prob, min=-20.0, max=20.0)
+    ratio = torch.exp(log_ratio)
+    losses = advantages.abs() * (ratio - 1.0) ** 2 / (2.0 * config.clip_ratio) - ratio * advantages
+    if rollout_is_weights is not None:
+        losses = losses * rollout_is_weights
+    loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode)
+    outside = (ratio - 1.0).abs() > config.clip_ratio
+    return loss, {
+        "actor/ppo_kl": masked_mean(-log_ratio, response_mask).detach().item(),
+        "actor/pg_clipfrac": masked_mean(outside.float(), response_mask).detach().item(),
+    }

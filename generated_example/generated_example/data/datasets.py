@@ -1,0 +1,295 @@
+# vextract:template
+"""From the config's `data` section to the training and the validation dataset.
+
+Files may be in verl's schema (parquet with prompt, data_source, reward_model...) or plain: parquet or JSON lines with
+a `prompt` and a `ground_truth` column, which are converted. Without files, the environment gives the prompts.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow
+import pyarrow.parquet
+from omegaconf import OmegaConf
+from torch.utils.data import Dataset
+
+from ..training.hook_errors import HookError, hook_file_of
+from .rl_dataset import RLHFDataset
+
+PACKAGE = __name__.split(".")[0]
+PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]
+
+
+class DataError(ValueError):
+    """The data cannot be used as configured. The text ends with a hint that names what to change."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message, hint)  # both, so that it can be pickled
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}"
+
+
+def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[Dataset, Dataset]:
+    """The datasets that the config's `data` section describes.
+
+    Args:
+        config: the whole config.
+        tokenizer: its chat template turns messages into tokens.
+        processor: for images and videos, if the model takes them.
+
+    Returns:
+        The training and the validation dataset. An item is one prompt, left-padded: input_ids, attention_mask and
+        position_ids of shape (max_prompt_length,), raw_prompt_ids, and the row's other columns.
+
+    Raises:
+        DataError: a file is missing, unreadable, empty or lacks a column, or no prompt is short enough.
+        HookError: a dataset class of the owner's raised.
+    """
+    data = OmegaConf.create(OmegaConf.to_container(config.data, resolve=True))
+    if data.get("cache_dir") is None:  # verl's key has a default where it is absent, but none where it is null
+        data.cache_dir = "~/.cache/verl/rlhf"
+    train_files, val_files = _file_list(data.get("train_files")), _file_list(data.get("val_files"))
+    if train_files and not val_files:
+        raise DataError("data.train_files is set and data.val_files is not", "set data.val_files to a file of its own")
+    if val_files and not train_files:
+        raise DataError("data.val_files is set and data.train_files is not", "set data.train_files as well")
+    return (
+        _build("train", train_files, data, tokenizer, processor),
+        _build("val", val_files, data, tokenizer, processor),
+    )
+
+
+class PromptDataset(RLHFDataset):
+    """verl's dataset, with prompt lengths counted as they are later encoded.
+
+    Upstream counts with `apply_chat_template(tokenize=True)`, which returns a dict of two entries on transformers 5:
+    every prompt then has "length" 2 and none is ever filtered out.
+    """
+
+    def maybe_filter_out_long_prompts(self, dataframe: datasets.Dataset) -> datasets.Dataset:
+        if not self.filter_overlong_prompts or self.processor is not None:
+            return super().maybe_filter_out_long_prompts(dataframe)
+        lengths = _prompt_lengths(self, dataframe)
+        kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
+        if not kept and lengths:
+            raise DataError(
+                f"none of the {len(lengths)} prompts has at most {self.max_prompt_length} tokens; "
+                f"the shortest has {min(lengths)}",
+                f"raise data.max_prompt_length to {min(lengths)} or more",
+            )
+        if len(kept) < len(lengths):
+            print(f"{len(lengths) - len(kept)} of {len(lengths)} prompts are longer than {self.max_prompt_length}")
+        return dataframe.select(kept)
+
+
+def _build(split: str, files: list[str], data: Any, tokenizer: Any, processor: Any) -> Dataset:
+    custom = data.get("custom_cls") or {}
+    if custom.get("path"):
+        cls = _load_class(str(custom["path"]), custom.get("name"))
+    elif files:
+        cls = PromptDataset
+        files = [_in_schema(file, split, data) for file in files]
+    else:
+        from ..custom.env_dataset import EnvDataset
+
+        cls = EnvDataset
+    arguments = {
+        "data_files": files or [split],
+        "tokenizer": tokenizer,
+        "processor": processor,
+        "config": data,
+        "max_samples": data.get(f"{split}_max_samples", -1),
+    }
+    parameters = inspect.signature(
+        cls
+    ).parameters  # max_samples is newer than some releases, and than some owners' classes
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        arguments = {name: value for name, value in arguments.items() if name in parameters}
+    datasets.disable_progress_bars()
+    try:
+        dataset = cls(**arguments)
+        if len(dataset) == 0:
+            raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
+        _check_lengths(split, dataset)
+        _check_item(split, dataset[0], cls)
+    except (DataError, HookError):
+        raise
+    except Exception as error:
+        if cls is PromptDataset:
+            raise DataError(
+                f"cannot build the {split} dataset: {error}", f"check data.{split}_files: {', '.join(files)}"
+            ) from error
+        where = hook_file_of(error, cls)
+        raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
+    return dataset
+
+
+def _file_list(value: Any) -> list[str]:
+    if value is None or value == "":
+        return []
+    return [str(value)] if isinstance(value, str | Path) else [str(file) for file in value]
+
+
+def _load_class(path: str, name: str | None) -> Any:
+    """The owner's class: by module name if the file belongs to this package (so that its relative imports work)."""
+    file = Path(path).expanduser().resolve()
+    if not file.is_file():
+        raise DataError(f"data.custom_cls.path is not a file: {path}", "give the path of a Python file")
+    if file.is_relative_to(PACKAGE_DIRECTORY):
+        relative = file.relative_to(PACKAGE_DIRECTORY).with_suffix("")
+        module = importlib.import_module(".".join([PACKAGE, *relative.parts]))
+    else:
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    cls = getattr(module, name or "", None)
+    if not (inspect.isclass(cls) and issubclass(cls, Dataset)):
+        raise DataError(
+            f"{path} has no class {name!r} that derives from torch.utils.data.Dataset", "set data.custom_cls.name"
+        )
+    return cls
+
+
+def _in_schema(file: str, split: str, data: Any) -> str:
+    """A parquet file in verl's schema: the file itself, or a converted copy in the cache."""
+    if "://" in file:
+        return file  # verl's own reader fetches it
+    path = Path(file).expanduser()
+    key = f"data.{split}_files"
+    if not path.is_file():
+        raise DataError(f"no such file: {file}", f"check {key}")
+    prompt_key = data.get("prompt_key", "prompt")
+    if path.suffix == ".parquet":
+        try:
+            schema = pyarrow.parquet.read_schema(path)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise DataError(f"cannot read {file} as parquet: {error}", f"check {key}") from error
+        names = set(schema.names)
+        is_chat = prompt_key in names and _is_list(schema.field(prompt_key).type)
+        if is_chat and {"reward_model", "extra_info", data.get("reward_fn_key", "data_source")} <= names:
+            if pyarrow.parquet.read_metadata(path).num_rows == 0:
+                raise DataError(f"{file} holds no rows", f"check {key}")
+            return str(path)
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+    elif path.suffix in (".jsonl", ".json"):
+        rows = _read_json(path, key)
+    else:
+        raise DataError(f"{file} is neither .parquet nor .jsonl nor .json", f"convert it, or check {key}")
+    if not rows:
+        raise DataError(f"{file} holds no rows", f"check {key}")
+    converted = [_to_schema(row, number, path, data) for number, row in enumerate(rows)]
+    return str(_write_cached(converted, path, Path(data.cache_dir).expanduser()))
+
+
+def _is_list(kind: pyarrow.DataType) -> bool:
+    return bool(pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind))
+
+
+def _read_json(path: Path, key: str) -> list[dict[str, Any]]:
+    text = path.read_text(encoding="utf-8")
+    lines = {1: text} if path.suffix == ".json" else dict(enumerate(text.splitlines(), start=1))
+    rows: list[Any] = []
+    for number, line in lines.items():
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise DataError(
+                f"{path}:{number + error.lineno - 1}: not valid JSON: {error.msg}", f"check {key}"
+            ) from error
+    if path.suffix == ".json":
+        rows = rows[0] if rows else []
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(f"{path} does not hold one object per row", f"check {key}")
+    return rows
+
+
+def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any) -> dict[str, Any]:
+    """One row in verl's schema. Columns it does not know are kept."""
+    prompt_key, source_key = data.get("prompt_key", "prompt"), data.get("reward_fn_key", "data_source")
+    where = f"{path}, row {number}"
+    columns = ", ".join(sorted(row))
+    prompt = row.get(prompt_key)
+    if prompt_key not in row:
+        raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "set data.prompt_key to the right one")
+    if not prompt:
+        raise DataError(f"{where}: the prompt is empty", "drop the row, or set data.prompt_key to another column")
+    reward_model = row.get("reward_model")
+    if reward_model is None:
+        truth = row.get("ground_truth")
+        if truth is None:
+            raise DataError(
+                f"{where}: neither reward_model nor ground_truth; it has {columns}",
+                "add a ground_truth column: the answer that the reward compares with",
+            )
+        is_container = isinstance(truth, list | dict)
+        reward_model = {"style": "rule", "ground_truth": truth if is_container else str(truth)}
+    known = {prompt_key, source_key, "ability", "reward_model", "ground_truth", "extra_info"}
+    return {
+        source_key: row.get(source_key) or path.stem,
+        prompt_key: [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
+        "ability": row.get("ability") or "",
+        "reward_model": reward_model,
+        "extra_info": {"index": number, **(row.get("extra_info") or {})},
+        **{name: value for name, value in row.items() if name not in known},
+    }
+
+
+def _write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
+    """Write rows as parquet under a name made from their content, unless that is there already."""
+    digest = hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    target = cache / "converted" / f"{path.stem}-{digest}.parquet"
+    if not target.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_suffix(f".{os.getpid()}")
+        try:
+            table = pyarrow.Table.from_pylist(rows)
+        except pyarrow.ArrowException as error:
+            raise DataError(f"{path}: the rows differ in type: {error}", "give each column one type") from error
+        pyarrow.parquet.write_table(table, scratch)
+        scratch.replace(target)
+    return target
+
+
+def _prompt_lengths(dataset: Any, dataframe: Any) -> list[int]:
+    """The number of tokens of each prompt, templated and encoded as `RLHFDataset.__getitem__` does."""
+    template = dict(getattr(dataset, "apply_chat_template_kwargs", None) or {})
+    texts = [
+        dataset.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
+        for messages in dataframe[dataset.prompt_key]
+    ]
+    return [len(ids) for ids in dataset.tokenizer(texts, add_special_tokens=False)["input_ids"]] if texts else []
+
+
+def _check_lengths(split: str, dataset: Any) -> None:
+    """A prompt that is too long is an error now, rather than when its turn comes in the middle of the training."""
+    if not isinstance(dataset, RLHFDataset) or dataset.processor is not None or dataset.truncation != "error":
+        return
+    lengths = _prompt_lengths(dataset, dataset.dataframe)
+    longest = max(range(len(lengths)), key=lengths.__getitem__)
+    if lengths[longest] > dataset.max_prompt_length:
+        raise DataError(
+            f"{split} prompt {longest} has {lengths[longest]} tokens, "
+            f"more than data.max_prompt_length={dataset.max_prompt_length}",
+            "set data.filter_overlong_prompts=true, data.truncation=left, or a larger data.max_prompt_length",
+        )
+
+
+def _check_item(split: str, item: dict[str, Any], cls: type) -> None:
+    expected = {"input_ids", "attention_mask", "position_ids", "raw_prompt_ids", "reward_model"}
+    missing = sorted(expected - item.keys())
+    if missing:
+        message = f"items of the {split} dataset lack {', '.join(missing)}"
+        raise HookError(message, str(inspect.getsourcefile(cls)), {"columns": sorted(item)})

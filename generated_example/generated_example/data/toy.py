@@ -1,0 +1,118 @@
+# vextract:template
+"""A toy model for the first run: a character tokenizer and a small random-init Qwen2, saved as Hugging Face does.
+
+It needs no download and learns the exercises of `custom/env_wrapper.py` on a CPU within a minute. For anything real,
+set `actor_rollout_ref.model.path` to your model and forget this file.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+ALPHABET = "0123456789+-=?!.,:"
+# Decoding skips <eos>, which also pads, and <unk>. Other tokens in a response show, and cost reward.
+TOKENS = ("<eos>", "<unk>", "<system>", "<user>", "<assistant>")
+
+# `<user>37=<assistant>`; an assistant's turn ends with the end-of-sequence token.
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}"
+    "{% if message['role'] == 'assistant' %}<eos>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+# What learns in under a minute on one core (initializer_range 0.1; with the usual 0.02 nothing does).
+LAYERS = {"add1": 1, "succ": 2, "succ2": 1}
+
+
+def ensure_toy_model(
+    directory: str | Path,
+    *,
+    task: str = "succ2",
+    seed: int = 0,
+    layers: int | None = None,
+    tie_word_embeddings: bool = False,
+) -> Path:
+    """Create the toy model, once.
+
+    The files appear all together or not at all, and are the same for the same arguments; a directory that already
+    holds a model is left alone. Several processes may call this at once.
+
+    Args:
+        directory: where the model goes.
+        task: chooses the number of layers, unless `layers` does.
+        seed: of the initial weights. The global random state is left as it was.
+        tie_word_embeddings: whether input and output embeddings are one matrix.
+
+    Returns:
+        The directory, to be given as `actor_rollout_ref.model.path`.
+    """
+    directory = Path(directory)
+    if (directory / "config.json").is_file():
+        return directory
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    try:
+        _save_tokenizer(scratch)
+        _save_model(scratch, seed, layers or LAYERS[task], tie_word_embeddings)
+        try:
+            os.replace(scratch, directory)
+        except OSError:
+            if not (directory / "config.json").is_file():  # else another process was first, with the same bytes
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return directory
+
+
+def _save_tokenizer(directory: Path) -> None:
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {token: index for index, token in enumerate([*TOKENS, *ALPHABET])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in TOKENS[2:]])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<eos>",
+        pad_token="<eos>",
+        unk_token="<unk>",
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        model_max_length=512,
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    fast.save_pretrained(directory)
+
+
+def _save_model(directory: Path, seed: int, layers: int, tie_word_embeddings: bool) -> None:
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers.utils import logging
+
+    config = Qwen2Config(
+        vocab_size=len(TOKENS) + len(ALPHABET),
+        hidden_size=64,
+        intermediate_size=256,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=512,
+        initializer_range=0.1,
+        tie_word_embeddings=tie_word_embeddings,
+        pad_token_id=TOKENS.index("<eos>"),
+        eos_token_id=TOKENS.index("<eos>"),
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen2ForCausalLM(config).to(torch.float32)
+    model.generation_config.pad_token_id = config.pad_token_id
+    model.generation_config.eos_token_id = config.eos_token_id
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    model.save_pretrained(directory)
+    if bars:
+        logging.enable_progress_bar()

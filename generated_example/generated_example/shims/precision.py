@@ -1,0 +1,55 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The dtype that a forward pass computes in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+_DTYPES = {
+    "bfloat16": torch.bfloat16,
+    "bf16": torch.bfloat16,
+    "float16": torch.float16,
+    "fp16": torch.float16,
+    "half": torch.float16,
+    "float32": torch.float32,
+    "fp32": torch.float32,
+}
+
+
+def autocast_dtype(config: Mapping[str, Any]) -> torch.dtype:
+    """The dtype for `torch.autocast`, as the configuration names it.
+
+    Looks for `dtype`, then `fsdp_config.dtype`, then `model.fsdp_config.dtype`; without any of them bfloat16, as
+    upstream has it everywhere.
+
+    Raises:
+        ValueError: the configured name is no dtype.
+    """
+    name = _find(config, ("dtype",)) or _find(config, ("fsdp_config", "dtype"))
+    name = name or _find(config, ("model", "fsdp_config", "dtype")) or "bfloat16"
+    return to_dtype(name)
+
+
+def to_dtype(name: str | torch.dtype) -> torch.dtype:
+    """The dtype called `name` ("bfloat16", "bf16", "torch.bfloat16"); a dtype is returned as it is.
+
+    Raises:
+        ValueError: there is no such dtype.
+    """
+    if isinstance(name, torch.dtype):
+        return name
+    try:
+        return _DTYPES[str(name).removeprefix("torch.").lower()]
+    except KeyError:
+        raise ValueError(f"unknown dtype {name!r}; one of {', '.join(sorted(_DTYPES))}") from None
+
+
+def _find(config: Any, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        if config is None or not hasattr(config, "get"):
+            return None
+        config = config.get(key, None)
+    return config

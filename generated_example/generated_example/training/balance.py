@@ -1,0 +1,13 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The place of batch balancing, in a project that was created without it."""
+
+from ..protocol import DataProto
+from .config_loading import ConfigError
+
+
+def balance_batch(batch: DataProto, world_size: int) -> dict[str, float]:
+    """Not part of this project."""
+    raise ConfigError(
+        "trainer.balance_batch=true, and this project was created without it",
+        "leave trainer.balance_batch out, or: vextract new --with dynamic_bsz",
+    )

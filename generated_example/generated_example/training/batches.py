@@ -1,0 +1,76 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""What goes to the rollout, and what a person reads of what came back."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..protocol import DataProto
+
+# What the reward needs, which stays with the batch; the other columns go to the rollout, and come back from it.
+REWARD_COLUMNS = {"data_source", "reward_model", "extra_info", "uid"}
+
+
+def generation_batch(batch: DataProto) -> DataProto:
+    """Take from a batch what the rollout needs.
+
+    Args:
+        batch: prompts; loses input_ids, attention_mask, position_ids, (bs, prompt_length), which the rollout returns
+            with the response attached, and the columns that the reward does not need.
+    """
+    columns = set(batch.non_tensor_batch) - REWARD_COLUMNS
+    prompts: DataProto = batch.pop(
+        batch_keys=["input_ids", "attention_mask", "position_ids"], non_tensor_batch_keys=sorted(columns)
+    )
+    return prompts
+
+
+def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[dict[str, Any]]:
+    """The samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
+    prompts = tokenizer.batch_decode(batch.batch["prompts"], skip_special_tokens=True)
+    responses = tokenizer.batch_decode(batch.batch["responses"], skip_special_tokens=True)
+    nothing: list[dict[str, Any]] = [{}] * len(batch)
+    return [
+        {
+            "prompt": prompt,
+            "response": response,
+            "ground_truth": (reward_model or {}).get("ground_truth"),
+            "score": score,
+            "uid": uid,
+            "data_source": source,
+        }
+        for prompt, response, score, reward_model, uid, source in zip(
+            prompts,
+            responses,
+            scores,
+            batch.non_tensor_batch.get("reward_model", nothing),
+            batch.non_tensor_batch["uid"],
+            batch.non_tensor_batch.get("data_source", ["unknown"] * len(batch)),
+            strict=True,
+        )
+    ]
+
+
+def shown_rows(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """A few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed."""
+    ordered = sorted(rows, key=lambda row: row["prompt"])
+    np.random.RandomState(42).shuffle(ordered)  # type: ignore[arg-type]
+    return ordered[:count]
+
+
+def write_rows(directory: str, step: int, rows: list[dict[str, Any]], infos: dict[str, list[Any]]) -> None:
+    """Write samples to `directory`/`step`.jsonl, in upstream's column names, with the reward's components."""
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    with open(Path(directory) / f"{step}.jsonl", "w", encoding="utf-8") as file:
+        for index, row in enumerate(rows):
+            entry = {
+                "input": row["prompt"],
+                "output": row["response"],
+                "gts": row["ground_truth"],
+                "score": row["score"],
+                "step": step,
+                **{name: values[index] for name, values in infos.items() if len(values) == len(rows)},
+            }
+            file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")

@@ -1,0 +1,186 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Checkpoints that are there whole or not at all, and from which a run goes on bit for bit.
+
+global_step_20/
+    actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt
+    critic/         the same, if there is a critic
+    data.pt         where the data loader was
+    trainer.pt      random states of every process, KL controller, sample ids
+    complete.json   every file's size; written last
+latest_checkpointed_iteration.txt, best_checkpointed_iteration.txt
+"""
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..workers.models import TrainedModel
+from .config_loading import ConfigError
+from .distributed import Ranks
+
+MANIFEST = "complete.json"
+
+
+class Checkpoints:
+    """The checkpoints in a run's directory.
+
+    Args:
+        directory: `trainer.default_local_dir`.
+        ranks: rank 0 writes; every process must call `save`.
+        keep: how many to keep, besides the best; None: all.
+    """
+
+    def __init__(self, directory: Path, ranks: Ranks, keep: int | None = None) -> None:
+        self.directory = directory
+        self.ranks = ranks
+        self.keep = keep
+
+    def save(
+        self, step: int, models: Mapping[str, TrainedModel], data: Any, trainer: Mapping[str, Any], score: float | None
+    ) -> Path:
+        """Write a checkpoint, under its name only once it is complete and on disk.
+
+        Args:
+            step: the number of steps done.
+            models: by the name of their directory: actor, critic.
+            data: the data loader's state.
+            trainer: whatever else the run needs to go on. `random` in it differs between processes.
+            score: the higher, the better; decides which checkpoint is the best.
+        """
+        path = self.directory / f"global_step_{step}"
+        weights = {name: (model.full_weights(), model.optimizer_state()) for name, model in models.items()}
+        random_states = self.ranks.gather_objects(trainer["random"])
+        if self.ranks.rank == 0:
+            scratch = self.directory / f".writing_global_step_{step}"
+            shutil.rmtree(scratch, ignore_errors=True)
+            for name, model in models.items():
+                full_weights, optimizer_state = weights[name]
+                model.module.save_pretrained(scratch / name, state_dict=full_weights)  # type: ignore[operator]
+                model.tokenizer.save_pretrained(scratch / name)
+                torch.save(optimizer_state, scratch / name / "optimizer.pt")
+            torch.save(data, scratch / "data.pt")
+            torch.save({**trainer, "random": random_states}, scratch / "trainer.pt")
+            _write_manifest(scratch, {"step": step, "score": score})
+            _replace_directory(scratch, path)
+            _write_text(self.directory / "latest_checkpointed_iteration.txt", str(step))
+            self._mark_best_and_prune(step)
+        self.ranks.barrier()
+        return path
+
+    def newest(self) -> Path | None:
+        """The last complete checkpoint; says so about newer ones that are not complete."""
+        for path in self._all():
+            problem = what_is_wrong(path)
+            if problem is None:
+                return path
+            if self.ranks.rank == 0:
+                print(f"warning: skipping {path}: {problem}", file=sys.stderr)
+        return None
+
+    def to_resume(self, mode: str, path: str | None) -> Path | None:
+        """The checkpoint that `trainer.resume_mode` asks for; None: start anew."""
+        if mode == "disable":
+            return None
+        if mode == "auto":
+            return self.newest()
+        if path is None:
+            raise ConfigError("trainer.resume_mode is resume_path", "set trainer.resume_from_path=.../global_step_N")
+        problem = what_is_wrong(Path(path))
+        if problem is not None:
+            raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")
+        return Path(path)
+
+    def _all(self) -> list[Path]:
+        """Newest first."""
+        found = [path for path in self.directory.glob("global_step_*") if re.fullmatch(r"global_step_\d+", path.name)]
+        return sorted(found, key=step_of, reverse=True)
+
+    def _mark_best_and_prune(self, step: int) -> None:
+        complete = [path for path in self._all() if what_is_wrong(path) is None]
+        scores = {path: json.loads((path / MANIFEST).read_text())["score"] for path in complete}
+        scored = [path for path in complete if scores[path] is not None]
+        best = max(scored, key=lambda path: (scores[path], step_of(path)), default=None)
+        if best is not None:
+            _write_text(self.directory / "best_checkpointed_iteration.txt", str(step_of(best)))
+        if self.keep is not None:
+            older = [path for path in complete if step_of(path) <= step and path != best]
+            for path in older[max(self.keep, 1) :]:
+                shutil.rmtree(path)
+
+
+def step_of(path: Path) -> int:
+    """The number of steps done at a checkpoint."""
+    return int(path.name.removeprefix("global_step_"))
+
+
+def what_is_wrong(path: Path) -> str | None:
+    """Why a directory is no complete checkpoint; None if it is one."""
+    try:
+        files = json.loads((path / MANIFEST).read_text())["files"]
+    except (OSError, ValueError, KeyError):
+        return f"it has no readable {MANIFEST}, so writing it was interrupted"
+    for name, size in files.items():
+        file = path / name
+        if not file.is_file():
+            return f"{name} is missing"
+        if file.stat().st_size != size:
+            return f"{name} has {file.stat().st_size} bytes instead of {size}"
+    return None
+
+
+def load_state(path: Path, rank: int) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:
+    """A checkpoint's trainer state, its data loader state, and the random state of this process (if it had one)."""
+    trainer = torch.load(path / "trainer.pt", weights_only=False)
+    random_states = trainer.pop("random")
+    data = torch.load(path / "data.pt", weights_only=False)
+    return trainer, data, random_states[rank] if rank < len(random_states) else None
+
+
+def load_optimizer_state(path: Path) -> dict[str, Any]:
+    """The optimizer's and the scheduler's state of one of a checkpoint's models."""
+    state: dict[str, Any] = torch.load(path / "optimizer.pt", weights_only=False, map_location="cpu")
+    return state
+
+
+def _write_manifest(directory: Path, entries: dict[str, Any]) -> None:
+    """Bring everything in the directory to the disk, and then note that it is complete."""
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    for path in [*files, *(path for path in directory.rglob("*") if path.is_dir())]:
+        _sync(path)
+    sizes = {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
+    _write_text(directory / MANIFEST, json.dumps({**entries, "files": sizes}, indent=1))
+
+
+def _replace_directory(scratch: Path, path: Path) -> None:
+    if path.exists():
+        outdated = path.with_name(f".outdated_{path.name}")
+        shutil.rmtree(outdated, ignore_errors=True)
+        path.rename(outdated)
+        scratch.rename(path)
+        shutil.rmtree(outdated)
+    else:
+        scratch.rename(path)
+    _sync(path.parent)
+
+
+def _write_text(path: Path, text: str) -> None:
+    scratch = path.with_name(f".{path.name}.writing")
+    scratch.write_text(text)
+    _sync(scratch)
+    scratch.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,63 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""What is checked before anything is loaded: settings that only make sense together."""
+
+from typing import Any
+
+from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
+from .config_loading import ConfigError
+from .core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
+
+
+def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
+    """Check the config for this many processes.
+
+    Returns:
+        Whether the reference model is needed, and whether the critic is.
+
+    Raises:
+        ConfigError: settings contradict each other, or name something that does not exist.
+    """
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    algorithm, data = config.algorithm, config.data
+    _check_registered("algorithm.adv_estimator", algorithm.adv_estimator, ADV_ESTIMATOR_REGISTRY)
+    _check_registered(
+        "actor_rollout_ref.actor.policy_loss.loss_mode", actor.policy_loss.loss_mode, POLICY_LOSS_REGISTRY
+    )
+    _check_registered("reward_model.reward_manager", config.reward_model.reward_manager, REWARD_MANAGER_REGISTRY)
+    if data.train_batch_size < actor.ppo_mini_batch_size:
+        raise ConfigError(
+            f"data.train_batch_size is {data.train_batch_size}, "
+            f"less than actor_rollout_ref.actor.ppo_mini_batch_size, which is {actor.ppo_mini_batch_size}",
+            "an optimizer step uses at most one batch: lower actor_rollout_ref.actor.ppo_mini_batch_size",
+        )
+    responses = data.train_batch_size * rollout.n
+    if responses % world_size:
+        raise ConfigError(
+            f"data.train_batch_size x rollout.n = {responses} responses cannot be shared by {world_size} processes",
+            f"make data.train_batch_size x actor_rollout_ref.rollout.n a multiple of {world_size}",
+        )
+    if algorithm.adv_estimator in ("grpo", "rloo", "opo", "grpo_passk") and rollout.n == 1:
+        raise ConfigError(
+            f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one",
+            "set actor_rollout_ref.rollout.n to 2 or more",
+        )
+    if rollout.multi_turn.enable:
+        raise ConfigError("actor_rollout_ref.rollout.multi_turn.enable is not supported yet", "leave it false")
+    critic = config.get("critic")
+    needs_values = algorithm.adv_estimator == AdvantageEstimator.GAE
+    use_critic = needs_values if critic is None or critic.enable is None else bool(critic.enable)
+    if needs_values and critic is None:
+        raise ConfigError(
+            "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
+            "vextract new --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
+        )
+    if needs_values and not use_critic:
+        raise ConfigError("algorithm.adv_estimator=gae needs the critic", "leave critic.enable out")
+    return bool(actor.use_kl_loss or algorithm.use_kl_in_reward), use_critic
+
+
+def _check_registered(key: str, name: str, registry: dict[str, Any]) -> None:
+    if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
+        raise ConfigError(
+            f"{key} is {name!r}, which nothing is registered as", f"choose one of: {', '.join(sorted(registry))}"
+        )

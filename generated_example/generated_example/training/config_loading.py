@@ -1,0 +1,215 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""From the files in config/ and the command line to one checked config.
+
+The YAML is composed by Hydra, so `key=value`, `+new.key=value` and `preset=ppo` work as they do with verl. What differs
+is what a mistake gets: an unknown key names the nearest known one, a value of the wrong type says which type is right.
+"""
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+GROUPS = ("preset", "scale", "critic_scale")
+
+# The types of settings whose default is null; any other setting has its default's type.
+TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
+    "actor_rollout_ref.model.custom_chat_template": str,
+    "actor_rollout_ref.model.external_lib": str,
+    "actor_rollout_ref.model.path": str,
+    "actor_rollout_ref.rollout.max_model_len": int,
+    "critic.enable": bool,
+    "critic.model.path": str,
+    "custom_reward_function.path": str,
+    "data.cache_dir": str,
+    "data.custom_cls.name": str,
+    "data.custom_cls.path": str,
+    "data.seed": int,
+    "data.train_files": (str, list),
+    "data.val_batch_size": int,
+    "data.val_files": (str, list),
+    "local.device": str,
+    "local.dtype": str,
+    "local.num_threads": int,
+    "local.rollout_micro_batch_size": int,
+    "reward_model.sandbox_fusion.url": str,
+    "trainer.max_actor_ckpt_to_keep": int,
+    "trainer.resume_from_path": str,
+    "trainer.rollout_data_dir": str,
+    "trainer.total_training_steps": int,
+    "trainer.validation_data_dir": str,
+}
+
+# Settings with a fixed set of values.
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "actor_rollout_ref.actor.loss_agg_mode": (
+        "token-mean",
+        "seq-mean-token-sum",
+        "seq-mean-token-mean",
+        "seq-mean-token-sum-norm",
+    ),
+    "actor_rollout_ref.actor.optim.lr_scheduler_type": ("constant", "cosine"),
+    "actor_rollout_ref.actor.optim.warmup_style": ("constant", "cosine"),
+    "actor_rollout_ref.actor.strategy": ("fsdp2",),
+    "algorithm.kl_ctrl.type": ("fixed", "adaptive"),
+    "data.truncation": ("error", "left", "right", "middle"),
+    "local.device": ("cpu", "cuda", None),
+    "local.dtype": ("float32", "bfloat16", "float16", None),
+    "trainer.resume_mode": ("auto", "disable", "resume_path"),
+}
+
+
+class ConfigError(ValueError):
+    """The config, or the command line, cannot be used. The text ends with a hint that says what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(f"{message}\nhint: {hint}")
+
+
+def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
+    """Compose config/ppo_trainer.yaml with `overrides`, and check it.
+
+    Args:
+        directory: the project's config directory.
+        overrides: `key=value`, `+key=value`, `~key` or `group=option`, as on the command line.
+
+    Returns:
+        The config; unknown keys raise from now on.
+
+    Raises:
+        ConfigError: an override is malformed, its key is unknown, or a value cannot be right.
+    """
+    default = _compose(directory, [])
+    for override in overrides:
+        _check_override(override, default, directory)
+    config = _compose(directory, overrides)
+    if config.actor_rollout_ref.model.path is None and not _names(overrides, "scale"):
+        sizes = ["scale=toy"] + ["critic_scale=toy"] * (directory / "critic_scale").is_dir()
+        config = _compose(directory, [*sizes, *overrides])
+    check_types(config, default)
+    return config
+
+
+def settle_device(config: DictConfig) -> None:
+    """Fill in `local.device` and `local.dtype`, and make the vendored code, which looks for a GPU itself, agree."""
+    if config.local.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks
+    import torch
+
+    if config.local.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("local.device is cuda, and torch finds no GPU", "leave local.device out to run on the CPU")
+    config.local.device = "cuda" if torch.cuda.is_available() else "cpu"
+    config.local.dtype = config.local.dtype or ("bfloat16" if config.local.device == "cuda" else "float32")
+    if config.local.num_threads is not None:
+        torch.set_num_threads(config.local.num_threads)
+
+
+def flat_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
+    """The dotted names of all settings, and of the sections that hold them."""
+    for key in config:
+        name = f"{prefix}{key}"
+        yield name
+        node = config._get_node(key)
+        if isinstance(node, DictConfig) and not node._is_none() and not node._is_interpolation():
+            yield from flat_keys(node, f"{name}.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a mistyped one most likely meant: whole names first, then their last parts."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    if close:
+        return close[0]
+    last = name.rsplit(".", 1)[-1]
+    same_end = [candidate for candidate in names if candidate.rsplit(".", 1)[-1] == last]
+    if same_end:
+        return difflib.get_close_matches(name, same_end, n=1, cutoff=0.0)[0]
+    ends = {candidate.rsplit(".", 1)[-1]: candidate for candidate in reversed(names)}
+    close = difflib.get_close_matches(last, sorted(ends), n=1, cutoff=0.7)
+    return ends[close[0]] if close else None
+
+
+def check_types(config: DictConfig, default: DictConfig) -> None:
+    """Compare the type of each setting with its default's, and its value with the allowed ones."""
+    for name in flat_keys(default):
+        value = OmegaConf.select(config, name)
+        if name in CHOICES and value not in CHOICES[name]:
+            options = ", ".join("null" if choice is None else str(choice) for choice in CHOICES[name])
+            raise ConfigError(f"{name} is {value!r}", f"choose one of: {options}")
+        expected = TYPES_OF_NULL.get(name) or _expected_type(OmegaConf.select(default, name))
+        if expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected):
+            continue
+        raise ConfigError(f"{name} is {value!r}, which is not {_type_name(expected)}", f"python main.py {name}=...")
+
+
+def _compose(directory: Path, overrides: Sequence[str]) -> DictConfig:
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(directory.resolve()), version_base="1.3"):
+            config = compose("ppo_trainer", overrides=[_with_package(override) for override in overrides])
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
+    return config
+
+
+def _with_package(override: str) -> str:
+    """Hydra's full name of a choice such as preset=ppo, whose settings go to the top of the config."""
+    group, equals, option = override.partition("=")
+    return f"{group}@_global_={option}" if equals and group in GROUPS else override
+
+
+def _check_override(override: str, default: DictConfig, directory: Path) -> None:
+    name, equals, _ = override.partition("=")
+    if name.startswith("-"):
+        raise ConfigError(f"unknown option {override}", "python main.py --help")
+    if name.startswith("~"):
+        return
+    if not equals:
+        raise ConfigError(f"{override!r} is not key=value", "python main.py --help")
+    known = set(flat_keys(default))
+    key = name.lstrip("+")
+    if name.startswith("+") or key in known:
+        return
+    if key in GROUPS:
+        options = sorted(path.stem for path in (directory / key).glob("*.yaml"))
+        if override.partition("=")[2] not in options:
+            raise ConfigError(f"{override}: no such file in config/{key}", f"choose one of: {', '.join(options)}")
+        return
+    meant = nearest(key, known | set(GROUPS))
+    hint = f"did you mean {meant}?" if meant else "python main.py --cfg prints all keys"
+    if key.startswith("critic."):
+        hint = "this project has no critic: vextract new --algorithm ppo, or --with critic"
+    raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key)")
+
+
+def _names(overrides: Sequence[str], group: str) -> bool:
+    return any(override.startswith(f"{group}=") for override in overrides)
+
+
+def _expected_type(default: Any) -> type | tuple[type, ...] | None:
+    if default is None or isinstance(default, DictConfig):
+        return None
+    return list if isinstance(default, ListConfig) else type(default)
+
+
+def _fits(value: Any, expected: type | tuple[type, ...]) -> bool:
+    kinds = expected if isinstance(expected, tuple) else (expected,)
+    if isinstance(value, bool):
+        return bool in kinds
+    if isinstance(value, int):
+        return int in kinds or float in kinds
+    return isinstance(value, tuple(ListConfig if kind is list else kind for kind in kinds))
+
+
+def _type_name(expected: type | tuple[type, ...]) -> str:
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list"}
+    kinds = expected if isinstance(expected, tuple) else (expected,)
+    return " or ".join(names[kind] for kind in kinds)

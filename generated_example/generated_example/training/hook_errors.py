@@ -1,0 +1,220 @@
+# vextract:template
+"""Check what the hooks return, and say which hook was wrong, on which sample, before the numbers spread.
+
+A NaN in one reward reaches every weight within a step, and a tensor of the wrong shape is often broadcast without a
+word. So each hook's result is checked where it enters the trainer.
+"""
+
+import inspect
+import numbers
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..protocol import DataProto
+from . import core_algos
+from .reward import compute_reward
+
+
+class HookError(RuntimeError):
+    """A hook raised an exception, or returned what the trainer cannot use.
+
+    Attributes:
+        message: what is wrong.
+        hook_file: the hook's source, as "path" or "path:line".
+        sample: the first row that shows it, as prompt, response, ground_truth...; None if no single row does.
+    """
+
+    def __init__(self, message: str, hook_file: str, sample: dict[str, Any] | None = None) -> None:
+        super().__init__(message, hook_file, sample)  # all of them, so that it can be pickled
+        self.message = message
+        self.hook_file = hook_file
+        self.sample = sample
+
+    def __str__(self) -> str:
+        lines = [self.message, f"  hook: {self.hook_file}"]
+        if self.sample is not None:
+            lines.append("  sample: " + ", ".join(f"{name}={value!r}" for name, value in self.sample.items()))
+        return "\n".join(lines)
+
+
+def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch.Tensor, dict[str, list[Any]]]:
+    """Compute the reward of a batch, and check it.
+
+    The hook is called exactly once. (verl's `compute_reward` catches what it raises and calls it again; here it gets
+    the finished result, and only unpacks it.)
+
+    Args:
+        reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`.
+        batch: rolled-out prompts; `responses` is (bs, response_length).
+        tokenizer: decodes the sample that an error shows.
+
+    Returns:
+        The reward, (bs, response_length), and its components as lists of bs values.
+
+    Raises:
+        HookError: the hook raised, or its result has a wrong shape or dtype, or NaN or infinity in it.
+    """
+    try:
+        result = _call(reward_fn, batch)
+    except Exception as error:
+        row = _first_bad_row(reward_fn, batch)
+        sample = None if row is None else describe_sample(batch, row, tokenizer)
+        message = f"the reward raised {type(error).__name__}: {error}"
+        raise HookError(message, _raised_in(error) or _source_of(_hook_of(reward_fn)), sample) from error
+
+    hook_file = _source_of(_hook_of(reward_fn))
+    if isinstance(result, dict) and "reward_tensor" not in result:
+        raise HookError(f"the reward is a dict without reward_tensor; it has {sorted(result)}", hook_file)
+    reward, extra = compute_reward(batch, lambda data, return_dict=False: result)
+    _check_tensor("the reward", reward, batch, hook_file, tokenizer)
+    for name, values in extra.items():
+        if len(values) != len(batch):
+            raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
+    return reward, extra
+
+
+def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) -> None:
+    """Check `advantages` and `returns` of a batch, after `compute_advantage`.
+
+    Raises:
+        HookError: one of them has a wrong shape or dtype, or NaN or infinity in it; names the estimator's file.
+    """
+    function = core_algos.ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
+    hook_file = _source_of(function) if function is not None else str(estimator)
+    for name in ("advantages", "returns"):
+        _check_tensor(f"{name} of the estimator {estimator!r}", batch.batch[name], batch, hook_file, tokenizer)
+
+
+@contextmanager
+def naming_advantage(estimator: str) -> Iterator[None]:
+    """Around `compute_advantage`: what a registered estimator raises becomes a HookError that names its file."""
+    with _naming(f"the advantage estimator {estimator!r}", core_algos.ADV_ESTIMATOR_REGISTRY.get(str(estimator))):
+        yield
+
+
+@contextmanager
+def naming_policy_loss(loss_mode: str) -> Iterator[None]:
+    """Around the actor's update: what a registered policy loss raises becomes a HookError that names its file."""
+    with _naming(f"the policy loss {loss_mode!r}", core_algos.POLICY_LOSS_REGISTRY.get(loss_mode)):
+        yield
+
+
+def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
+    """The mean of each numeric component of the reward, as `reward/<name>/mean`."""
+    metrics = {}
+    for name, values in extra.items():
+        if len(values) and all(isinstance(value, numbers.Real | np.bool_) for value in values):
+            metrics[f"reward/{name}/mean"] = float(np.mean([float(value) for value in values]))
+    return metrics
+
+
+def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any]:
+    """One row of a batch, as a person wants to read it."""
+    sample: dict[str, Any] = {"index": row}
+    prompt_length = batch.batch["prompts"].shape[-1] if "prompts" in batch.batch.keys() else 0
+    for name, columns in (("prompt", slice(None, prompt_length)), ("response", slice(prompt_length, None))):
+        ids = batch.batch.get(f"{name}s")
+        if ids is not None and tokenizer is not None:
+            valid = batch.batch["attention_mask"][row, columns].bool()
+            sample[name] = tokenizer.decode(ids[row][valid].tolist(), skip_special_tokens=True)
+    reward_model = batch.non_tensor_batch.get("reward_model")
+    if reward_model is not None and isinstance(reward_model[row], dict):
+        sample["ground_truth"] = reward_model[row].get("ground_truth")
+    if "data_source" in batch.non_tensor_batch:
+        sample["data_source"] = batch.non_tensor_batch["data_source"][row]
+    return sample
+
+
+def hook_file_of(error: BaseException, hook: Any) -> str:
+    """Where a hook failed: the project's own line that raised, or else the file that defines the hook."""
+    return _raised_in(error) or _source_of(hook)
+
+
+def _call(reward_fn: Any, batch: DataProto) -> Any:
+    if "return_dict" in inspect.signature(reward_fn).parameters:
+        return _as_dict(reward_fn(batch, return_dict=True))
+    return _as_dict(reward_fn(batch))
+
+
+def _as_dict(result: Any) -> Any:
+    return {"reward_tensor": result} if not isinstance(result, dict) else result
+
+
+def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
+    for row in range(len(batch)):
+        try:
+            _call(reward_fn, batch[row : row + 1])
+        except Exception:
+            return row
+    return None
+
+
+def _hook_of(reward_fn: Any) -> Any:
+    """The part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
+    score: Any = getattr(reward_fn, "compute_score", None)
+    raw: Any = score.args[0] if getattr(score, "args", ()) else score  # verl wraps it in functools.partial
+    if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score":
+        return raw
+    return reward_fn
+
+
+def _source_of(hook: Any) -> str:
+    target = hook if inspect.isroutine(hook) or inspect.isclass(hook) else type(hook)
+    try:
+        path = inspect.getsourcefile(target)
+        line = inspect.getsourcelines(target)[1]
+    except (OSError, TypeError):
+        return repr(hook)
+    return f"{path}:{line}"
+
+
+def _raised_in(error: BaseException) -> str | None:
+    """The last line of a traceback that is neither this file's nor an installed library's."""
+    installed = (str(Path(torch.__file__).parents[1]), sys.base_prefix + "/lib", __file__)
+    own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((*installed, "<"))]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else None
+
+
+def _check_tensor(what: str, value: Any, batch: DataProto, hook_file: str, tokenizer: Any) -> None:
+    if not isinstance(value, torch.Tensor):
+        raise HookError(f"{what} is a {type(value).__name__}, not a tensor", hook_file)
+    expected = tuple(batch.batch["responses"].shape)
+    if tuple(value.shape) != expected:
+        raise HookError(
+            f"{what} has shape {tuple(value.shape)}, not (batch size, response length) = {expected}", hook_file
+        )
+    if not value.is_floating_point():
+        raise HookError(f"{what} has dtype {value.dtype}, not a floating-point one", hook_file)
+    bad = ~torch.isfinite(value).all(dim=-1)
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        number = value[row][~torch.isfinite(value[row])][0].item()
+        message = f"{what} is {number} in {int(bad.sum())} of {len(bad)} samples"
+        raise HookError(message, hook_file, describe_sample(batch, row, tokenizer))
+
+
+@contextmanager
+def _naming(what: str, function: Any) -> Iterator[None]:
+    try:
+        yield
+    except HookError:
+        raise
+    except Exception as error:
+        if function is None:
+            raise
+        path = inspect.getsourcefile(function)
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        if any(frame.name == function.__name__ for frame in frames):
+            where, reason = f"{path}:{frames[-1].lineno}", f"raised {type(error).__name__}"
+        elif isinstance(error, ValueError) and "to unpack" in str(error):  # raised by the caller, on the hook's result
+            where, reason = _source_of(function), "returned the wrong number of values"
+        else:
+            raise
+        raise HookError(f"{what} {reason}: {error}", where) from error

@@ -1,0 +1,358 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The training loop: upstream's `RayPPOTrainer.fit`, in upstream's order and with upstream's metric names, without Ray.
+
+Every number comes from a vendored function. One step is: prompts -> responses -> reward -> old log-probabilities ->
+reference log-probabilities -> values -> KL penalty -> advantages -> critic update -> actor update -> metrics.
+"""
+
+import copy
+import random
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
+from ..utils.metric.utils import reduce_metrics
+from ..workers.policy import Policy, Reference
+from ..workers.rollout_engine import RolloutEngine
+from ..workers.value_model import Critic
+from .balance import balance_batch
+from .batches import generation_batch, sample_rows, shown_rows, write_rows
+from .checkpoint import Checkpoints
+from .core_algos import AdvantageEstimator, agg_loss, get_kl_controller
+from .distributed import Ranks, random_state, seed_everything, set_random_state
+from .hook_errors import call_reward, check_advantages, naming_advantage, reward_metrics
+from .interrupts import StopSignal
+from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
+from .rollout_check import rollout_metrics
+from .timing import timed
+from .tracking import RunTracker
+from .trainer_functions import apply_kl_penalty, compute_advantage, compute_response_mask
+from .validation import validation_metrics
+
+Metrics = dict[str, Any]
+Reward = tuple[torch.Tensor, dict[str, list[Any]]]
+
+
+class LocalPPOTrainer:
+    """Trains a policy by PPO and its relatives, in one process or in several that all run this same loop.
+
+    Args:
+        config: the whole config.
+        tokenizer: of the policy.
+        ranks: this process among its peers.
+        policy: the model that is trained.
+        reference: the model that it is held close to, if a KL penalty or loss is configured.
+        critic: estimates values, for GAE.
+        rollout: writes the responses.
+        reward_fn: scores the responses of a batch; `val_reward_fn` does so in validation.
+        train_loader: batches of prompts; `val_loader` those for validation.
+        tracker: where metrics and samples go.
+        checkpoints: where checkpoints go.
+        total_steps: how many steps to train for.
+    """
+
+    def __init__(
+        self,
+        config: Any,
+        tokenizer: Any,
+        ranks: Ranks,
+        *,
+        policy: Policy,
+        reference: Reference | None,
+        critic: Critic | None,
+        rollout: RolloutEngine,
+        reward_fn: Any,
+        val_reward_fn: Any,
+        train_loader: Any,
+        val_loader: Any,
+        tracker: RunTracker,
+        checkpoints: Checkpoints,
+        total_steps: int,
+    ) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self.ranks = ranks
+        self.policy = policy
+        self.reference = reference
+        self.critic = critic
+        self.rollout = rollout
+        self.reward_fn = reward_fn
+        self.val_reward_fn = val_reward_fn
+        self.train_loader = train_loader
+        self.val_loader = val_loader
+        self.tracker = tracker
+        self.checkpoints = checkpoints
+        self.total_steps = total_steps
+        self.steps_done = 0
+        self.rollout_n = config.actor_rollout_ref.rollout.n
+        self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
+        self.ids = random.Random(config.local.seed)
+        self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
+        self.score: float | None = None
+
+    def fit(self) -> bool:
+        """Train until the last step.
+
+        Returns:
+            Whether it got there; False if it was asked to stop, in which case it has saved a checkpoint.
+        """
+        trainer = self.config.trainer
+        if self.steps_done == 0 and (trainer.val_before_train or trainer.val_only):
+            self.tracker.log(self.validate(), step=0)
+        if trainer.val_only:
+            return True
+        with StopSignal() as stop:
+            self._remember_state()
+            for prompts in self._batches():
+                step = self.steps_done + 1
+                is_last = step >= self.total_steps
+                timing: dict[str, float] = {}
+                batch, metrics = self._try_step(prompts, timing)
+                self.steps_done = step
+                if trainer.test_freq > 0 and (is_last or step % trainer.test_freq == 0):
+                    with timed("testing", timing):
+                        metrics.update(self.validate())
+                self._remember_state()
+                stopping = self.ranks.any(stop.requested) and not is_last
+                if stopping or (trainer.save_freq > 0 and (is_last or step % trainer.save_freq == 0)):
+                    with timed("save_checkpoint", timing):
+                        self.save()
+                metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
+                metrics.update(compute_data_metrics(batch, use_critic=self.critic is not None))
+                metrics.update(compute_timing_metrics(batch, timing))
+                metrics.update(compute_throughout_metrics(batch, timing, n_gpus=self.ranks.world_size))
+                self.tracker.log(metrics, step)
+                if stopping:
+                    return False
+                if is_last:
+                    return True
+                if hasattr(self.train_loader.dataset, "on_batch_end"):
+                    self.train_loader.dataset.on_batch_end(batch=batch)
+        return True
+
+    def train_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
+        """One step, from prompts to updated weights.
+
+        Args:
+            prompts: a batch of the data loader: tensors (prompts, max_prompt_length) and arrays of the other columns.
+            timing: receives the seconds that each phase took.
+
+        Returns:
+            The global batch with everything that was computed for it, and the metrics so far.
+        """
+        config, ranks, metrics = self.config, self.ranks, Metrics()
+        batch = DataProto.from_single_dict(prompts)
+        batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
+        prompt_batch = generation_batch(batch)
+        prompt_batch.meta_info["global_steps"] = self.steps_done + 1
+
+        with timed("step", timing):
+            with timed("gen", timing):
+                responses = self._generate(prompt_batch.repeat(self.rollout_n, interleave=True))
+            if config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
+                with timed("gen_max", timing):
+                    self._add_reward_baselines(batch, prompt_batch)
+            batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
+            if "response_mask" not in batch.batch.keys():
+                batch.batch["response_mask"] = compute_response_mask(batch)
+            if config.trainer.balance_batch:
+                metrics.update(balance_batch(batch, ranks.world_size))
+            batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
+
+            with timed("reward", timing):
+                reward = self._start_reward(batch)
+            with timed("old_log_prob", timing):
+                batch, entropy = self._old_log_probs(batch)
+                metrics.update({"actor/entropy": entropy, **rollout_metrics(batch)})
+                if "rollout_correction" not in config.algorithm:  # nothing further needs them
+                    batch.batch.pop("rollout_log_probs", None)
+            if self.reference is not None:
+                with timed("ref", timing):
+                    batch = batch.union(ranks.gather(self.reference.compute_log_prob(ranks.share(batch))))
+            if self.critic is not None:
+                with timed("values", timing):
+                    batch = batch.union(ranks.gather(self.critic.compute_values(ranks.share(batch))))
+            with timed("adv", timing):
+                batch, advantage_metrics = self._advantages(batch, reward)
+                metrics.update(advantage_metrics)
+            if self.critic is not None:
+                with timed("update_critic", timing):
+                    critic_metrics = self.critic.update(self._update_share(batch, config.critic.ppo_mini_batch_size))
+                metrics.update(self._reduced(critic_metrics))
+            if config.trainer.critic_warmup <= self.steps_done + 1:
+                with timed("update_actor", timing):
+                    mini_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size
+                    actor_metrics = self.policy.update(self._update_share(batch, mini_batch_size))
+                    self.rollout.sync_weights()
+                metrics.update(self._reduced(actor_metrics))
+        return batch, metrics
+
+    def validate(self) -> Metrics:
+        """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
+        before = random_state()
+        seed_everything(self.config.local.seed + self.ranks.rank)
+        self.val_loader.generator.manual_seed(self.config.local.seed)
+        kwargs = self.config.actor_rollout_ref.rollout.val_kwargs
+        rows: list[dict[str, Any]] = []
+        infos: dict[str, list[Any]] = defaultdict(list)
+        for prompts in self.val_loader:
+            batch = DataProto.from_single_dict(prompts)
+            uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
+            batch.non_tensor_batch["uid"] = uids
+            batch = batch.repeat(kwargs.n, interleave=True)
+            prompt_batch = generation_batch(batch)
+            prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=self.steps_done)
+            batch = batch.union(self._generate(prompt_batch))
+            batch.meta_info["validate"] = True
+            reward, extra = self.ranks.on_driver(partial(call_reward, self.val_reward_fn, batch, self.tokenizer))
+            scores = reward.sum(dim=-1).tolist()
+            infos["reward"].extend(scores)
+            for name, values in extra.items():
+                infos[name].extend(values)
+            rows.extend(sample_rows(batch, scores, self.tokenizer))
+        metrics = validation_metrics(rows, infos)
+        set_random_state(before)
+        core = [value for name, value in metrics.items() if name.startswith("val-core/")]
+        self.score = float(np.mean(core)) if core else None
+        self.tracker.log_generations(shown_rows(rows, self.config.trainer.log_val_generations), self.steps_done)
+        if self.config.trainer.validation_data_dir and self.ranks.rank == 0:
+            write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
+        return metrics
+
+    def save(self) -> None:
+        """Save a checkpoint of the state that `_remember_state` saw."""
+        models = {"actor": self.policy} | ({"critic": self.critic} if self.critic is not None else {})
+        state = dict(self._remembered)
+        self.checkpoints.save(self.steps_done, models, state.pop("data"), state, self.score)
+
+    def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
+        """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
+        self.steps_done = step
+        self.train_loader.load_state_dict(data)
+        self.kl_ctrl.value = trainer["kl_coef"]
+        self.ids.setstate(trainer["ids"])
+        self.score = trainer["score"]
+        if random_numbers is not None:
+            set_random_state(random_numbers)
+
+    def _batches(self) -> Iterator[dict[str, Any]]:
+        """Batches of prompts, epoch after epoch, until the last step."""
+        while self.steps_done < self.total_steps:
+            yield from self.train_loader
+
+    def _try_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
+        """A step; if it fails before it has changed any weight, the state from before it is saved."""
+        stepped: list[bool] = []
+        optimizers = [model.optimizer for model in (self.policy, self.critic) if model is not None]
+        hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
+        try:
+            return self.train_step(prompts, timing)
+        except Exception as error:
+            if stepped or self.ranks.world_size > 1:
+                error.add_note("The state was not saved: part of this step's update had been made.")
+            else:
+                self.save()
+                error.add_note(f"The state from before this step is saved: {self.checkpoints.directory}")
+            raise
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _remember_state(self) -> None:
+        """What a run needs, besides the weights, to do the next step exactly as this one will."""
+        self._remembered = {
+            "random": random_state(),
+            "data": copy.deepcopy(self.train_loader.state_dict()),
+            "kl_coef": self.kl_ctrl.value,
+            "ids": self.ids.getstate(),
+            "score": self.score,
+        }
+
+    def _new_id(self) -> str:
+        return str(uuid.UUID(int=self.ids.getrandbits(128), version=4))
+
+    def _generate(self, prompts: DataProto) -> DataProto:
+        """Responses to a global batch of prompts, which each process writes its share of."""
+        padded, padding = pad_dataproto_to_divisor(prompts, self.ranks.world_size)
+        responses = self.ranks.gather(self.rollout.generate_sequences(self.ranks.share(padded)))
+        return unpad_dataproto(responses, pad_size=padding)
+
+    def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
+        """ReMax: the reward of the likeliest response to each prompt, (prompts,), is the baseline of the others."""
+        greedy = DataProto(
+            prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False}
+        )
+        responses = self._generate(greedy)
+        answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
+        reward, _ = self.ranks.on_driver(lambda: call_reward(self.reward_fn, answered, self.tokenizer))
+        batch.batch["reward_baselines"] = reward.sum(dim=-1)
+
+    def _start_reward(self, batch: DataProto) -> "Future[Reward] | None":
+        """The reward of the global batch, which rank 0 computes: at once, or in the background if so configured."""
+        if self.ranks.rank != 0:
+            return None
+        # What is added to the batch meanwhile must not be seen by the reward.
+        batch = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
+        if self.config.reward_model.launch_reward_fn_async:
+            return self.background.submit(call_reward, self.reward_fn, batch, self.tokenizer)
+        done: Future[Reward] = Future()
+        try:
+            done.set_result(call_reward(self.reward_fn, batch, self.tokenizer))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def _old_log_probs(self, batch: DataProto) -> tuple[DataProto, float]:
+        """The policy's log-probabilities before the update, and its mean entropy."""
+        output = self.ranks.gather(self.policy.compute_log_prob(self.ranks.share(batch)))
+        entropys = output.batch.pop("entropys")  # (bs, response_length)
+        entropy = agg_loss(entropys, batch.batch["response_mask"], self.config.actor_rollout_ref.actor.loss_agg_mode)
+        return batch.union(output), entropy.item()
+
+    def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
+        """From the reward to `advantages` and `returns`, (bs, response_length), over the global batch."""
+        algorithm = self.config.algorithm
+        scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
+        metrics: Metrics = reward_metrics(extra)
+        batch.batch["token_level_scores"] = scores
+        batch.non_tensor_batch.update({name: np.array(values) for name, values in extra.items()})
+        if algorithm.use_kl_in_reward:
+            batch, kl_metrics = apply_kl_penalty(batch, kl_ctrl=self.kl_ctrl, kl_penalty=algorithm.kl_penalty)
+            metrics.update(kl_metrics)
+        else:
+            batch.batch["token_level_rewards"] = scores
+        same_numbers = self.ranks.same_random_numbers(self.config.local.seed + self.steps_done)
+        with naming_advantage(algorithm.adv_estimator), same_numbers:
+            batch = compute_advantage(
+                batch,
+                adv_estimator=algorithm.adv_estimator,
+                gamma=algorithm.gamma,
+                lam=algorithm.lam,
+                num_repeat=self.rollout_n,
+                norm_adv_by_std_in_grpo=algorithm.norm_adv_by_std_in_grpo,
+                config=algorithm,
+            )
+        check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
+        if self.config.trainer.rollout_data_dir and self.ranks.rank == 0:
+            rows = sample_rows(batch, scores.sum(dim=-1).tolist(), self.tokenizer)
+            write_rows(self.config.trainer.rollout_data_dir, self.steps_done + 1, rows, extra)
+        return batch, metrics
+
+    def _update_share(self, batch: DataProto, mini_batch_size: int) -> DataProto:
+        return self.ranks.share(batch, mini_batch_size * self.rollout_n)
+
+    def _reduced(self, metrics: Metrics) -> Metrics:
+        """Metrics of all processes and all their mini-batches as one number each."""
+        merged: dict[str, list[Any]] = defaultdict(list)
+        for part in self.ranks.gather_objects(metrics):
+            for name, value in part.items():
+                merged[name].extend(value if isinstance(value, list) else [value])
+        reduced: Metrics = reduce_metrics(merged)
+        return dict(reduced)

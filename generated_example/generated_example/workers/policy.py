@@ -1,0 +1,125 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The policy that is trained, and the reference that it may be held close to.
+
+Both are the vendored `DataParallelPPOActor` around a model; what is here is what upstream's workers do around it.
+"""
+
+from typing import Any
+
+import psutil
+import torch
+from omegaconf import OmegaConf, open_dict
+
+from ..protocol import DataProto
+from ..training.config_loading import ConfigError
+from ..training.distributed import Ranks
+from ..training.hook_errors import naming_policy_loss
+from ..utils.device import get_device_id
+from .dp_actor import DataParallelPPOActor
+from .models import TrainedModel, load_model, place
+from .role_configs import actor_config
+
+
+class Policy(TrainedModel):
+    """The model that is trained.
+
+    Args:
+        config: the whole config.
+        path: where its weights are: the configured model, or a checkpoint.
+        total_steps: of the run, for the learning rate.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
+        actor = config.actor_rollout_ref.actor
+        module = _load_causal_lm(config, path, actor.fsdp_config, tokenizer)
+        super().__init__(place(module, actor.fsdp_config, ranks), actor.optim, tokenizer, total_steps)
+        self.config = config
+        self.actor = DataParallelPPOActor(
+            actor_config(config, *batch_sizes(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)),
+            self.module,
+            self.optimizer,
+        )
+
+    def compute_log_prob(self, batch: DataProto) -> DataProto:
+        """Log-probability and entropy of each response token: `old_log_probs` and `entropys`, (bs, response_length)."""
+        rollout = self.config.actor_rollout_ref.rollout
+        log_probs, entropys = self.actor.compute_log_prob(_prepare(batch, rollout, rollout), calculate_entropy=True)
+        return DataProto.from_dict({"old_log_probs": log_probs.cpu(), "entropys": entropys.cpu()})
+
+    def update(self, batch: DataProto) -> dict[str, Any]:
+        """Train on a batch: all its mini-batches, ppo_epochs times.
+
+        Args:
+            batch: this process's share, with `advantages`, `old_log_probs`, `response_mask` (bs, response_length) and,
+                if actor.use_kl_loss, `ref_log_prob`.
+
+        Returns:
+            Metrics named actor/* and perf/*; those of mini- and micro-batches are lists.
+        """
+        rollout = self.config.actor_rollout_ref.rollout
+        with naming_policy_loss(self.config.actor_rollout_ref.actor.policy_loss.loss_mode):
+            metrics: dict[str, Any] = self.actor.update_policy(_prepare(batch, rollout, rollout))
+        if torch.cuda.is_available():
+            metrics["perf/max_memory_allocated_gb"] = torch.cuda.max_memory_allocated() / 1024**3
+            metrics["perf/max_memory_reserved_gb"] = torch.cuda.max_memory_reserved() / 1024**3
+        metrics["perf/cpu_memory_used_gb"] = psutil.virtual_memory().used / 1024**3
+        metrics["actor/lr"] = self.step_learning_rate()
+        return metrics
+
+
+class Reference:
+    """The model that the policy started from. It is not trained."""
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
+        ref = config.actor_rollout_ref.ref
+        path = (ref.model or {}).get("path") or config.actor_rollout_ref.model.path
+        module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer).requires_grad_(False)
+        self.config = config
+        node = OmegaConf.create(OmegaConf.to_container(ref, resolve=True))
+        with open_dict(node):
+            node.use_remove_padding = config.actor_rollout_ref.model.use_remove_padding
+        self.actor = DataParallelPPOActor(node, place(module, ref.fsdp_config, ranks))
+
+    def compute_log_prob(self, batch: DataProto) -> DataProto:
+        """Log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
+        prepared = _prepare(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
+        log_probs, _ = self.actor.compute_log_prob(prepared, calculate_entropy=False)
+        return DataProto.from_dict({"ref_log_prob": log_probs.cpu()})
+
+
+def batch_sizes(
+    section: Any, rollout_n: int, world_size: int, name: str = "actor_rollout_ref.actor"
+) -> tuple[int, int]:
+    """Responses per optimizer step and per pass, on one process, from prompts per step over all processes."""
+    responses = section.ppo_mini_batch_size * rollout_n
+    if responses % world_size:
+        raise ConfigError(
+            f"{name}.ppo_mini_batch_size x rollout.n = {responses} cannot be shared by {world_size} processes",
+            f"make {name}.ppo_mini_batch_size x actor_rollout_ref.rollout.n a multiple of {world_size}",
+        )
+    mini = responses // world_size
+    micro = min(section.ppo_micro_batch_size_per_gpu, mini)
+    if mini % micro:
+        raise ConfigError(
+            f"{mini} responses per optimizer step and process cannot be cut into passes of {micro}",
+            f"set {name}.ppo_micro_batch_size_per_gpu to a divisor of {mini}",
+        )
+    return mini, micro
+
+
+def _load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    return load_model(path, config.actor_rollout_ref.model, fsdp_config, tokenizer, AutoModelForCausalLM)
+
+
+def _prepare(batch: DataProto, section: Any, rollout: Any) -> DataProto:
+    """The batch on the device, with what the vendored actor reads from `meta_info`; the original stays as it is."""
+    meta_info = {
+        **batch.meta_info,
+        "micro_batch_size": section.log_prob_micro_batch_size_per_gpu,
+        "max_token_len": section.log_prob_max_token_len_per_gpu,
+        "use_dynamic_bsz": section.log_prob_use_dynamic_bsz,
+        "temperature": rollout.temperature,
+    }
+    return DataProto(batch.batch.to(get_device_id()), batch.non_tensor_batch, meta_info)

@@ -1,0 +1,46 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""From the project's config to what the vendored actor and optimizer take in this release of verl."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from ..training.config.config import CheckpointConfig
+from .config.actor import FSDPActorConfig, PolicyLossConfig
+from .config.engine import FSDPEngineConfig
+from .config.optimizer import FSDPOptimizerConfig
+from .config.optimizer import build_optimizer as build_optimizer_from_config
+
+# The setting in an `optim` section that names the course of the learning rate.
+LR_SCHEDULE = "lr_scheduler_type"
+
+
+def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FSDPActorConfig:
+    """The vendored actor's config.
+
+    Args:
+        config: the whole config.
+        mini_batch_size: responses per optimizer step on this process.
+        micro_batch_size: responses per forward and backward pass on this process.
+    """
+    node: Any = OmegaConf.to_container(config.actor_rollout_ref.actor, resolve=True)
+    node.update(
+        ppo_mini_batch_size=mini_batch_size,
+        ppo_micro_batch_size_per_gpu=micro_batch_size,
+        use_remove_padding=config.actor_rollout_ref.model.use_remove_padding,
+        rollout_n=config.actor_rollout_ref.rollout.n,
+        optim=FSDPOptimizerConfig(**node["optim"]),
+        fsdp_config=FSDPEngineConfig(**node["fsdp_config"]),
+        policy_loss=PolicyLossConfig(**node["policy_loss"]),
+        checkpoint=CheckpointConfig(),
+    )
+    return FSDPActorConfig(**node)
+
+
+def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
+    """The optimizer that an `optim` section describes."""
+    node: Any = OmegaConf.to_container(optim, resolve=True)
+    optimizer: torch.optim.Optimizer = build_optimizer_from_config(parameters, FSDPOptimizerConfig(**node))
+    return optimizer

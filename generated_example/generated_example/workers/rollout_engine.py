@@ -1,0 +1,89 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The rollout by transformers' own `generate`: slow for large models, and with nothing to install or to wait for.
+
+An engine is whatever has the three methods of `RolloutEngine`.
+"""
+
+import copy
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from ..protocol import DataProto
+from ..training.distributed import Ranks
+from ..utils.device import get_device_id
+from .hf_rollout import HFRollout
+from .models import TrainedModel, load_model
+
+
+class RolloutEngine(HFRollout):
+    """Upstream's rollout by transformers, made complete.
+
+    One process generates with the trained model itself. Several hold it in pieces, and their responses end at different
+    times, so each generates with a whole copy of its own.
+
+    Args:
+        config: the whole config.
+        policy: the model that is trained.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> None:
+        rollout: Any = OmegaConf.to_container(config.actor_rollout_ref.rollout, resolve=True)
+        rollout["n"] = 1  # the trainer has repeated the prompts already
+        if config.local.rollout_micro_batch_size:
+            rollout["micro_batch_size"] = config.local.rollout_micro_batch_size
+        self.config = OmegaConf.create(rollout)
+        self.policy = policy
+        self.tokenizer = tokenizer
+        self.shares_weights = ranks.world_size == 1
+        self.module = policy.module if self.shares_weights else self._whole_copy(config)
+
+    def generate_sequences(self, prompts: DataProto) -> DataProto:
+        """Write a response to each prompt.
+
+        Args:
+            prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
+                may have do_sample, validate, temperature, top_p, top_k, response_length.
+
+        Returns:
+            prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
+            attention_mask, position_ids, (bs, prompt_length + response_length); int64, padded on the right, on the CPU.
+        """
+        generation_config = self.module.generation_config
+        eos, pad = generation_config.eos_token_id, generation_config.pad_token_id
+        meta_info = {
+            **prompts.meta_info,
+            "eos_token_id": self.tokenizer.eos_token_id if eos is None else eos,
+            "pad_token_id": self.tokenizer.pad_token_id if pad is None else pad,
+        }
+        batch = prompts.batch.to(get_device_id())
+        output: DataProto = super().generate_sequences(DataProto(batch, {}, meta_info)).to("cpu")
+        output.non_tensor_batch = {k: v for k, v in prompts.non_tensor_batch.items() if k != "raw_prompt_ids"}
+        return output
+
+    @torch.no_grad()
+    def sync_weights(self) -> None:
+        """Take over the policy's weights, after each update. Every process must call this."""
+        if self.shares_weights:
+            return
+        for name, weight in self.policy.full_weights().items():
+            self.module.state_dict(keep_vars=True)[name].copy_(weight)
+
+    async def update_weights(self, weights: Any, **kwargs: Any) -> None:
+        """Part of upstream's interface; `sync_weights` does it here."""
+
+    async def resume(self, tags: list[str]) -> None:
+        """Part of upstream's interface: nothing was given back."""
+
+    async def release(self) -> None:
+        """Part of upstream's interface: the weights are the policy's own, or a copy that stays."""
+
+    def _whole_copy(self, config: Any) -> torch.nn.Module:
+        from transformers import AutoModelForCausalLM
+
+        section = copy.deepcopy(config.actor_rollout_ref.model)
+        section.enable_gradient_checkpointing = False
+        fsdp_config = config.actor_rollout_ref.actor.fsdp_config
+        module = load_model(section.path, section, fsdp_config, self.tokenizer, AutoModelForCausalLM)
+        return module.requires_grad_(False).to(get_device_id())

@@ -1,0 +1,27 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The place of the critic, in a project that was created without one."""
+
+from typing import Any
+
+from ..protocol import DataProto
+from ..training.config_loading import ConfigError
+from ..training.distributed import Ranks
+from .models import TrainedModel
+
+
+class Critic(TrainedModel):
+    """Not part of this project."""
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
+        raise ConfigError(
+            "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
+            "vextract new --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
+        )
+
+    def compute_values(self, batch: DataProto) -> DataProto:
+        """Never called."""
+        raise NotImplementedError
+
+    def update(self, batch: DataProto) -> dict[str, Any]:
+        """Never called."""
+        raise NotImplementedError

@@ -1,0 +1,145 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Train.
+
+    python main.py                                  a toy model learns a toy environment, in a minute, on any machine
+    python main.py actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct data.train_files=... data.val_files=...
+    torchrun --nproc-per-node 2 main.py ...         the same in several processes
+
+Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all, and what they mean.
+
+    --cfg       print the resulting config, and stop
+    --help      print this, and stop
+"""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+CONFIG_DIRECTORY = Path(__file__).resolve().parent / "config"
+
+
+def main(arguments: list[str]) -> int:
+    """Run with these command-line arguments; returns the exit code."""
+    if "--help" in arguments or "-h" in arguments:
+        print(__doc__.strip())
+        return 0
+    from generated_example.training.config_loading import ConfigError, load_config, settle_device
+
+    show_config = "--cfg" in arguments
+    try:
+        config = load_config(CONFIG_DIRECTORY, [argument for argument in arguments if argument != "--cfg"])
+        if show_config:
+            from omegaconf import OmegaConf
+
+            print(OmegaConf.to_yaml(config))
+            return 0
+        settle_device(config)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return run(config)
+
+
+def run(config: Any) -> int:
+    """Train as configured; returns the exit code: 0 done, 1 failed, 2 config or data are at fault, 130 stopped."""
+    from generated_example.data.datasets import DataError
+    from generated_example.shims.not_vendored import FeatureNotVendored
+    from generated_example.training.config_loading import ConfigError
+    from generated_example.training.distributed import Ranks
+    from generated_example.training.hook_errors import HookError
+
+    ranks = Ranks(config.actor_rollout_ref.nccl_timeout)
+    try:
+        return 0 if train(config, ranks) else 130
+    except (ConfigError, DataError, FeatureNotVendored) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except HookError as error:
+        print("\n".join(["error: " + str(error), *getattr(error, "__notes__", [])]), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    finally:
+        ranks.close()
+
+
+def train(config: Any, ranks: Any) -> bool:
+    """Put the parts together and train; returns whether it reached the last step."""
+    from generated_example import custom  # noqa: F401  what it registers can now be chosen by name
+    from generated_example.data.datasets import build_datasets
+    from generated_example.data.toy import ensure_toy_model
+    from generated_example.training.checkpoint import Checkpoints, load_optimizer_state, load_state, step_of
+    from generated_example.training.checks import check_config
+    from generated_example.training.dataloading import build_dataloaders
+    from generated_example.training.distributed import seed_everything
+    from generated_example.training.reward import load_reward_manager
+    from generated_example.training.tracking import RunTracker
+    from generated_example.training.trainer import LocalPPOTrainer
+    from generated_example.workers.models import load_tokenizer
+    from generated_example.workers.policy import Policy, Reference
+    from generated_example.workers.rollout_engine import RolloutEngine
+    from generated_example.workers.value_model import Critic
+
+    use_reference, use_critic = check_config(config, ranks.world_size)
+    run_directory = Path(config.trainer.default_local_dir)
+    model = config.actor_rollout_ref.model
+    if model.path is None:
+        task = config.data.env.task
+        model.path = str(ranks.on_driver(lambda: ensure_toy_model(run_directory / f"toy_model_{task}", task=task)))
+    seed_everything(config.local.seed + ranks.rank)
+
+    tokenizer = load_tokenizer(model)
+    train_loader, val_loader = build_dataloaders(config, *build_datasets(config, tokenizer))
+    total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
+
+    checkpoints = Checkpoints(run_directory, ranks, keep=config.trainer.max_actor_ckpt_to_keep)
+    resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
+    start_step = step_of(resume) if resume else 0
+    if start_step >= total_steps:
+        print(f"nothing to do: {resume} is at step {start_step} of {total_steps}")
+        print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
+        return True
+
+    weights = {name: str(resume / name) if resume else None for name in ("actor", "critic")}
+    policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps)
+    reference = Reference(config, tokenizer, ranks) if use_reference else None
+    critic = Critic(config, tokenizer, ranks, weights["critic"], total_steps) if use_critic else None
+    reward_kwargs = config.reward_model.reward_kwargs
+    reward_fn = load_reward_manager(config, tokenizer, num_examine=0, **reward_kwargs)
+    val_reward_fn = load_reward_manager(config, tokenizer, num_examine=1, **reward_kwargs)
+    tracker = RunTracker(config, run_directory, total_steps, start_step=start_step)
+    with tracker:
+        trainer = LocalPPOTrainer(
+            config,
+            tokenizer,
+            ranks,
+            policy=policy,
+            reference=reference,
+            critic=critic,
+            rollout=RolloutEngine(config, tokenizer, ranks, policy),
+            reward_fn=reward_fn,
+            val_reward_fn=val_reward_fn,
+            train_loader=train_loader,
+            val_loader=val_loader,
+            tracker=tracker,
+            checkpoints=checkpoints,
+            total_steps=total_steps,
+        )
+        if resume:
+            tracker.message(f"resuming from {resume}")
+            policy.load_optimizer_state(load_optimizer_state(resume / "actor"))
+            if critic is not None:
+                critic.load_optimizer_state(load_optimizer_state(resume / "critic"))
+            trainer.restore(start_step, *load_state(resume, ranks.rank))
+        return trainer.fit()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    warnings.filterwarnings("ignore", message="In CPU autocast")  # float32 is meant: nothing is to be cast
+    warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,138 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Every kind of data file that the config may name, and what a bad one gets."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from generated_example.data.datasets import DataError, build_datasets
+from generated_example.data.prepare import write_splits
+from generated_example.data.rl_dataset import collate_fn
+from generated_example.training.hook_errors import HookError
+
+PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
+
+
+def write(path, rows):
+    if path.suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in rows))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    return str(path)
+
+
+def build(config, tokenizer, train, val=None):
+    config.data.train_files, config.data.val_files = train, val or train
+    return build_datasets(config, tokenizer)
+
+
+def test_without_files_the_environment_gives_the_prompts(data_config, tokenizer):
+    train, val = build_datasets(data_config, tokenizer)
+    assert (len(train), len(val)) == (80, 20)
+    assert (train[0]["data_source"], val[0]["data_source"]) == ("toy_succ2", "toy_succ2_held_out")
+
+
+def test_files_in_verls_schema_are_used_as_they_are(data_config, tokenizer, tmp_path):
+    train, val = write_splits(tmp_path, {"task": "add1", "val_size": 10})
+    train_set, val_set = build(data_config, tokenizer, [str(train)], str(val))
+    assert (len(train_set), len(val_set)) == (90, 10)
+    assert train_set.data_files == [str(train)]
+    batch = collate_fn([train_set[i] for i in range(3)])
+    assert batch["input_ids"].shape == (3, 12) and batch["input_ids"].dtype == torch.int64
+    assert [row["ground_truth"] for row in batch["reward_model"]] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("name", ["plain.jsonl", "plain.json", "plain.parquet"])
+def test_plain_files_are_converted(data_config, tokenizer, tmp_path, name):
+    rows = [dict(row, level=1) for row in PLAIN]
+    train, _ = build(data_config, tokenizer, write(tmp_path / name, rows))
+    item = train[3]
+    assert tokenizer.decode(item["raw_prompt_ids"]) == "<user>3=<assistant>"
+    assert item["reward_model"] == {"style": "rule", "ground_truth": "4"}
+    assert (item["data_source"], item["index"], item["level"]) == ("plain", 3, 1)
+
+
+def test_several_files_become_one_dataset_and_max_samples_shortens_it(data_config, tokenizer, tmp_path):
+    files = [write(tmp_path / "a.jsonl", PLAIN), write(tmp_path / "b.jsonl", PLAIN[:2])]
+    train, _ = build(data_config, tokenizer, files, files[1])
+    assert len(train) == 10
+
+
+def test_messages_and_a_column_of_another_name_are_understood(data_config, tokenizer, tmp_path):
+    data_config.data.prompt_key = "question"
+    rows = [{"question": [{"role": "system", "content": "+"}, {"role": "user", "content": "1="}], "ground_truth": "2"}]
+    train, _ = build(data_config, tokenizer, write(tmp_path / "chat.jsonl", rows))
+    assert tokenizer.decode(train[0]["raw_prompt_ids"]) == "<system>+<user>1=<assistant>"
+
+
+def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_path):
+    file = write(tmp_path / "long.jsonl", [*PLAIN, {"prompt": "1" * 40, "ground_truth": "2"}])
+    with pytest.raises(DataError, match="prompt 8 has 42 tokens, more than data.max_prompt_length=12") as caught:
+        build(data_config, tokenizer, file)
+    assert "data.filter_overlong_prompts=true" in caught.value.hint
+    data_config.data.filter_overlong_prompts = True
+    assert len(build(data_config, tokenizer, file)[0]) == 8
+    data_config.data.max_prompt_length = 3
+    with pytest.raises(DataError, match="none of the 9 prompts has at most 3 tokens; the shortest has 4"):
+        build(data_config, tokenizer, file)
+    data_config.data.filter_overlong_prompts = False
+    data_config.data.truncation = "left"
+    assert build(data_config, tokenizer, file)[0][8]["input_ids"].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message", "hint"),
+    [
+        ("gone.parquet", None, "no such file", "data.train_files"),
+        ("broken.parquet", "this is no parquet", "as parquet", "data.train_files"),
+        ("empty.jsonl", "", "holds no rows", "data.train_files"),
+        ("bad.jsonl", '{"prompt": "1=", "ground_truth": 2}\n{oops', "bad.jsonl:2: not valid JSON", "data.train_files"),
+        ("list.jsonl", "[1, 2]", "one object per row", "data.train_files"),
+        ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "data.train_files"),
+        ("column.jsonl", '{"question": "1=", "ground_truth": 2}', "no column 'prompt'; it has ground_truth, question",
+         "data.prompt_key"),
+        ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),
+        ("null.jsonl", '{"prompt": "", "ground_truth": 2}', "row 0: the prompt is empty", "data.prompt_key"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_named_with_a_hint(data_config, tokenizer, tmp_path, name, content, message, hint):
+    path = tmp_path / name
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(DataError, match=message) as caught:
+        build(data_config, tokenizer, str(path), write(tmp_path / "val.jsonl", PLAIN))
+    assert hint in caught.value.hint and f"hint: {caught.value.hint}" in str(caught.value)
+
+
+def test_training_files_need_validation_files(data_config, tokenizer, tmp_path):
+    data_config.data.train_files = write(tmp_path / "a.jsonl", PLAIN)
+    with pytest.raises(DataError, match="data.val_files is not"):
+        build_datasets(data_config, tokenizer)
+
+
+def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
+    source = tmp_path / "mine.py"
+    source.write_text(
+        "from generated_example.custom.env_dataset import EnvDataset\n"
+        "class Mine(EnvDataset):\n"
+        "    def __getitem__(self, item):\n"
+        "        return {**super().__getitem__(item), 'mine': True}\n"
+        "class Broken(EnvDataset):\n"
+        "    def __getitem__(self, item):\n"
+        "        raise KeyError('state')\n"
+    )
+    data_config.data.custom_cls = {"path": str(source), "name": "Mine"}
+    train, val = build_datasets(data_config, tokenizer)
+    assert train[0]["mine"] and (len(train), len(val)) == (80, 20)
+    data_config.data.custom_cls.name = "Broken"
+    with pytest.raises(HookError, match="raised KeyError: 'state'") as caught:
+        build_datasets(data_config, tokenizer)
+    assert caught.value.hook_file == f"{source}:7"
+    data_config.data.custom_cls.name = "Absent"
+    with pytest.raises(DataError, match="has no class 'Absent'"):
+        build_datasets(data_config, tokenizer)

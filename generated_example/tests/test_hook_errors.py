@@ -1,0 +1,122 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""A hook that is wrong is named, with the sample that shows it."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from generated_example import custom  # noqa: F401  (registers the hooks)
+from generated_example.data.datasets import DataError
+from generated_example.training import core_algos, hook_errors
+from generated_example.training.hook_errors import HookError, call_reward, check_advantages, reward_metrics
+from generated_example.training.reward import load_reward_manager
+
+
+@pytest.fixture
+def batch(answered):
+    return answered(["37=", "12=", "00="], ["48", "24", "11"], ["48", "23", "11"])
+
+
+def test_a_good_reward_comes_through_after_one_call(batch, tokenizer, data_config):
+    manager = load_reward_manager(data_config, tokenizer, num_examine=0)
+    calls = []
+
+    def counted(data, return_dict=False):
+        calls.append(len(data))
+        return manager(data, return_dict=return_dict)
+
+    reward, extra = call_reward(counted, batch, tokenizer)
+    assert reward.sum(-1).tolist() == [1.0, 0.5, 1.0] and calls == [3]
+    assert reward_metrics(extra) == pytest.approx(
+        {"reward/score/mean": 2.5 / 3, "reward/acc/mean": 2 / 3, "reward/format/mean": 1.0}
+    )
+
+
+def test_a_reward_without_return_dict_is_good_enough(batch, tokenizer):
+    reward, extra = call_reward(lambda data: torch.ones(3, 4), batch, tokenizer)
+    assert reward.shape == (3, 4) and extra == {}
+
+
+def test_an_exception_names_the_file_and_the_sample(batch, tokenizer):
+    def fails_on_24(data, return_dict=False):
+        texts = tokenizer.batch_decode(data.batch["responses"], skip_special_tokens=True)
+        if "24" in texts:
+            raise ValueError("no such action")
+        return torch.zeros(len(data), 4)
+
+    with pytest.raises(HookError) as caught:
+        call_reward(fails_on_24, batch, tokenizer)
+    assert "ValueError: no such action" in str(caught.value) and __file__ in caught.value.hook_file
+    assert caught.value.sample == {
+        "index": 1,
+        "prompt": "<user>12=<assistant>",
+        "response": "24",
+        "ground_truth": "23",
+        "data_source": "toy_succ2",
+    }
+
+
+def test_an_exception_that_no_single_sample_shows(batch, tokenizer):
+    def fails_on_batches(data, return_dict=False):
+        if len(data) > 1:
+            raise MemoryError
+        return torch.zeros(len(data), 4)
+
+    with pytest.raises(HookError) as caught:
+        call_reward(fails_on_batches, batch, tokenizer)
+    assert caught.value.sample is None
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (torch.zeros(3), r"shape \(3,\), not \(batch size, response length\) = \(3, 4\)"),
+        (torch.zeros(3, 4, dtype=torch.long), "dtype torch.int64"),
+        (torch.tensor([[0.0] * 4, [0.0, 0.0, float("nan"), 0.0], [0.0] * 4]), "is nan in 1 of 3 samples"),
+        (torch.tensor([[0.0] * 4, [float("inf")] * 4, [0.0] * 4]), "is inf in 1 of 3 samples"),
+        ([0.0, 0.0, 0.0], "is a list, not a tensor"),
+        (None, "is a NoneType, not a tensor"),
+        ({"rewards": 1}, "dict without reward_tensor"),
+        ({"reward_tensor": torch.zeros(3, 4), "reward_extra_info": {"acc": [1.0]}}, "has 1 values for 3 samples"),
+    ],
+)
+def test_a_reward_that_cannot_be_used(batch, tokenizer, result, message):
+    with pytest.raises(HookError, match=message) as caught:
+        call_reward(lambda data, return_dict=False: result, batch, tokenizer)
+    assert __file__ in caught.value.hook_file
+    if "1 of 3" in message:
+        assert caught.value.sample["index"] == 1
+
+
+def test_an_estimator_that_returns_nan_is_named(batch, monkeypatch):
+    def broken(token_level_rewards, response_mask, index, config=None):
+        return token_level_rewards / 0.0, token_level_rewards
+
+    monkeypatch.setitem(core_algos.ADV_ESTIMATOR_REGISTRY, "broken", broken)
+    batch.batch["advantages"] = torch.zeros(3, 4) / 0.0
+    batch.batch["returns"] = torch.zeros(3, 4)
+    with pytest.raises(HookError, match="advantages of the estimator 'broken' is nan") as caught:
+        check_advantages(batch, "broken")
+    assert __file__ in caught.value.hook_file
+
+
+def test_a_loss_that_raises_or_returns_too_much_is_named(monkeypatch):
+    def raising(**kwargs):
+        raise KeyError("clip_ratio")
+
+    def of_another_release(**kwargs):
+        return np.zeros(7)
+
+    for function, message in ((raising, "raised KeyError"), (of_another_release, "wrong number of values")):
+        monkeypatch.setitem(core_algos.POLICY_LOSS_REGISTRY, "mine", function)
+        with pytest.raises(HookError, match=message) as caught, hook_errors.naming_policy_loss("mine"):
+            loss, metrics = core_algos.get_policy_loss_fn("mine")()
+        assert __file__ in caught.value.hook_file
+
+
+def test_errors_travel_between_processes():
+    for error in (HookError("it is nan", "reward.py:3", {"index": 1}), DataError("no rows", "check data.train_files")):
+        copy = pickle.loads(pickle.dumps(error))
+        assert str(copy) == str(error) and vars(copy) == vars(error)

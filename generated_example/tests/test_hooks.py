@@ -1,0 +1,117 @@
+# vextract:hook  yours: written once, never touched by an upgrade
+"""How to test the hooks. Change these with the hooks: each shows how to call one without a training run."""
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from generated_example import custom  # noqa: F401  (registers the hooks)
+from generated_example.custom.env_dataset import EnvDataset, environment_rows
+from generated_example.custom.env_wrapper import ToyArithmeticEnv
+from generated_example.custom.reward_manager import EnvRewardManager, extract_action
+from generated_example.training.core_algos import get_adv_estimator_fn, get_policy_loss_fn
+
+# The environment
+
+
+def test_a_right_answer_ends_the_episode_with_the_whole_reward():
+    env = ToyArithmeticEnv("succ2")
+    observation, info = env.reset(options={"question": "39="})
+    assert (observation, info["ground_truth"]) == ("39=", "40")
+    observation, reward, terminated, truncated, _ = env.step("40")
+    assert (observation, reward, terminated, truncated) == ("", 1.0, True, False)
+
+
+def test_a_wrong_answer_gets_a_hint_while_turns_are_left():
+    env = ToyArithmeticEnv("succ2", max_turns=2)
+    env.reset(options={"question": "12="})
+    observation, reward, terminated, truncated, info = env.step("29")
+    assert (observation, reward, terminated, truncated) == ("12=2?", 0.5, False, False)
+    assert info["turn"] == 1
+    _, reward, terminated, truncated, _ = env.step("00")
+    assert (reward, terminated, truncated) == (0.0, False, True)
+    with pytest.raises(RuntimeError, match="reset"):
+        env.step("23")
+
+
+def test_a_seed_gives_the_same_questions_again():
+    env = ToyArithmeticEnv("add1")
+    first = [env.reset(seed=3)[0], env.reset()[0], env.reset()[0]]
+    assert first == [env.reset(seed=3)[0], env.reset()[0], env.reset()[0]]
+
+
+@pytest.mark.parametrize("task", ["add1", "succ2"])
+def test_validation_questions_are_held_out(task):
+    train, val, held_out = ToyArithmeticEnv(task).split(val_size=20, seed=0)
+    assert held_out and (len(train), len(val)) == (80, 20) and not set(train) & set(val)
+
+
+def test_a_task_too_small_to_hold_questions_out_says_so(capsys):
+    rows = environment_rows("val", {"task": "succ"})
+    assert {row["data_source"] for row in rows} == {"toy_succ_seen"}
+    assert "memorised" in capsys.readouterr().out
+
+
+# The dataset
+
+
+def test_the_dataset_gives_prompts_padded_on_the_left(tokenizer):
+    config = OmegaConf.create({"max_prompt_length": 12, "env": {"task": "succ2"}, "filter_overlong_prompts": False})
+    dataset = EnvDataset(data_files=["val"], tokenizer=tokenizer, config=config)
+    item = dataset[0]
+    assert len(dataset) == 20
+    assert item["input_ids"].shape == item["attention_mask"].shape == item["position_ids"].shape == (12,)
+    assert item["input_ids"][0] == tokenizer.pad_token_id
+    assert tokenizer.decode(item["raw_prompt_ids"]) == f"<user>{item['extra_info']['question']}<assistant>"
+
+
+# The reward
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [("48", "48"), (" 48 ", "48"), ("so <answer>4</answer>, no: <answer> 48 </answer>.", "48"), ("", "")],
+)
+def test_the_action_is_found_in_the_text(text, action):
+    assert extract_action(text) == action
+
+
+def test_the_reward_is_on_the_last_token_of_each_response(tokenizer, answered):
+    batch = answered(["37=", "37=", "37="], ["48", "4", ""], ["48", "48", "48"])
+    result = EnvRewardManager(tokenizer, num_examine=0)(batch, return_dict=True)
+    assert result["reward_tensor"].tolist() == [[0, 0, 1, 0], [0, 0.5, 0, 0], [0, 0, 0, 0]]
+    assert result["reward_extra_info"]["acc"] == [1.0, 0.0, 0.0]
+    assert result["reward_extra_info"]["pred"] == ["48", "4", ""]
+
+
+def test_a_scoring_function_of_ones_own_is_used(tokenizer, answered):
+    def compute_score(data_source, solution_str, ground_truth, extra_info):
+        return {"score": float(len(solution_str)), "length": len(solution_str)}
+
+    batch = answered(["37=", "1="], ["48", "2"], ["48", "2"])
+    result = EnvRewardManager(tokenizer, 0, compute_score=compute_score)(batch, return_dict=True)
+    assert result["reward_tensor"].sum(-1).tolist() == [2.0, 1.0]
+    assert result["reward_extra_info"]["length"] == [2, 1]
+
+
+# The algorithms
+
+
+def test_group_rank_ranks_within_each_group():
+    rewards = torch.tensor([[0.0, 0.1], [0.0, 100.0], [0.0, 0.5], [0.0, 7.0], [0.0, 7.0]])
+    mask = torch.tensor([[1, 1], [1, 1], [1, 0], [1, 1], [1, 1]])
+    groups = np.array(["a", "a", "a", "b", "b"])
+    advantages, _ = get_adv_estimator_fn("group_rank")(token_level_rewards=rewards, response_mask=mask, index=groups)
+    assert advantages.tolist() == [[-1, -1], [1, 1], [0, 0], [0, 0], [0, 0]]
+
+
+def test_spo_pulls_a_ratio_back_that_has_left_the_clip_range():
+    config = OmegaConf.create({"clip_ratio": 0.2})
+    old = torch.zeros(1, 2)
+    log_prob = torch.log(torch.tensor([[1.0, 1.5]])).requires_grad_()
+    loss, *_ = get_policy_loss_fn("spo")(old, log_prob, torch.ones(1, 2), torch.ones(1, 2), config=config)
+    loss.backward()
+    assert log_prob.grad is not None
+    inside, outside = log_prob.grad[0].tolist()
+    assert inside < 0 < outside  # a step against the gradient raises the first probability and lowers the second

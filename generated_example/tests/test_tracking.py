@@ -1,0 +1,100 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""What a run leaves behind, also when it is resumed or killed."""
+
+import json
+import math
+
+import pytest
+from omegaconf import OmegaConf
+
+from generated_example.training.terminal import cells, phase_times, sparkline, validation_score
+from generated_example.training.tracking import RunTracker, read_rows
+
+CONFIG = OmegaConf.create({"trainer": {"logger": ["console"], "project_name": "p", "experiment_name": "e"}})
+METRICS = {"critic/rewards/mean": 0.25, "actor/entropy": 1.5, "timing_s/gen": 0.02, "perf/throughput": 12345.0}
+
+
+def test_metrics_and_generations_are_files_of_one_object_a_line(tmp_path, capsys):
+    with RunTracker(CONFIG, tmp_path, total_steps=2) as tracker:
+        for step in (1, 2):
+            tracker.log_generations([{"prompt": "37=", "response": "48", "score": 1.0}], step)
+            tracker.log({**METRICS, "actor/grad_norm": math.nan}, step)
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [1, 2]
+    assert rows[0]["critic/rewards/mean"] == 0.25 and rows[0]["actor/grad_norm"] is None
+    assert read_rows(tmp_path / "generations.jsonl")[1] == {"step": 2, "prompt": "37=", "response": "48", "score": 1.0}
+    out = capsys.readouterr().out
+    assert "step 1/2  reward 0.250  entropy 1.500  tokens/s 12.3k  (gen 20 ms)" in out
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path):
+    with RunTracker(CONFIG, tmp_path, 9) as tracker:
+        for step in range(1, 6):
+            tracker.log({"critic/rewards/mean": 0.0}, step)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 6, "critic/rew')  # killed while writing
+    with RunTracker(CONFIG, tmp_path, 9, start_step=3) as tracker:
+        tracker.log({"critic/rewards/mean": 1.0}, 4)
+    values = [(row["step"], row["critic/rewards/mean"]) for row in read_rows(tmp_path / "metrics.jsonl")]
+    assert values == [(1, 0.0), (2, 0.0), (3, 0.0), (4, 1.0)]
+
+
+def test_a_new_run_in_an_old_directory_keeps_the_old_files(tmp_path):
+    for value in (1.0, 2.0, 3.0):
+        with RunTracker(CONFIG, tmp_path, 1) as tracker:
+            tracker.log({"critic/rewards/mean": value}, 1)
+    values = {path.name: read_rows(path)[0]["critic/rewards/mean"] for path in tmp_path.glob("metrics*.jsonl")}
+    assert values == {"metrics.1.jsonl": 1.0, "metrics.2.jsonl": 2.0, "metrics.jsonl": 3.0}
+
+
+def test_an_exception_still_closes_and_plots(tmp_path):
+    with pytest.raises(KeyboardInterrupt), RunTracker(CONFIG, tmp_path, 9) as tracker:
+        tracker.log(METRICS, 1)
+        tracker.log(METRICS, 2)
+        raise KeyboardInterrupt
+    assert (tmp_path / "curves.png").exists()
+    tracker.log(METRICS, 3)  # closed: ignored
+    assert len(read_rows(tmp_path / "metrics.jsonl")) == 2
+
+
+def test_only_rank_0_writes(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    with RunTracker(CONFIG, tmp_path / "run", 1) as tracker:
+        tracker.log(METRICS, 1)
+        tracker.log_generations([{"prompt": "1"}], 1)
+        tracker.message("hello")
+    assert not (tmp_path / "run").exists()
+
+
+def test_tensorboard_gets_the_metrics(tmp_path):
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    config = OmegaConf.create({"trainer": {"logger": ["tensorboard"]}})
+    with RunTracker(config, tmp_path, 2) as tracker:
+        tracker.log(METRICS, 1)
+        tracker.log(METRICS, 2)
+    events = loader.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("critic/rewards/mean")] == [(1, 0.25), (2, 0.25)]
+
+
+def test_a_logger_that_is_not_installed_is_reported_not_fatal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    with RunTracker(OmegaConf.create({"trainer": {"logger": ["wandb"]}}), tmp_path, 1) as tracker:
+        tracker.log(METRICS, 1)
+    assert "asks for wandb, which cannot be imported" in capsys.readouterr().out
+
+
+def test_what_a_row_of_the_table_shows():
+    metrics = {**METRICS, "val-core/a/acc/mean@1": 0.5, "val-core/b/acc/mean@1": 1.0, "val-aux/a/score/mean@1": 0.0}
+    assert validation_score(metrics) == 0.75
+    assert cells(metrics) == ["0.250", "", "0.750", "", "1.500", "", "12.3k", ""]
+    assert phase_times({"timing_s/gen": 0.0123, "timing_s/update_actor": 1.5}) == "gen 12  update_actor 1500"
+    assert sparkline([0.0, 0.5, 1.0, math.nan]) == "▁▅█" and sparkline([]) == ""
+
+
+def test_rows_are_valid_json(tmp_path):
+    with RunTracker(CONFIG, tmp_path, 1) as tracker:
+        tracker.log({"loss": math.inf}, 1)
+    line = (tmp_path / "metrics.jsonl").read_text()
+    assert json.loads(line, parse_constant=pytest.fail) == {"step": 1, "loss": None}

@@ -1,0 +1,101 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Short runs of the whole program: a few steps of a toy model on a CPU."""
+
+import math
+
+import pytest
+
+from generated_example.training.tracking import read_rows
+
+UPSTREAM_NAMES = {
+    "critic/score/mean",
+    "critic/rewards/mean",
+    "critic/advantages/mean",
+    "actor/entropy",
+    "actor/pg_loss",
+    "actor/ppo_kl",
+    "actor/grad_norm",
+    "actor/lr",
+    "response_length/mean",
+    "prompt_length/mean",
+    "perf/throughput",
+    "perf/time_per_step",
+    "timing_s/gen",
+    "timing_s/step",
+    "training/global_step",
+}
+
+
+def test_a_step_reports_upstreams_metrics(train):
+    rows = read_rows(train("trainer.total_training_steps=2", "trainer.val_before_train=true") / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [0, 1, 2]
+    assert "val-core/toy_succ2_held_out/acc/mean@1" in rows[0]
+    assert not UPSTREAM_NAMES - rows[1].keys()
+    assert all(math.isfinite(value) for value in rows[1].values())
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(train):
+    runs = [
+        reproducible(read_rows(train("trainer.total_training_steps=2", f"local.seed={seed}") / "metrics.jsonl"))
+        for seed in (1, 1, 2)
+    ]
+    assert runs[0] == runs[1] != runs[2]
+
+
+@pytest.mark.parametrize("estimator", ["rloo", "reinforce_plus_plus", "remax", "opo", "group_rank"])
+def test_estimators_give_a_step(train, estimator):
+    rows = read_rows(train(f"algorithm.adv_estimator={estimator}") / "metrics.jsonl")
+    assert math.isfinite(rows[-1]["actor/pg_loss"]) and rows[-1]["actor/grad_norm"] > 0
+
+
+def test_a_loss_of_ones_own_gives_a_step(train):
+    rows = read_rows(train("actor_rollout_ref.actor.policy_loss.loss_mode=spo") / "metrics.jsonl")
+    assert rows[-1]["actor/grad_norm"] > 0
+
+
+def test_the_first_step_is_no_distance_from_the_reference(train):
+    run = train("actor_rollout_ref.actor.use_kl_loss=true", "algorithm.use_kl_in_reward=true")
+    row = read_rows(run / "metrics.jsonl")[-1]
+    assert row["actor/kl_loss"] == pytest.approx(0.0, abs=1e-6)
+    assert row["actor/reward_kl_penalty"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_it_learns(train):
+    run = train(
+        "data.env.task=succ",
+        "data.train_batch_size=8",
+        "actor_rollout_ref.rollout.n=16",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=128",
+        "trainer.total_training_steps=30",
+    )
+    rewards = [row["critic/rewards/mean"] for row in read_rows(run / "metrics.jsonl")]
+    assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.15
+
+
+def test_a_reward_that_is_nan_stops_the_run_and_is_named(train, tmp_path, capsys):
+    source = tmp_path / "score.py"
+    source.write_text("def compute_score(**kwargs):\n    return float('nan')\n")
+    train(f"custom_reward_function.path={source}", code=1)
+    shown = capsys.readouterr().err
+    assert "the reward is nan in 16 of 16 samples" in shown
+    assert f"{source}:1" in shown and "sample: index=0, prompt=" in shown
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.train_files=missing.jsonl", "data.val_files"),
+        ("data.train_batch_size=1000", "data.train_batch_size"),
+        ("trainer.total_trainign_steps=3", "total_training_steps"),
+    ],
+)
+def test_a_mistake_in_the_config_is_an_error_with_a_hint(train, capsys, override, message):
+    train(override, code=2)
+    shown = capsys.readouterr().err
+    assert message in shown and "hint:" in shown and "Traceback" not in shown
+
+
+def reproducible(rows):
+    """What of the metrics does not depend on the machine and the clock."""
+    return [{k: v for k, v in row.items() if not k.startswith(("perf/", "timing_"))} for row in rows]
