@@ -1,0 +1,35 @@
+"""What a command imports before it does anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"torch", "transformers", "numpy", "verl", "libcst", "jinja2", "tomlkit"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["new", "--help"], ["sync", "--help"], ["verify", "--help"], ["--version"]]
+)
+def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
+    program = (
+        "import json, sys\nfrom extractor.cli import main\n"
+        f"try: main({arguments!r})\nexcept SystemExit: pass\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout
+    assert HEAVY.isdisjoint(json.loads(done.stderr))
+
+
+def test_nothing_of_a_generated_project_is_imported_to_make_one() -> None:
+    """torch and verl are no requirements: extraction reads source, it runs none."""
+    program = (
+        "import sys\nfor name in ('torch', 'transformers', 'numpy', 'verl', 'ray'): sys.modules[name] = None\n"
+        "from extractor.cli import main\nmain(['new', 'toy', '--dry-run'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "toy/training/core_algos.py" in done.stdout

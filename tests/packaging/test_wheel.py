@@ -1,0 +1,102 @@
+"""What the wheel holds, and that it works where nothing of the checkout is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import REPOSITORY
+
+pytestmark = [pytest.mark.network, pytest.mark.slow]
+HEAVY = {"torch", "transformers", "numpy", "verl", "ray", "pandas", "hydra-core", "vllm"}
+
+
+def tracked(folder: str) -> set[str]:
+    """The files below a directory of the repository, caches left out."""
+    return {
+        path.relative_to(REPOSITORY).as_posix()
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment, without what leads to this checkout."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+
+
+def test_it_holds_templates_and_manifests(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if "dist-info" not in name}
+    wanted = tracked("extractor") | {f"extractor/{path}" for path in tracked("templates") | tracked("manifests")}
+    assert names == wanted
+
+
+def test_it_requires_only_light_packages(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        metadata = Parser().parsestr(archive.read(name).decode())
+    required = {
+        line.replace("(", " ").split()[0].split("<")[0].split(">")[0] for line in metadata.get_all("Requires-Dist")
+    }
+    assert required
+    assert HEAVY.isdisjoint(required)
+
+
+def test_an_installed_vextract_makes_the_same_project(installed: Path, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    subprocess.run(
+        [str(installed / "vextract"), "new", "toy"], cwd=there, env=clean_environment(), check=True, capture_output=True
+    )
+    subprocess.run(
+        [sys.executable, "-m", "extractor", "new", "toy"],
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        check=True,
+        capture_output=True,
+    )
+    assert files_of(there / "toy") == files_of(here / "toy")
+
+
+def test_it_is_the_installed_one(installed: Path, tmp_path: Path) -> None:
+    """Neither the checkout nor anything heavy is in that environment."""
+    program = (
+        "import extractor, importlib.util as u; print(extractor.__file__, u.find_spec('torch'), u.find_spec('verl'))"
+    )
+    done = subprocess.run(
+        [str(installed / "python"), "-c", program],
+        cwd=tmp_path,
+        env=clean_environment(),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    file, torch, verl = done.stdout.split()
+    assert Path(file).is_relative_to(installed.parent)
+    assert (torch, verl) == ("None", "None")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["new", "--help"], ["--version"], ["versions"]], ids=" ".join)
+def test_the_command_works(installed: Path, tmp_path: Path, arguments: list[str]) -> None:
+    done = subprocess.run(
+        [str(installed / "vextract"), *arguments],
+        cwd=tmp_path,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
