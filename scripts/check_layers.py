@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("rewrite",),
     ("render",),
     ("generate",),
-    ("explain", "lock", "base"),
+    ("explain", "changes", "graph", "lock", "base"),
     ("plan",),
     ("apply",),
     ("project", "restore"),

@@ -132,7 +132,11 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything vextract knows about one release of verl."""
+    """Everything vextract knows about one release of verl.
+
+    `renamed_keys` has the config keys that the release before called otherwise, old name to new; a section's name
+    stands for all that is in it.
+    """
 
     release: str
     pin: SourcePin
@@ -147,6 +151,7 @@ class Manifest:
     keep_effects: tuple[str, ...] = ()
     drop_effects: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
+    renamed_keys: Mapping[str, str] = field(default_factory=dict)
 
     def target_path(self, upstream_path: str) -> str:
         """Where an upstream file goes in the package: "verl/protocol.py" -> "protocol.py"."""

@@ -41,6 +41,7 @@ def parse_manifest(text: str, file: str) -> Manifest:
     top = reader.top
     top.keys_are(
         "schema release source layout roles features replacements fixes requirements engines algorithms effects layers"
+        " renamed_keys"
     )
     if top.integer("schema") != SCHEMA:
         raise reader.error("schema", f"this vextract reads schema {SCHEMA}", hint="upgrade vextract")
@@ -72,6 +73,7 @@ def parse_manifest(text: str, file: str) -> Manifest:
         keep_effects=effects.strings("keep", optional=True),
         drop_effects=effects.strings("drop", optional=True),
         layers=top.strings("layers", optional=True),
+        renamed_keys=_renamed_keys(top.table("renamed_keys", optional=True)),
     )
     _check_references(manifest, reader)
     return manifest
@@ -149,6 +151,21 @@ def _requirements(table: Table) -> Requirements:
         engines={name: engines.requirements(name) for name in engines.data},
         tested={name: tested.requirements(name) for name in tested.data},
     )
+
+
+def _renamed_keys(table: Table) -> dict[str, str]:
+    renamed: dict[str, str] = {}
+    for old in table.data:
+        new = table.string(old)
+        for key in (old, new):
+            if not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key):
+                raise table.reader.error(table.key(old), f"{key!r} is no config key", hint='write "a.b" = "a.c"')
+        if new in table.data:
+            raise table.reader.error(table.key(old), f"{new!r} is renamed itself", hint="name the final key")
+        if new in renamed.values():
+            raise table.reader.error(table.key(old), f"{new!r} stands twice", hint="two keys cannot become one")
+        renamed[old] = new
+    return renamed
 
 
 def _check_references(manifest: Manifest, reader: Reader) -> None:

@@ -1,0 +1,201 @@
+"""The keys of a tree of Hydra YAML files, composed over their defaults lists without running anything."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import yaml
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
+_NULL = "tag:yaml.org,2002:null"
+_BOOL = "tag:yaml.org,2002:bool"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key of a config.
+
+    Attributes:
+        key: Dotted, from the root of the whole config.
+        value: Its value as YAML in one line; "" for a section.
+        section: True for a mapping that is not empty.
+        file: The file that sets it, relative to the tree.
+        line: Line in it.
+    """
+
+    key: str
+    value: str
+    section: bool
+    file: str
+    line: int
+
+
+class Unreadable(ValueError):
+    """A file that is no YAML, or holds no mapping."""
+
+
+def compose(files: Mapping[str, str], main: str) -> dict[str, Setting]:
+    """The config that `main` makes with its defaults, as Hydra would compose it.
+
+    Args:
+        files: Texts by path relative to the config directory ("ppo_trainer.yaml", "actor/dp_actor.yaml").
+        main: The primary file.
+
+    Raises:
+        Unreadable: a file that is needed is no YAML.
+    """
+    found: dict[str, Setting] = {}
+    for item in _Tree(files, every=False).settings(main, ""):
+        if not item.section or found.get(item.key, item).value:
+            for key in [key for key in found if key.startswith(f"{item.key}.")]:
+                if item.value != "{}":
+                    del found[key]
+        if item.value == "{}" and item.key in found and found[item.key].section:
+            continue
+        found[item.key] = item
+    return dict(sorted(found.items()))
+
+
+def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
+    """Every setting in a tree, with the key that it has in the whole config: all options of each group, and files that
+    no defaults list names as if they were given at the root. Files that cannot be read count as empty.
+    """
+    tree = _Tree(files, every=True)
+    found = dict.fromkeys(tree.settings(main, "") if main in files else ())
+    for path in sorted(set(files) - tree.seen):
+        found.update(dict.fromkeys(tree.settings(path, "")))
+    return list(found)
+
+
+def unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
+    """The files that are no YAML."""
+    found = []
+    for path in sorted(files):
+        try:
+            _mapping(path, files[path])
+        except Unreadable:
+            found.append(path)
+    return tuple(found)
+
+
+class _Tree:
+    def __init__(self, files: Mapping[str, str], every: bool) -> None:
+        self._files = files
+        self._every = every
+        self._parsed: dict[str, list[tuple[yaml.ScalarNode, yaml.Node]]] = {}
+        self.seen: set[str] = set()
+
+    def settings(self, path: str, package: str, above: tuple[str, ...] = ()) -> Iterator[Setting]:
+        """The settings of a file and of those that its defaults list names, in the order in which they are merged."""
+        self.seen.add(path)
+        pairs = self._pairs(path)
+        own = [
+            (key, value) for key, value in pairs if key.value != "defaults" or not isinstance(value, yaml.SequenceNode)
+        ]
+        entries = [item for key, value in pairs if key.value == "defaults" for item in _sequence(value)]
+        self_placed = False
+        for entry in entries:
+            if isinstance(entry, yaml.ScalarNode) and entry.value == "_self_":
+                self_placed = True
+                yield from _flatten(own, package, path)
+                continue
+            for child, child_package in self._children(entry, posixpath.dirname(path), package):
+                if child in self._files and child not in above:
+                    yield from self.settings(child, self._package(child, child_package), (*above, path))
+        if not self_placed:
+            yield from _flatten(own, package, path)
+
+    def _pairs(self, path: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+        if path not in self._parsed:
+            try:
+                self._parsed[path] = _mapping(path, self._files[path])
+            except Unreadable:
+                if not self._every:
+                    raise
+                self._parsed[path] = []
+        return self._parsed[path]
+
+    def _package(self, path: str, given: str) -> str:
+        header = _PACKAGE.search(self._files[path])
+        if header is None or given:
+            return given
+        return "" if header.group(1) == "_global_" else header.group(1)
+
+    def _children(self, entry: yaml.Node, folder: str, package: str) -> Iterator[tuple[str, str]]:
+        """The files that an entry of a defaults list names, and the package that each goes to."""
+        if isinstance(entry, yaml.ScalarNode):
+            name, _, at = entry.value.partition("@")
+            yield _join(folder, name), _under(package, at)
+            return
+        for key, value in entry.value if isinstance(entry, yaml.MappingNode) else ():
+            group, _, at = re.sub(r"^(?:(?:override|optional)\s+)+", "", str(key.value)).partition("@")
+            where = _join(folder, group).removesuffix(".yaml")
+            target = _under(package, at or group.strip("/").replace("../", "").replace("/", "."))
+            names = [item.value for item in _sequence(value)] or [str(value.value)]
+            if self._every:
+                names = sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == where)
+            for name in names:
+                yield _join(where, name), target
+
+
+def _join(folder: str, name: str) -> str:
+    path = posixpath.normpath(posixpath.join("/", folder, name)).lstrip("/")
+    return path if path.endswith((".yaml", ".yml")) else f"{path}.yaml"
+
+
+def _under(package: str, at: str) -> str:
+    if at.partition(".")[0] == "_global_":
+        return at.partition(".")[2]
+    if at in ("", "_here_"):
+        return package
+    return f"{package}.{at}" if package else at
+
+
+def _mapping(path: str, text: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError) as error:
+        raise Unreadable(f"{path}: {error}") from None
+    if node is None:
+        return []
+    if not isinstance(node, yaml.MappingNode):
+        raise Unreadable(f"{path}: no mapping")
+    return _pairs_of(node)
+
+
+def _pairs_of(node: yaml.Node) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+
+
+def _sequence(node: yaml.Node) -> list[yaml.Node]:
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _flatten(pairs: list[tuple[yaml.ScalarNode, yaml.Node]], package: str, path: str) -> Iterator[Setting]:
+    if package and pairs:
+        parts = package.split(".")
+        for end in range(1, len(parts) + 1):
+            yield Setting(".".join(parts[:end]), "", True, path, 1)
+    for key, value in pairs:
+        name = f"{package}.{key.value}" if package else str(key.value)
+        line = key.start_mark.line + 1
+        if isinstance(value, yaml.MappingNode) and value.value:
+            yield Setting(name, "", True, path, line)
+            yield from _flatten(_pairs_of(value), name, path)
+        else:
+            yield Setting(name, _value(value), False, path, line)
+
+
+def _value(node: yaml.Node) -> str:
+    """A value in one line; equal for values that mean the same to YAML."""
+    if isinstance(node, yaml.SequenceNode):
+        return f"[{', '.join(map(_value, node.value))}]"
+    if isinstance(node, yaml.MappingNode):
+        return "{" + ", ".join(f"{key.value}: {_value(value)}" for key, value in node.value) + "}"
+    if node.tag == _NULL:
+        return "null"
+    return str(node.value).lower() if node.tag == _BOOL else str(node.value)

@@ -1,0 +1,199 @@
+"""What changed between two releases, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from enum import Enum
+
+
+class Change(str, Enum):
+    """How a symbol differs, the gravest that applies."""
+
+    UNCHANGED = "unchanged"
+    WORDING = "wording"
+    BODY = "body"
+    SIGNATURE = "signature"
+    GONE = "gone"
+    NEW = "new"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A symbol in one release.
+
+    Attributes:
+        symbol: "verl.trainer.ppo.core_algos:agg_loss".
+        kind: "function", "class" or "value" (an assignment, or a definition inside `if` or `try`).
+        upstream_path: The file of verl that holds it.
+        path: The file in the package that holds it.
+        line: First line in upstream's file, decorators included.
+        text: Upstream's text.
+    """
+
+    symbol: str
+    kind: str
+    upstream_path: str
+    path: str
+    line: int
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SymbolChange:
+    """One vendored symbol in both releases.
+
+    Attributes:
+        change: How it differs.
+        old: The symbol in the old release; None where it is new.
+        new: The symbol in the new release; None where it is gone.
+        details: What differs, one short sentence each: parameters, members, or for a gone or new symbol why.
+    """
+
+    change: Change
+    old: Place | None
+    new: Place | None
+    details: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Where it is, in the new release if it is there."""
+        found = self.new or self.old
+        assert found is not None
+        return found
+
+    @property
+    def moved(self) -> bool:
+        """True where its module or its name is another one now."""
+        return self.old is not None and self.new is not None and self.old.symbol != self.new.symbol
+
+    def diff(self, old_release: str, new_release: str) -> str:
+        """Upstream's text of the symbol, old against new, as a unified diff."""
+        if self.old is None or self.new is None:
+            return ""
+        lines = unified_diff(
+            self.old.text.splitlines(keepends=True),
+            self.new.text.splitlines(keepends=True),
+            f"verl-{old_release}/{self.old.upstream_path} {self.old.symbol.partition(':')[2]}",
+            f"verl-{new_release}/{self.new.upstream_path} {self.new.symbol.partition(':')[2]}",
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+@dataclass(frozen=True)
+class RegistryChange:
+    """The names that registering decorators are given, of one registry.
+
+    Attributes:
+        registry: "advantage estimators", "policy losses", "reward managers", or the decorator's symbol.
+        kept: Names that both releases have.
+        gained: Names that only the new one has.
+        lost: Names that only the old one has.
+    """
+
+    registry: str
+    kept: tuple[str, ...]
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LostKey:
+    """A config key that the new release does not have, and its new name where one is known."""
+
+    key: str
+    renamed_to: str | None
+
+
+@dataclass(frozen=True)
+class DefaultChange:
+    """A config key whose default is another one, both as YAML."""
+
+    key: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class KeyChanges:
+    """The keys of one config tree.
+
+    Attributes:
+        gained: Keys that only the new one has, sorted; a new section stands for all that is in it.
+        lost: Keys that only the old one has.
+        defaults: Keys of both whose default changed.
+        others: How many more keys came, went or changed that the project does not use.
+    """
+
+    gained: tuple[str, ...]
+    lost: tuple[LostKey, ...]
+    defaults: tuple[DefaultChange, ...]
+    others: int = 0
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """A vendored config class whose fields changed.
+
+    Attributes:
+        symbol: The class, as in the new release.
+        gained, lost: Names of fields.
+    """
+
+    symbol: str
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OwnerKey:
+    """A place in the owner's config files that speaks of a key that no longer exists.
+
+    Attributes:
+        file: The owner's file.
+        line: Line in it.
+        key: The whole dotted key.
+        renamed_to: Its new name, where one is known.
+        reference: True for an interpolation, `${old.key}`; False where the file sets the key.
+    """
+
+    file: str
+    line: int
+    key: str
+    renamed_to: str | None
+    reference: bool = False
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What changed in the code that a project vendors.
+
+    Attributes:
+        old, new: Releases.
+        symbols: Every vendored symbol of either release, by file and in upstream's order.
+        registries: Every registry of either release, sorted.
+        project_keys: Keys of the project's own config.
+        upstream_keys: Keys of upstream's trainer config, as far as the project uses them.
+        fields: Config classes whose fields changed.
+        owner_keys: Where the owner's config files speak of keys that are gone.
+        unreadable: The owner's config files that are no YAML, so that nothing is known of them.
+    """
+
+    old: str
+    new: str
+    symbols: tuple[SymbolChange, ...]
+    registries: tuple[RegistryChange, ...]
+    project_keys: KeyChanges
+    upstream_keys: KeyChanges
+    fields: tuple[FieldChange, ...]
+    owner_keys: tuple[OwnerKey, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    def of(self, *changes: Change) -> Iterator[SymbolChange]:
+        """The symbols that changed in one of these ways."""
+        return (item for item in self.symbols if item.change in changes)
+
+    def counts(self) -> dict[Change, int]:
+        """How many symbols there are of each kind of change."""
+        return {change: sum(item.change is change for item in self.symbols) for change in Change}

@@ -1,0 +1,220 @@
+"""`vextract changes`: what changed between two releases in the code that a project vendors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from extractor.cli import output
+from extractor.cli.options import Json, Offline
+
+if TYPE_CHECKING:
+    from extractor.changes import Changes, KeyChanges, SymbolChange
+    from extractor.generate import Generated
+    from extractor.manifest import Manifest
+    from extractor.source import Source
+
+
+def command(
+    old: Annotated[str, typer.Argument(help="The release of verl to compare from.")],
+    new: Annotated[str, typer.Argument(help="The release to compare to.")],
+    names: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(metavar="[NAME]...", help="Only these functions, classes or files."),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")] = "hf",
+    algorithm: Annotated[str, typer.Option(help="Preset: grpo or ppo.")] = "grpo",
+    with_: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--with", metavar="FEATURE", help="With an optional feature; repeatable."),
+    ] = None,
+    config: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="Also name the keys in these YAML files that no longer exist."),
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Show how upstream's text differs.")] = False,
+    offline: Offline = False,
+    json: Json = False,
+) -> None:
+    """Compare two releases, as far as a project uses them.
+
+    Functions and classes, registries, config keys. Needs no project.
+    """
+    from extractor import releases
+
+    manifests = releases.load(old), releases.load(new)
+    wanted = _features(manifests, tuple(with_ or ()))
+    owner = None if config is None else read_config(config)
+    with output.progress(f"reading verl {old} and {new}"):
+        before, old_source = _generate(manifests[0], engine, algorithm, wanted, offline)
+        after, new_source = _generate(manifests[1], engine, algorithm, wanted, offline)
+        from extractor.changes import report
+
+        found = report(before, after, old_source, new_source, owner)
+    chosen = select(found, tuple(names or ()))
+    if json:
+        output.data_json(as_json(found, chosen, diff))
+    else:
+        output.data(as_text(found, chosen, diff, names=bool(names)))
+
+
+def read_config(folder: Path) -> dict[str, str]:
+    """The YAML files below a directory, by path as a project has them ("config/ppo_trainer.yaml")."""
+    from extractor.errors import UsageError
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such directory", hint="pass a directory of YAML files, such as PROJECT/config")
+    return {
+        f"config/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
+        for path in sorted(folder.rglob("*.y*ml"))
+        if path.is_file()
+    }
+
+
+def select(found: Changes, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:
+    """The symbols of these names, or of files of these names; all of them without names.
+
+    Raises:
+        UsageError: nothing is called that.
+    """
+    if not names:
+        return found.symbols
+    from difflib import get_close_matches
+
+    from extractor.errors import UsageError
+
+    known = {name: [item for item in found.symbols if name in _names(item)] for name in names}
+    for name, items in known.items():
+        if not items:
+            near = get_close_matches(name, sorted({item for change in found.symbols for item in _names(change)}), 1)
+            hint = f"did you mean `{near[0]}`?" if near else f"run `vextract changes {found.old} {found.new}` for all"
+            raise UsageError(f"neither release's project vendors anything called {name!r}", hint=hint)
+    return tuple(item for item in found.symbols if any(item in items for items in known.values()))
+
+
+def _names(item: SymbolChange) -> set[str]:
+    found = set()
+    for place in (item.old, item.new):
+        if place is not None:
+            found |= {place.symbol, place.symbol.partition(":")[2], place.upstream_path, place.path}
+    return found
+
+
+def as_text(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool, names: bool = False) -> str:
+    """The report as a terminal shows it; with `names` only the symbols."""
+    lines = [f"verl {found.old} -> {found.new}"]
+    file = None
+    for item in chosen:
+        if item.change.value == "unchanged" and not names:
+            continue
+        if item.place.upstream_path != file:
+            file = item.place.upstream_path
+            lines += ["", file]
+        lines.append(f"  {item.change.value:9}  {item.place.symbol.partition(':')[2]}")
+        lines += [f"             {detail}" for detail in item.details]
+        if diff:
+            lines += [f"    {line}" for line in item.diff(found.old, found.new).splitlines()]
+    if names:
+        return "\n".join(lines)
+    counts = ", ".join(f"{number} {change.value}" for change, number in found.counts().items() if number)
+    lines[0] += f": {counts or 'nothing vendored'}"
+    lines += _registries(found)
+    lines += _keys("config of the project", found.project_keys)
+    lines += _keys("upstream's config, where the project uses it", found.upstream_keys)
+    if found.fields:
+        lines += ["", "fields of config classes"]
+        for field in found.fields:
+            marks = [*(f"+{name}" for name in field.gained), *(f"-{name}" for name in field.lost)]
+            lines.append(f"  {field.symbol}: {' '.join(marks)}")
+    return "\n".join([*lines, *owner_lines(found)])
+
+
+def owner_lines(found: Changes) -> list[str]:
+    """What the owner's config files have to change, a line each, after a heading."""
+    lines = []
+    if found.owner_keys or found.unreadable:
+        lines += ["", "your config"]
+    for key in found.owner_keys:
+        now = f"; now {key.renamed_to}" if key.renamed_to else ""
+        what = f"refers to {key.key}, which" if key.reference else f"{key.key}"
+        lines.append(f"  {key.file}:{key.line}: {what} no longer exists{now}")
+    lines += [f"  {path}: not valid YAML, so its keys were not checked" for path in found.unreadable]
+    return lines
+
+
+def _registries(found: Changes) -> list[str]:
+    lines = ["", "registries"]
+    for item in found.registries:
+        marks = [*(f"+{name}" for name in item.gained), *(f"-{name}" for name in item.lost)]
+        lines.append(f"  {item.registry}: {' '.join(marks) or 'the same'}")
+    return lines if found.registries else []
+
+
+def _keys(title: str, keys: KeyChanges) -> list[str]:
+    lines = [f"  + {key}" for key in keys.gained]
+    lines += [f"  - {item.key}" + (f"  (now {item.renamed_to})" if item.renamed_to else "") for item in keys.lost]
+    lines += [f"  ~ {item.key}: {item.old} -> {item.new}" for item in keys.defaults]
+    if keys.others:
+        lines.append(f"  and {keys.others} that it does not use")
+    return ["", title, *lines] if lines else []
+
+
+def as_json(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool) -> dict[str, object]:
+    """The whole report as JSON's types."""
+    from dataclasses import asdict
+
+    return {
+        "old": found.old,
+        "new": found.new,
+        "counts": {change.value: number for change, number in found.counts().items()},
+        "symbols": [_symbol(item, found, diff) for item in chosen],
+        "registries": [asdict(item) for item in found.registries],
+        "project_keys": asdict(found.project_keys),
+        "upstream_keys": asdict(found.upstream_keys),
+        "fields": [asdict(item) for item in found.fields],
+        "owner_keys": [asdict(item) for item in found.owner_keys],
+        "unreadable": list(found.unreadable),
+    }
+
+
+def _symbol(item: SymbolChange, found: Changes, diff: bool) -> dict[str, object]:
+    report: dict[str, object] = {
+        "symbol": item.place.symbol,
+        "kind": item.place.kind,
+        "change": item.change.value,
+        "was": item.old.symbol if item.old is not None else None,
+        "upstream_path": item.place.upstream_path,
+        "path": item.place.path,
+        "line": item.place.line,
+        "details": list(item.details),
+    }
+    if diff:
+        report["diff"] = item.diff(found.old, found.new)
+    return report
+
+
+def _features(manifests: tuple[Manifest, Manifest], wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Check that at least one of the two releases has each feature."""
+    from extractor.errors import UsageError
+
+    known = sorted({feature.name for manifest in manifests for feature in manifest.features})
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"neither release has a feature {name!r} here", hint=f"features: {', '.join(known)}")
+    return tuple(sorted(set(wanted)))
+
+
+def _generate(
+    manifest: Manifest, engine: str, algorithm: str, wanted: tuple[str, ...], offline: bool
+) -> tuple[Generated, Source]:
+    from extractor import generate
+    from extractor.options import Options
+    from extractor.source import open_source
+
+    known = [feature.name for feature in manifest.features]
+    features = tuple(name for name in wanted if name in known)
+    options = generate.complete(Options("myproj", manifest.release, engine, algorithm, features), manifest)
+    source = open_source(manifest.pin, offline=offline)
+    return generate.generate(options, source, manifest), source
