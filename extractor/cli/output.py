@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 
@@ -53,6 +53,18 @@ def progress(text: str) -> Iterator[None]:
 
     with Console(stderr=True).status(text):
         yield
+
+
+@contextlib.contextmanager
+def steps(text: str) -> Iterator[Callable[[str], None]]:
+    """Show what is going on, on a terminal: the function that is handed out takes the name of each step."""
+    if not _fancy(sys.stderr):
+        yield lambda step: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text) as status:
+        yield lambda step: status.update(f"{text}: {step}")
 
 
 def _paint(text: str, code: str) -> str:

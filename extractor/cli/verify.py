@@ -10,6 +10,8 @@ import typer
 from extractor.cli import output
 from extractor.cli.options import From, Json, Offline, Project
 
+SHOWN = 12
+
 
 def command(
     path: Project = Path(),
@@ -20,6 +22,10 @@ def command(
     upstream_tests: Annotated[
         bool, typer.Option("--upstream-tests", help="Also run upstream's own unit tests against the project.")
     ] = False,
+    parity: Annotated[
+        bool, typer.Option("--parity/--no-parity", help="Compare numbers with upstream's own code.")
+    ] = True,
+    strict: Annotated[bool, typer.Option("--strict", help="Edited files are failures, not remarks.")] = False,
     from_: From = None,
     offline: Offline = False,
     json: Json = False,
@@ -35,17 +41,38 @@ def command(
     release = lock.read(root).options.verl
     with output.progress(f"reading verl {release}"):
         source = open_source(releases.load(release).pin, from_, offline=offline)
-    with output.progress("checking"):
-        from extractor.verify import run_verify
+    from extractor.verify import Status, run_verify
 
-        report = run_verify(root, source=source, python=python, upstream_tests=upstream_tests)
+    with output.steps("checking") as say:
+        report = run_verify(
+            root,
+            source=source,
+            python=python,
+            parity=parity,
+            upstream_tests=upstream_tests,
+            strict=strict,
+            progress=say,
+        )
     if json:
-        checks = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in report.checks]
+        checks = [
+            {
+                "name": check.name,
+                "status": check.status.value,
+                "summary": check.summary,
+                "details": list(check.details),
+            }
+            for check in report.checks
+        ]
         output.data_json({"path": str(root), "ok": report.ok, "checks": checks})
     else:
         width = max((len(check.name) for check in report.checks), default=0)
         for check in report.checks:
-            output.data(f"{'ok  ' if check.ok else 'FAIL'}  {check.name:{width}}  {check.detail}".rstrip())
+            output.data(f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip())
+            if check.status in (Status.FAILED, Status.REPORTED):
+                for line in check.details[:SHOWN]:
+                    output.data(f"{'':10}{line}")
+                if len(check.details) > SHOWN:
+                    output.data(f"{'':10}and {len(check.details) - SHOWN} more: --json has them all")
     if not report.ok:
         failed = sum(not check.ok for check in report.checks)
         output.error(

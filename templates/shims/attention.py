@@ -26,8 +26,8 @@ except ImportError:
             attention_mask: (batch, seqlen), 1 or True for a real token.
 
         Returns:
-            The real tokens (total, ...); their places in the flattened batch, (total,) int64; cumulative sequence lengths
-            (batch + 1,) int32; the longest sequence; the length of each sequence, (batch,) int32.
+            The real tokens (total, ...); their places in the flattened batch, (total,) int64; cumulative sequence
+            lengths, (batch + 1,) int32; the longest sequence; the length of each sequence, (batch,) int32.
         """
         lengths = attention_mask.sum(dim=-1, dtype=torch.int32)
         indices = torch.nonzero(attention_mask.flatten(), as_tuple=False).flatten()

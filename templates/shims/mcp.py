@@ -13,5 +13,6 @@ async def initialize_mcp_tool(tool_cls: type, tool_config: Any) -> NoReturn:
         NotImplementedError: always; the tool configuration asks for `type: mcp`.
     """
     raise NotImplementedError(
-        f"{tool_cls.__name__} asks for an MCP server, whose client verl does not ship\nhint: use tools of `type: native`"
+        f"{tool_cls.__name__} asks for an MCP server, whose client verl does not ship\n"
+        "hint: use tools of `type: native`"
     )
