@@ -15,7 +15,7 @@ END_AT_LEAST = 0.9
 
 
 def main() -> int:
-    project = Path(sys.argv[1])
+    project = Path(sys.argv[1]).resolve()
     if project.exists():
         shutil.rmtree(project)
     project.parent.mkdir(parents=True, exist_ok=True)
@@ -38,10 +38,11 @@ def main() -> int:
         return 1
     print(f"The project:  {project}")
     print(f"Its curves:   {curve}")
+    command = Path(sys.executable).with_name("vextract")
     print("Try next:")
-    print(f"  cd {project} && {sys.executable} main.py algorithm.adv_estimator=rloo   # another advantage estimator")
-    print(f"  {sys.executable} -m extractor explain compute_grpo_outcome_advantage {project}   # why it is here")
-    print(f"  {sys.executable} -m extractor verify {project}   # bit for bit what verl computes")
+    print(f"  (cd {project} && {sys.executable} main.py algorithm.adv_estimator=rloo trainer.resume_mode=disable)")
+    print(f"  {command} explain compute_grpo_outcome_advantage {project}")
+    print(f"  {command} verify {project}")
     return 0
 
 
