@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from extractor import base, lock
-from extractor.errors import CheckFailed, UsageError
+from extractor import base, disk, journal, lock
+from extractor.errors import CheckFailed, UsageError, VextractError
 from extractor.plan import Plan, Verdict
 
 if os.name == "posix":
@@ -40,9 +40,9 @@ def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> N
                 _write(folder / path, data)
             _write(folder / lock.NAME, lock_data)
             for parent in sorted({path.parent for path in folder.rglob("*")}):
-                _sync_directory(parent)
+                disk.sync_directory(parent)
             folder.rename(target)
-            _sync_directory(target.parent)
+            disk.sync_directory(target.parent)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise UsageError(
@@ -66,7 +66,7 @@ def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
     """
     files = {action.path: action.data for action in plan.actions if action.verdict is Verdict.ADD}
     for path in files:
-        _check_place(project, path)
+        disk.check_place(project, path)
     written: list[Path] = []
     path = ""
     try:
@@ -77,7 +77,7 @@ def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
             written.append(target)
         if base_data is not None:
             path = base.PATH
-            _check_place(project, path)
+            disk.check_place(project, path)
             _replace(project / path, base_data, new=False)
     except BaseException as error:
         for done in written:
@@ -88,6 +88,51 @@ def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
                 hint="check the permissions and the free space of the project's directory",
             ) from None
         raise
+
+
+def upgrade(project: Path, plan: Plan, *, lock_data: bytes, base_data: bytes, title: str) -> None:
+    """Do what a plan says, through a journal. Where a conflict is left, so is the journal, for the owner to end.
+
+    Args:
+        project: The project, locked by the caller.
+        plan: From `plan_upgrade`.
+        lock_data, base_data: The new lock and the new base.
+        title: What the upgrade is called while it goes on: "verl 0.5.0 -> verl 0.6.1".
+
+    Raises:
+        CheckFailed: a file cannot be written, or was changed in the meantime. The message says if all is as before.
+    """
+    try:
+        entry = journal.of_plan(project, plan, lock_data=lock_data, base_data=base_data, title=title)
+        journal.begin(project, entry)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            journal.end(project)
+        raise _failed(project, error, "nothing was changed") from None
+    try:
+        journal.forward(project, entry)
+        if not entry.conflicts:
+            journal.end(project)
+    except BaseException as error:
+        try:
+            journal.back(project, entry)
+            journal.end(project)
+            outcome = "nothing was changed"
+        except (OSError, VextractError):
+            outcome = "the upgrade stopped half way: `vextract upgrade --abort` undoes it"
+        if isinstance(error, OSError):
+            raise _failed(project, error, outcome) from None
+        raise
+
+
+def _failed(project: Path, error: OSError, outcome: str) -> CheckFailed:
+    name = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else project
+    if name.is_relative_to(project) and name != project:
+        name = name.relative_to(project)
+    return CheckFailed(
+        f"{name}: cannot be written: {error.strerror or error}; {outcome}",
+        hint="check the permissions and the free space of the project's directory, then run the command again",
+    )
 
 
 def clean(target: Path) -> None:
@@ -161,33 +206,4 @@ def _replace(target: Path, data: bytes, *, new: bool) -> None:
         scratch.replace(target)
     finally:
         scratch.unlink(missing_ok=True)
-    _sync_directory(target.parent)
-
-
-def _sync_directory(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(handle)
-
-
-def _check_place(project: Path, path: str) -> None:
-    """Refuse to write through a link that leads out of the project, or below a file."""
-    folder = (project / path).parent
-    while not os.path.lexists(folder):
-        folder = folder.parent
-    if not folder.is_dir():
-        raise CheckFailed(
-            f"{path}: {folder.relative_to(project)} is no directory",
-            hint="move it away, then run `vextract sync` again",
-        )
-    if not folder.resolve().is_relative_to(project.resolve()):
-        raise CheckFailed(
-            f"{path}: {folder.relative_to(project)} leads out of the project", hint="replace the link by a directory"
-        )
+    disk.sync_directory(target.parent)

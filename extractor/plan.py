@@ -11,6 +11,10 @@ from pathlib import Path
 from extractor.lock import Lock
 from extractor.tree import FileKind, Tree
 
+ORPHANED = "orphaned"
+NOTE_SUFFIX = ".note"
+BESIDE_SUFFIX = ".vextract-new"
+
 
 class Verdict(str, Enum):
     """What happens to a file."""
@@ -33,6 +37,11 @@ class Reason(str, Enum):
     EDITED = "edited"
     REMOVED = "removed by its owner"
     OWNED = "the owner's"
+    CHANGED = "changed"
+    BOTH = "edited and changed"
+    CARRIED = "moved, with the edits"
+    GONE = "no longer part of the project"
+    IN_THE_WAY = "a file of the owner's is in the way"
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,8 @@ class Action:
         kind: Who writes it.
         reason: Why.
         data: The bytes to write, for a verdict that writes.
+        note: What a user should know besides; empty where nothing.
+        beside: Other files that are written along with it: what is parked, or does not fit in.
     """
 
     path: str
@@ -52,6 +63,8 @@ class Action:
     kind: FileKind
     reason: Reason
     data: bytes | None = field(default=None, repr=False)
+    note: str = ""
+    beside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,17 @@ class Plan:
         return tuple(
             action.path for action in self.actions if action.verdict is verdict and reason in (None, action.reason)
         )
+
+    def writes(self) -> dict[str, bytes]:
+        """Path -> bytes of every file that is written, sorted."""
+        found = {action.path: action.data for action in self.actions if action.data is not None}
+        for action in self.actions:
+            found.update(action.beside)
+        return dict(sorted(found.items()))
+
+    def removals(self) -> tuple[str, ...]:
+        """The files that are removed; an orphan's bytes are written elsewhere."""
+        return tuple(action.path for action in self.actions if action.verdict in (Verdict.DELETE, Verdict.ORPHAN))
 
 
 def plan_new(tree: Tree) -> Plan:

@@ -62,22 +62,42 @@ _IMPORTED = (
 )
 
 
-def find(path: Path) -> Path:
+def find(path: Path, *, half_way: bool = False) -> Path:
     """The project that a path belongs to: the path itself or the nearest parent that has a lock.
+
+    Args:
+        path: A directory.
+        half_way: The caller can deal with a project whose upgrade was interrupted.
 
     Raises:
         UsageError: there is none.
+        CheckFailed: an upgrade of it was interrupted.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such directory", hint="pass the directory of a project")
     start = path.resolve()
     for folder in (start, *start.parents):
         if (folder / LOCK_NAME).is_file():
+            if not half_way:
+                _check_whole(folder)
             return folder
     raise UsageError(
         f"{path}: not inside a vextract project: no {LOCK_NAME} here or above",
         hint="pass the project's directory, or make a project with `vextract new PATH`",
     )
+
+
+def _check_whole(project: Path) -> None:
+    if not (project / ".vextract/upgrade/journal.zip").exists():
+        return
+    from extractor import disk, journal
+
+    with disk.exclusive(project) as free:
+        if not free:
+            raise journal.running()
+        entry = journal.read(project)
+        if entry is not None and journal.phase(project, entry) is journal.Phase.HALF_WAY:
+            raise journal.interrupted(entry)
 
 
 def check_package(name: str, flag: str) -> None:

@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent / "extractor"
 
 # Lowest first: a module may import modules of its own line or of a line above it in this list.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "options", "tree", "resources", "merge"),
+    ("errors", "options", "tree", "resources"),
+    ("merge", "disk"),
     ("manifest",),
     ("source",),
     ("releases",),
@@ -21,8 +22,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("generate",),
     ("explain", "changes", "graph", "lock", "base"),
     ("plan",),
-    ("apply",),
+    ("diff", "journal"),
+    ("apply", "status"),
     ("project", "restore"),
+    ("upgrade",),
     ("verify",),
     ("cli",),
 )

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 
 def data(text: str) -> None:
@@ -14,9 +14,13 @@ def data(text: str) -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # The reader has seen enough. Keep Python from complaining once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None
+        reader_left()
+
+
+def reader_left() -> NoReturn:
+    """The reader of stdout has seen enough. Keep Python from complaining once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(141) from None
 
 
 def data_json(value: object) -> None:

@@ -25,8 +25,12 @@ Options:
 Commands:
   new       Make a project: the core of verl, without Ray.
   sync      Restore missing vendored files, byte for byte.
+  status    Show what is edited, missing, conflicted or orphaned.
+  diff      Show your edits against what was emitted.
+  upgrade   Move to another verl, other options or newer templates.
   verify    Check a project against upstream.
   explain   Say why a file or a symbol is here.
+  changes   Compare two releases, as far as a project uses them.
   versions  List the supported releases of verl.
 """
 
@@ -56,7 +60,7 @@ def test_version(run) -> None:
     ("arguments", "message", "hint"),
     [
         (["nwe"], "No such command 'nwe'", "did you mean `vextract new`?"),
-        (["zzz"], "No such command 'zzz'", "commands: explain, new, sync, verify, versions"),
+        (["zzz"], "No such command 'zzz'", "commands: changes, diff, explain, new, status, sync, upgrade, verify, versions"),
         (["new"], "Missing argument", "see `vextract new --help`"),
         (["new", "x", "--engin", "hf"], "No such option", "did you mean `--engine`? (`vextract new --help`)"),
         (["--nope"], "No such option", "see `vextract --help`"),

@@ -1,0 +1,96 @@
+"""`vextract diff`: the owner's edits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from extractor.cli import output, pager
+from extractor.cli.options import Json
+
+if TYPE_CHECKING:
+    from extractor.diff import FileDiff
+
+_WIDEST_BAR = 40
+
+
+def command(
+    paths: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Argument(metavar="[PATH]...", help="The project, or files and directories in it."),
+    ] = None,
+    stat: Annotated[bool, typer.Option("--stat", help="Only count the lines.")] = False,
+    no_pager: Annotated[bool, typer.Option("--no-pager", help="Never start a pager.")] = False,
+    json: Json = False,
+) -> None:
+    """Show your edits against what was emitted.
+
+    The diff is in the format of `patch -p1` and `git apply`.
+    """
+    from extractor import base, lock
+    from extractor.diff import edits
+
+    root, only = _split(paths or [Path()])
+    locked = lock.read(root)
+    found = edits(root, locked, base.read(root, locked), only)
+    if json:
+        output.data_json([_report(item) for item in found])
+    elif stat:
+        output.data(_stat(found))
+    elif found:
+        pager.show_diff(b"".join(item.text for item in found), page=not no_pager)
+    else:
+        output.note("no edits")
+
+
+def _split(paths: list[Path]) -> tuple[Path, list[str]]:
+    """The project that the paths belong to, and the paths relative to it."""
+    from extractor import project
+    from extractor.errors import UsageError
+
+    first = paths[0]
+    start = first if first.is_dir() else first.parent
+    # A file that is missing, with its directory, belongs to where the command runs.
+    root = project.find(start if start.is_dir() else Path())
+    only = []
+    for path in paths:
+        absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link in the project is named by its own path
+        for name in (absolute, absolute.parent.resolve() / absolute.name):
+            if name.is_relative_to(root):
+                only.append(name.relative_to(root).as_posix())
+                break
+        else:
+            if path.resolve() != root:
+                raise UsageError(f"{path}: not in the project {root}", hint="name files of one project")
+            only.append(".")
+    return root, only
+
+
+def _stat(found: tuple[FileDiff, ...]) -> str:
+    width = max((len(item.path) for item in found), default=0)
+    most = max((item.added + item.removed for item in found), default=0)
+    scale = min(1.0, _WIDEST_BAR / most) if most else 1.0
+    lines = []
+    for item in found:
+        bar = "+" * _length(item.added, scale) + "-" * _length(item.removed, scale)
+        lines.append(f" {item.path:{width}} | {item.added + item.removed:4} {bar}".rstrip())
+    added, removed = sum(item.added for item in found), sum(item.removed for item in found)
+    files = "1 file" if len(found) == 1 else f"{len(found)} files"
+    lines.append(f" {files} edited, {added} lines added, {removed} removed")
+    return "\n".join(lines)
+
+
+def _length(lines: int, scale: float) -> int:
+    return max(1, round(lines * scale)) if lines else 0
+
+
+def _report(item: FileDiff) -> dict[str, object]:
+    return {
+        "path": item.path,
+        "added": item.added,
+        "removed": item.removed,
+        "diff": item.text.decode("utf-8", errors="replace"),
+    }

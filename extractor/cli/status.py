@@ -1,0 +1,112 @@
+"""`vextract status`: what has become of a project's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from extractor.cli import output
+from extractor.cli.options import Json, Project
+
+if TYPE_CHECKING:
+    from extractor.status import FileStatus, Status
+
+
+def command(
+    path: Project = Path(),
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 where a file is not as emitted or an upgrade is not finished.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Show what is edited, missing, conflicted or orphaned.
+
+    Also says whether a newer supported verl exists. Hooks are yours, whatever is in them.
+    """
+    from extractor import lock, project
+    from extractor.status import status
+
+    root = project.find(path, half_way=True)
+    found = status(root, lock.read(root))
+    if json:
+        output.data_json(_report(root, found))
+    else:
+        output.data(_text(found))
+        for text in _next(found):
+            output.note(text)
+    return 1 if check and found.drift else 0
+
+
+def _text(found: Status) -> str:
+    from extractor.status import State
+
+    options = found.lock.options
+    features = f" with {', '.join(options.features)}" if options.features else ""
+    lines = [f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"]
+    if found.upgrade:
+        lines.append(f"upgrade {found.phase.value if found.phase else ''}: {found.upgrade}")
+    if found.base:
+        lines.append(f"{'damaged':10}  {found.base}")
+    quiet = (State.CLEAN, State.YOURS)
+    lines += [_line(file) for file in found.files if file.state not in quiet]
+    lines += [f"{'yours':10}  {path}" for path in found.paths(State.YOURS)]
+    counts = [f"{len(found.paths(state))} {state.value}" for state in State if found.paths(state)]
+    lines.append(", ".join(counts))
+    if found.newer:
+        lines.append(f"newer verl: {', '.join(found.newer)}")
+    if found.vextract:
+        lines.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")
+    return "\n".join(lines)
+
+
+def _line(file: FileStatus) -> str:
+    return f"{file.state.value:10}  {file.path}{f'  ({file.note})' if file.note else ''}"
+
+
+def _next(found: Status) -> list[str]:
+    """What to do about it."""
+    from extractor.journal import Phase
+    from extractor.status import State
+
+    lines = []
+    if found.phase is not None:
+        first = "resolve the conflicts, then " if found.phase is Phase.CONFLICTS else ""
+        lines.append(f"{first}`vextract upgrade --continue` finishes the upgrade, `vextract upgrade --abort` undoes it")
+    if found.base or any(
+        file.state is State.MISSING and file.kind is not None and file.kind.value == "vendored" for file in found.files
+    ):
+        lines.append("`vextract sync` restores what is missing of verl")
+    if found.paths(State.EDITED):
+        lines.append("`vextract diff` shows your edits")
+    if (found.newer or found.vextract) and found.phase is None:
+        lines.append("`vextract upgrade --dry-run` shows what an upgrade would do")
+    return lines
+
+
+def _report(root: Path, found: Status) -> dict[str, object]:
+    options = found.lock.options
+    return {
+        "path": str(root),
+        "verl": options.verl,
+        "options": {
+            "package": options.package,
+            "engine": options.engine,
+            "algorithm": options.algorithm,
+            "features": list(options.features),
+        },
+        "drift": found.drift,
+        "base": found.base or None,
+        "upgrade": {"title": found.upgrade, "phase": found.phase.value} if found.phase else None,
+        "newer": {"verl": list(found.newer), "vextract": found.vextract},
+        "files": [
+            {
+                "path": file.path,
+                "state": file.state.value,
+                "kind": file.kind.value if file.kind else None,
+                "note": file.note or None,
+            }
+            for file in found.files
+        ],
+    }

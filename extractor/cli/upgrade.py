@@ -1,0 +1,271 @@
+"""`vextract upgrade`: another verl, other options or newer templates, and the owner's edits kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from extractor.cli import output
+from extractor.cli.options import DryRun, From, Json, Offline, Project
+
+if TYPE_CHECKING:
+    from extractor.errors import VextractError
+    from extractor.journal import Journal
+    from extractor.lock import Lock
+    from extractor.plan import Action, Plan
+    from extractor.upgrade import Upgrade
+    from extractor.upgrade.choices import Request
+
+_DONE = {
+    "add": "added",
+    "update": "updated",
+    "merge": "merged",
+    "conflict": "in conflict",
+    "delete": "deleted",
+    "orphan": "orphaned",
+    "keep": "kept",
+}
+_RESOLVE = (
+    "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
+    " `vextract upgrade --abort` undoes the upgrade"
+)
+
+
+def command(
+    path: Project = Path(),
+    to: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="RELEASE",
+            help="Release of verl, newer or older; the newest supported one by default, and the present one where"
+            " other options are given.",
+        ),
+    ] = None,
+    engine: Annotated[Optional[str], typer.Option(help="Change the rollout engine: hf or vllm.")] = None,  # noqa: UP045
+    algorithm: Annotated[Optional[str], typer.Option(help="Change the preset: grpo or ppo.")] = None,  # noqa: UP045
+    with_: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--with", metavar="FEATURE", help="Add an optional feature; repeatable."),
+    ] = None,
+    without: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--without", metavar="FEATURE", help="Remove a feature; repeatable."),
+    ] = None,
+    continue_: Annotated[
+        bool,
+        typer.Option("--continue", help="Finish an interrupted upgrade, or one whose conflicts are resolved."),
+    ] = False,
+    abort: Annotated[bool, typer.Option("--abort", help="Undo an unfinished upgrade, byte for byte.")] = False,
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="Upgrade although managed files have uncommitted changes.")
+    ] = False,
+    from_: From = None,
+    offline: Offline = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> int:
+    """Move to another verl, other options or newer templates.
+
+    Your edits are merged in. Hooks and your own files are never written.
+    """
+    from extractor import disk, journal, project
+    from extractor.errors import UsageError
+    from extractor.upgrade.choices import Request
+
+    request = Request(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
+    if continue_ or abort:
+        flag = "--continue" if continue_ else "--abort"
+        if (continue_ and abort) or dry_run or allow_dirty or from_ or request != Request():
+            raise UsageError(f"{flag} goes with no other option", hint=f"run `vextract upgrade {flag}`")
+    root = project.find(path, half_way=True)
+    with disk.exclusive(root) as free:
+        if not free:
+            raise journal.running()
+        if continue_:
+            return _continue(root, json)
+        if abort:
+            return _abort(root, json)
+        return _upgrade(root, request, from_, offline, dry_run, allow_dirty, json)
+
+
+def _upgrade(
+    root: Path, request: Request, origin: Path | None, offline: bool, dry_run: bool, allow_dirty: bool, json: bool
+) -> int:
+    from extractor import apply, journal, upgrade
+    from extractor.errors import CheckFailed
+    from extractor.journal import Phase
+
+    entry = journal.read(root)
+    if entry is not None and journal.phase(root, entry) is Phase.CONFLICTS:
+        raise CheckFailed(
+            f"an upgrade is not finished, it has conflicts: {entry.title}",
+            hint="resolve them and run `vextract upgrade --continue`, or undo it with `vextract upgrade --abort`",
+        )
+    if entry is not None and journal.phase(root, entry) is Phase.HALF_WAY:
+        raise journal.interrupted(entry)
+    if not dry_run:
+        journal.end(root)
+    with output.progress("working out the upgrade"):
+        found = upgrade.prepare(root, request, origin=origin, offline=offline)
+    for text in found.generated.warnings:
+        output.warning(text)
+    if found.changes_anything and not allow_dirty and not dry_run:
+        upgrade.check_committed(found)
+    written = found.changes_anything and not dry_run
+    if written:
+        with output.progress("writing"):
+            apply.upgrade(root, found.plan, lock_data=found.lock_data, base_data=found.base_data, title=found.title)
+    if json:
+        output.data_json(_report(root, found, written))
+    else:
+        output.data(_text(found, dry_run))
+        for text in _next(found, dry_run):
+            output.note(text)
+    return 1 if written and _counts(found.plan)["conflict"] else 0
+
+
+def _continue(root: Path, json: bool) -> int:
+    from extractor import journal
+    from extractor.journal import Phase
+    from extractor.upgrade import unresolved
+
+    entry = journal.read(root)
+    if entry is None:
+        raise _nothing(journal.end(root), "continue")
+    if journal.phase(root, entry) is Phase.HALF_WAY:
+        journal.forward(root, entry)
+        if entry.conflicts:
+            _say_unfinished(entry, json)
+            return 1
+    unresolved.check(root, entry)
+    journal.end(root)
+    if json:
+        output.data_json({"path": str(root), "upgrade": entry.title, "finished": True})
+    else:
+        output.data(f"finished: {entry.title}")
+    return 0
+
+
+def _say_unfinished(entry: Journal, json: bool) -> None:
+    from extractor import journal
+
+    conflicts = journal.paths(entry.conflicts)
+    if json:
+        output.data_json({"upgrade": entry.title, "finished": False, "conflicts": list(conflicts)})
+    else:
+        output.data("\n".join(f"conflict  {path}" for path in conflicts))
+        output.note(_RESOLVE)
+
+
+def _abort(root: Path, json: bool) -> int:
+    from extractor import journal
+
+    entry = journal.read(root)
+    if entry is None:
+        raise _nothing(journal.end(root), "abort")
+    saved = journal.back(root, entry)
+    journal.end(root)
+    if json:
+        output.data_json({"path": str(root), "upgrade": entry.title, "aborted": True, "saved": list(saved)})
+    else:
+        output.data(f"undone: {entry.title}; every file is as it was")
+        for path in saved:
+            output.note(f"what you wrote since is kept in {path}")
+    return 0
+
+
+def _nothing(leftovers: bool, what: str) -> VextractError:
+    from extractor.errors import UsageError
+
+    why = (
+        "an upgrade was interrupted, before it changed anything or after all was done"
+        if leftovers
+        else "no upgrade is going on"
+    )
+    return UsageError(f"nothing to {what}: {why}", hint="`vextract status` tells where the project stands")
+
+
+def _text(found: Upgrade, dry_run: bool) -> str:
+    if not found.changes_anything:
+        return f"up to date: {_options(found)}"
+    lines = [_line(action) for action in found.plan.actions if _worth_saying(action)]
+    counts = _counts(found.plan)
+    summary = ", ".join(f"{number} {_DONE[verdict]}" for verdict, number in counts.items() if number)
+    lines.append(f"{found.title}: {summary}{' (nothing was written)' if dry_run else ''}")
+    return "\n".join(lines)
+
+
+def _worth_saying(action: Action) -> bool:
+    """What stays as it was and needs no thought is only counted."""
+    return action.verdict.value != "keep" or bool(action.note) or action.reason.value == "edited"
+
+
+def _line(action: Action) -> str:
+    reason = f"{action.reason.value}; {action.note}" if action.note else action.reason.value
+    return f"{action.verdict.value:8}  {action.path}  ({reason})"
+
+
+def _counts(plan: Plan) -> dict[str, int]:
+    return {verdict: sum(action.verdict.value == verdict for action in plan.actions) for verdict in _DONE}
+
+
+def _options(found: Upgrade) -> str:
+    options = found.new.options
+    features = f" with {', '.join(options.features)}" if options.features else ""
+    return f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"
+
+
+def _next(found: Upgrade, dry_run: bool) -> list[str]:
+    counts = _counts(found.plan)
+    lines = []
+    if dry_run and found.uncommitted:
+        lines.append(f"{found.uncommitted[0]} is not committed: commit first, or pass --allow-dirty")
+    if counts["conflict"] and not dry_run:
+        lines.append(_RESOLVE)
+    if counts["orphan"]:
+        lines.append("orphans lie below orphaned/, each with a note")
+    if any(action.reason.value == "removed by its owner" and action.note for action in found.plan.actions):
+        lines.append("files that you removed stay removed; `vextract sync` restores those of verl")
+    if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
+        lines.append(f"the project was made from a {found.old.source_kind} of its own; this takes verl from elsewhere")
+    return lines
+
+
+def _report(root: Path, found: Upgrade, written: bool) -> dict[str, object]:
+    return {
+        "path": str(root),
+        "written": written,
+        "up_to_date": not found.changes_anything,
+        "from": _side(found.old),
+        "to": _side(found.new),
+        "verdicts": [
+            {
+                "path": action.path,
+                "verdict": action.verdict.value,
+                "kind": action.kind.value,
+                "reason": action.reason.value,
+                "note": action.note or None,
+                "writes": [
+                    *([action.path] if action.data is not None else []),
+                    *(path for path, _ in action.beside),
+                ],
+            }
+            for action in found.plan.actions
+        ],
+        "counts": _counts(found.plan),
+        "uncommitted": list(found.uncommitted),
+        "warnings": list(found.generated.warnings),
+    }
+
+
+def _side(lock: Lock) -> dict[str, object]:
+    options = lock.options
+    return {
+        "verl": options.verl,
+        "engine": options.engine,
+        "algorithm": options.algorithm,
+        "features": list(options.features),
+        "vextract": lock.vextract,
+    }

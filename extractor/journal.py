@@ -1,0 +1,361 @@
+"""The journal of an upgrade: all that it changes, the old bytes and the new ones, in one file written by one rename.
+
+While it lies in the project, every step can be done again in either direction, whatever a kill left behind. The lock
+goes last on the way forward and first on the way back, so it tells how far an upgrade has come.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import stat
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path, PurePosixPath
+
+from extractor import base, disk, lock
+from extractor.errors import CheckFailed
+from extractor.plan import Plan, Verdict
+
+FOLDER = ".vextract/upgrade"
+PATH = f"{FOLDER}/journal.zip"
+SAVED = ".vextract/aborted"
+_IGNORE = f"{FOLDER}/.gitignore"
+_INDEX = "journal.json"
+_SCHEMA = 1
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class Phase(str, Enum):
+    """How far an upgrade has come."""
+
+    HALF_WAY = "half way"
+    CONFLICTS = "conflicts"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of one file.
+
+    Attributes:
+        path: POSIX path relative to the project.
+        old, new: The bytes before and after; None: no file.
+        mode: Permissions of the old file, which the new one gets as well; None: those of any new file.
+    """
+
+    path: str
+    old: bytes | None = field(repr=False)
+    new: bytes | None = field(repr=False)
+    mode: int | None = None
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A file that its owner has to resolve.
+
+    Attributes:
+        path: The file.
+        beside: Where the new version lies, where it is not in the file itself, between markers.
+    """
+
+    path: str
+    beside: str | None = None
+
+
+@dataclass(frozen=True)
+class Journal:
+    """One upgrade.
+
+    Attributes:
+        title: What it is called: "verl 0.5.0 -> verl 0.6.1".
+        changes: Sorted by path; the base and the lock come last.
+        made: Directories that it makes, parents first.
+        emptied: Directories that it leaves empty and removes, with their permissions, parents first.
+        conflicts: What is left to its owner.
+    """
+
+    title: str
+    changes: tuple[Change, ...]
+    made: tuple[str, ...]
+    emptied: tuple[tuple[str, int], ...]
+    conflicts: tuple[Conflict, ...]
+
+    @property
+    def lock(self) -> Change:
+        """The change of the lock."""
+        return self.changes[-1]
+
+    def change(self, path: str) -> Change | None:
+        """The change of a file."""
+        return next((change for change in self.changes if change.path == path), None)
+
+
+def of_plan(project: Path, plan: Plan, *, lock_data: bytes, base_data: bytes, title: str) -> Journal:
+    """What a plan does to a project as it is now.
+
+    Raises:
+        CheckFailed: something that is no plain file, or no directory, is in the way.
+    """
+    wanted: dict[str, bytes | None] = dict.fromkeys(plan.removals())
+    wanted.update(plan.writes())
+    changes = [_change(project, path, wanted[path]) for path in sorted(wanted)]
+    changes += [_change(project, base.PATH, base_data), _change(project, lock.NAME, lock_data)]
+    written = {change.path for change in changes if change.new is not None}
+    made = sorted({folder for path in written for folder in _parents(path) if not (project / folder).exists()})
+    emptied = _emptied(project, {change.path for change in changes if change.new is None}, written)
+    conflicts = [
+        Conflict(action.path, action.beside[0][0] if action.beside else None)
+        for action in plan.actions
+        if action.verdict is Verdict.CONFLICT
+    ]
+    return Journal(title, tuple(changes), tuple(made), tuple(emptied), tuple(conflicts))
+
+
+def begin(project: Path, journal: Journal) -> None:
+    """Write the journal; until its rename there is no upgrade."""
+    (project / FOLDER).mkdir(parents=True, exist_ok=True)
+    disk.replace(project / _IGNORE, b"*\n")
+    disk.replace(project / PATH, _dump(journal))
+
+
+def forward(project: Path, journal: Journal) -> None:
+    """Do what is not done yet.
+
+    Raises:
+        CheckFailed: a file was changed since the upgrade began; nothing more is written then.
+        OSError: a file cannot be written.
+    """
+    for change in journal.changes:
+        if _read(project, change.path) not in (change.old, change.new):
+            raise CheckFailed(
+                f"{change.path}: changed since the upgrade began",
+                hint="put your version aside, then run `vextract upgrade --abort`",
+            )
+    for folder in journal.made:
+        (project / folder).mkdir(parents=True, exist_ok=True)
+    for change in journal.changes[:-2]:
+        _put(project, change.path, change.new, change.mode)
+    for folder, _ in reversed(journal.emptied):
+        _remove_if_empty(project / folder)
+    for change in journal.changes[-2:]:
+        _put(project, change.path, change.new, change.mode)
+    _sweep(project, journal)
+
+
+def back(project: Path, journal: Journal) -> tuple[str, ...]:
+    """Restore every file, byte for byte.
+
+    Returns:
+        Where the files went that were neither the old ones nor what the upgrade wrote: work since then.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    saved = _save(project, journal)
+    _put(project, journal.lock.path, journal.lock.old, journal.lock.mode)
+    for folder, mode in journal.emptied:
+        path = project / folder
+        if not path.is_dir():
+            path.mkdir(parents=True)
+            path.chmod(mode)
+    for change in journal.changes[:-1]:
+        _put(project, change.path, change.old, change.mode)
+    _sweep(project, journal)
+    for folder in reversed(journal.made):
+        _remove_if_empty(project / folder)
+    return saved
+
+
+def end(project: Path) -> bool:
+    """Remove the journal, and what is left of one that was never finished; False where there was nothing."""
+    folder = project / FOLDER
+    if not folder.is_dir():
+        return False
+    for name in (PATH, _IGNORE):
+        (project / name).unlink(missing_ok=True)
+        disk.scratch_of(project / name).unlink(missing_ok=True)
+    _remove_if_empty(folder)
+    disk.sync_directory(folder.parent)
+    return True
+
+
+def read(project: Path) -> Journal | None:
+    """The journal that lies in a project; None: there is none.
+
+    Raises:
+        CheckFailed: it is damaged.
+    """
+    try:
+        return _parse((project / PATH).read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise CheckFailed(
+            f"{PATH} cannot be read: {error}",
+            hint="restore the project from version control, then remove .vextract/upgrade",
+        ) from None
+
+
+def phase(project: Path, journal: Journal) -> Phase:
+    """How far it has come."""
+    if _read(project, journal.lock.path) != journal.lock.new:
+        return Phase.HALF_WAY
+    return Phase.CONFLICTS if journal.conflicts else Phase.DONE
+
+
+def interrupted(journal: Journal) -> CheckFailed:
+    """The error of a command that cannot work on a project in between two states."""
+    return CheckFailed(
+        f"an upgrade was interrupted half way: {journal.title}",
+        hint="finish it with `vextract upgrade --continue`, or go back with `vextract upgrade --abort`",
+    )
+
+
+def running() -> CheckFailed:
+    """The error of a command while another process upgrades the project."""
+    return CheckFailed("another vextract is upgrading this project", hint="wait until it has ended, then try again")
+
+
+def _change(project: Path, path: str, new: bytes | None) -> Change:
+    disk.check_place(project, path)
+    old = _read(project, path)
+    mode = stat.S_IMODE((project / path).stat().st_mode) if old is not None else None
+    return Change(path, old, new, mode)
+
+
+def _read(project: Path, path: str) -> bytes | None:
+    target = project / path
+    try:
+        if not stat.S_ISREG(target.lstat().st_mode):
+            raise CheckFailed(f"{path}: in the way: no plain file", hint="move it away, then run the command again")
+        return target.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _put(project: Path, path: str, data: bytes | None, mode: int | None) -> None:
+    target = project / path
+    found = _read(project, path)
+    if data is None:
+        if found is not None:
+            disk.remove(target)
+        return
+    if found == data and (mode is None or stat.S_IMODE(target.stat().st_mode) == mode):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    disk.replace(target, data, mode)
+
+
+def _save(project: Path, journal: Journal) -> tuple[str, ...]:
+    saved = []
+    for change in journal.changes[:-2]:
+        found = _read(project, change.path)
+        if found is not None and found not in (change.old, change.new):
+            path = f"{SAVED}/{change.path}"
+            (project / path).parent.mkdir(parents=True, exist_ok=True)
+            disk.replace(project / path, found)
+            saved.append(path)
+    return tuple(saved)
+
+
+def _sweep(project: Path, journal: Journal) -> None:
+    """Remove what an interrupted write left beside its file."""
+    for change in journal.changes:
+        disk.scratch_of(project / change.path).unlink(missing_ok=True)
+
+
+def _parents(path: str) -> list[str]:
+    return [str(parent) for parent in PurePosixPath(path).parents if str(parent) != "."]
+
+
+def _emptied(project: Path, removed: set[str], written: set[str]) -> list[tuple[str, int]]:
+    """The directories that hold nothing but what is removed."""
+    stay = {folder for path in written for folder in _parents(path)}
+    gone = set(removed)
+    found = []
+    for folder in sorted({folder for path in removed for folder in _parents(path)}, reverse=True):
+        path = project / folder
+        if folder in stay or path.is_symlink() or not path.is_dir():
+            continue
+        if all(f"{folder}/{item.name}" in gone for item in path.iterdir()):
+            gone.add(folder)
+            found.append((folder, stat.S_IMODE(path.stat().st_mode)))
+    return sorted(found)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+    else:
+        disk.sync_directory(folder.parent)
+
+
+def _dump(journal: Journal) -> bytes:
+    index = {
+        "schema": _SCHEMA,
+        "title": journal.title,
+        "changes": [
+            {"path": item.path, "old": item.old is not None, "new": item.new is not None, "mode": item.mode}
+            for item in journal.changes
+        ],
+        "made": journal.made,
+        "emptied": journal.emptied,
+        "conflicts": [{"path": item.path, "beside": item.beside} for item in journal.conflicts],
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        _member(archive, _INDEX, json.dumps(index).encode())
+        for number, change in enumerate(journal.changes):
+            for side, data in (("old", change.old), ("new", change.new)):
+                if data is not None:
+                    _member(archive, f"{side}/{number}", data)
+    return buffer.getvalue()
+
+
+def _member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
+
+
+def _parse(data: bytes) -> Journal:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        index = json.loads(archive.read(_INDEX))
+        if index["schema"] != _SCHEMA:
+            raise ValueError("another vextract wrote it")
+        changes = tuple(
+            Change(
+                _safe(item["path"]),
+                archive.read(f"old/{number}") if item["old"] else None,
+                archive.read(f"new/{number}") if item["new"] else None,
+                item["mode"],
+            )
+            for number, item in enumerate(index["changes"])
+        )
+    if [change.path for change in changes[-2:]] != [base.PATH, lock.NAME]:
+        raise ValueError("it does not end with the base and the lock")
+    return Journal(
+        title=str(index["title"]),
+        changes=changes,
+        made=tuple(map(_safe, index["made"])),
+        emptied=tuple((_safe(folder), int(mode)) for folder, mode in index["emptied"]),
+        conflicts=tuple(Conflict(_safe(item["path"]), item["beside"]) for item in index["conflicts"]),
+    )
+
+
+def _safe(path: str) -> str:
+    if not lock.is_safe(path):
+        raise ValueError(f"{path!r} does not stay inside the project")
+    return path
+
+
+def paths(conflicts: Iterable[Conflict]) -> tuple[str, ...]:
+    """The files that are to be resolved."""
+    return tuple(item.path for item in conflicts)

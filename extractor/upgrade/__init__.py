@@ -1,0 +1,182 @@
+"""An upgrade: another release of verl, other options, or newer templates, with the owner's edits merged in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor import __version__, base, merge
+from extractor import lock as lock_module
+from extractor.errors import CheckFailed, UsageError
+from extractor.lock import Lock
+from extractor.merge import Labels
+from extractor.options import Options
+from extractor.plan import BESIDE_SUFFIX, ORPHANED, Plan, Verdict
+from extractor.upgrade.verdicts import Found, Sides, look, plan_upgrade
+
+if TYPE_CHECKING:
+    from extractor.generate import Generated
+    from extractor.source import Source
+    from extractor.upgrade.choices import Request
+
+__all__ = ["Upgrade", "check_committed", "labels", "prepare"]
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """An upgrade that is worked out and not yet done.
+
+    Attributes:
+        old, new: The locks before and after.
+        plan: The verdicts.
+        generated: The new tree, and how it came to be.
+        source: What it was made from.
+        base_data, lock_data: The new base and the new lock.
+        labels: What the two sides are called.
+        changes_anything: False where the project is what it would become.
+        uncommitted: Managed files with changes that Git does not have yet.
+    """
+
+    old: Lock
+    new: Lock
+    plan: Plan
+    generated: Generated = field(repr=False)
+    source: Source = field(repr=False)
+    base_data: bytes = field(repr=False)
+    lock_data: bytes = field(repr=False)
+    labels: Labels
+    changes_anything: bool
+    uncommitted: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """What it is called: "verl 0.5.0 -> verl 0.6.1"."""
+        return f"{self.labels.base} -> {self.labels.theirs}"
+
+
+def prepare(project: Path, request: Request, *, origin: Path | None = None, offline: bool = False) -> Upgrade:
+    """Work out an upgrade; writes nothing.
+
+    Args:
+        project: Its directory.
+        request: What the owner asks for.
+        origin, offline: As for `open_source`.
+
+    Raises:
+        UsageError: the options are unknown or contradict each other; git is needed and missing.
+        CheckFailed: the base is not intact, or a file has unresolved conflicts.
+        SourceError: verl is not available.
+    """
+    from extractor import releases
+    from extractor.generate import generate
+    from extractor.source import open_source
+    from extractor.upgrade import worktree
+    from extractor.upgrade.choices import resolve
+    from extractor.upgrade.successors import successors
+
+    old = lock_module.read(project)
+    emitted = base.read(project, old)
+    options, manifest = resolve(old.options, request)
+    source = open_source(manifest.pin, origin, offline=offline)
+    generated = generate(options, source, manifest)
+    tree = generated.tree
+    new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    paths = {file.path for file in old.files} | {file.path for file in tree}
+    found = look(project, paths)
+    _check_resolved(project, found, emitted)
+    before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
+    sides = Sides(
+        lock=old,
+        base=emitted,
+        new=tree,
+        disk=found,
+        successors=successors(old, before, tree, options, manifest),
+        labels=labels(old.options, options, old.vextract),
+        parked=_parked(project),
+    )
+    plan = plan_upgrade(sides)
+    lock_data, base_data = lock_module.dump(new), base.dump(base.of_tree(tree))
+    return Upgrade(
+        old=old,
+        new=new,
+        plan=plan,
+        generated=generated,
+        source=source,
+        base_data=base_data,
+        lock_data=lock_data,
+        labels=sides.labels,
+        changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
+        uncommitted=worktree.uncommitted(project, old, emitted, found),
+    )
+
+
+def labels(old: Options, new: Options, vextract: str) -> Labels:
+    """Names of the two sides that tell them apart: the releases, and where these are the same what else differs."""
+    before, after = f"verl {old.verl}", f"verl {new.verl}"
+    if before == after:
+        differences = [
+            (was, now)
+            for was, now in (
+                (f"engine {old.engine}", f"engine {new.engine}"),
+                (f"algorithm {old.algorithm}", f"algorithm {new.algorithm}"),
+                (_features(old, new), _features(new, old)),
+            )
+            if was != now
+        ] or [(f"vextract {vextract}", f"vextract {__version__}")]
+        if differences[0][0] == differences[0][1]:
+            differences = [("as emitted", "as emitted now")]
+        before += f" ({', '.join(was for was, _ in differences)})"
+        after += f" ({', '.join(now for _, now in differences)})"
+    return Labels(f"yours, on {before}", before, after)
+
+
+def _features(options: Options, other: Options) -> str:
+    own = [feature for feature in options.features if feature not in other.features]
+    if own:
+        return f"with {', '.join(own)}"
+    less = [feature for feature in other.features if feature not in options.features]
+    return f"without {', '.join(less)}" if less else ""
+
+
+def _check_resolved(project: Path, found: Mapping[str, Found], emitted: Mapping[str, bytes]) -> None:
+    for path, side in found.items():
+        was = emitted.get(path)
+        if was is None or side.data is None or side.data == was:
+            continue
+        line = merge.first_conflict(side.data, was)
+        if line:
+            raise CheckFailed(
+                f"{path}:{line}: a marker of an earlier conflict is left",
+                hint="edit the file and remove the markers, then upgrade",
+            )
+    for path in sorted(found):
+        if os.path.lexists(project / f"{path}{BESIDE_SUFFIX}"):
+            raise CheckFailed(
+                f"{path}{BESIDE_SUFFIX} is left from an earlier conflict",
+                hint=f"take from it what you need for {path} and remove it, then upgrade",
+            )
+
+
+def _parked(project: Path) -> frozenset[str]:
+    folder = project / ORPHANED
+    if not folder.is_dir():
+        return frozenset()
+    return frozenset(path.relative_to(project).as_posix() for path in folder.rglob("*"))
+
+
+def check_committed(upgrade: Upgrade) -> None:
+    """Refuse where the owner could not tell the upgrade's changes from uncommitted ones.
+
+    Raises:
+        UsageError: there are uncommitted changes.
+    """
+    if upgrade.uncommitted:
+        first, rest = upgrade.uncommitted[0], len(upgrade.uncommitted) - 1
+        more = f" and {rest} more" if rest else ""
+        raise UsageError(
+            f"{first}{more}: changed and not committed",
+            hint="commit first, so that you can tell the upgrade's changes from yours; or pass --allow-dirty",
+        )
