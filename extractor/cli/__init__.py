@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    # Short-lived, and full of syntax trees that live as long as it does: a collector would only look at them in vain.
+    gc.disable()
     from extractor.cli.app import run
 
     sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
