@@ -1,0 +1,114 @@
+"""`vextract graph`: the modules of a project, as a tree or as a picture."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from extractor.cli import output
+from extractor.cli.options import Json, Project
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from extractor.graph import Graph, Module
+
+
+def command(
+    path: Project = Path(),
+    svg: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Write a picture (needs `pip install 'vextract[graph]'`)."),
+    ] = None,
+    vendored: Annotated[bool, typer.Option("--vendored", help="Only upstream's modules.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the modules by role.
+
+    With their sizes and what they import; hooks and templates as well as verl's.
+    """
+    from extractor import lock, project
+    from extractor.graph import build
+
+    root = project.find(path)
+    graph = build(root, lock.read(root))
+    if vendored:
+        graph = graph.only("vendored")
+    if svg is not None:
+        from extractor.graph.drawing import draw
+
+        _write(svg, draw(graph))
+        output.note(f"wrote {svg}")
+    if json:
+        output.data_json(_report(graph))
+    elif svg is None:
+        _print(graph)
+
+
+def _write(path: Path, text: str) -> None:
+    from extractor.errors import UsageError
+
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="choose another file, in a directory that exists") from None
+
+
+def _print(graph: Graph) -> None:
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+    names = {module.path: module.name.removesuffix(".py") for module in graph.modules}
+    tree = Tree(Text(graph.title, style="bold"))
+    for group in graph.groups:
+        modules = graph.of(group)
+        lines = sum(module.lines for module in modules)
+        files = f"{len(modules)} {'file' if len(modules) == 1 else 'files'}"
+        branch = tree.add(Text.assemble((group.replace("_", " "), "bold"), (f"  {files}, {lines:,} lines", "dim")))
+        width = max(len(names[module.path]) for module in modules)
+        for module in modules:
+            leaf = branch.add(_line(module, names[module.path], width))
+            if module.imports:
+                leaf.add(Text("-> " + ", ".join(names[target] for target in module.imports), style="dim"))
+    # Off a terminal a line is as long as it is.
+    console = Console(highlight=False) if sys.stdout.isatty() else Console(width=1000, highlight=False)
+    with console.capture() as captured:
+        console.print(tree)
+    output.data(captured.get().rstrip("\n"))
+
+
+def _line(module: Module, name: str, width: int) -> Text:
+    from rich.text import Text
+
+    style = {"vendored": "blue", "hook": "green", "owner": "yellow"}.get(module.kind, "")
+    marks = module.kind + (", edited" if module.edited else "")
+    return Text.assemble((name.ljust(width), style), (f"  {module.lines:>6,}", ""), (f"  {marks}", "dim"))
+
+
+def _report(graph: Graph) -> dict[str, object]:
+    return {
+        "title": graph.title,
+        "groups": [
+            {
+                "name": group,
+                "lines": sum(module.lines for module in graph.of(group)),
+                "modules": [
+                    {
+                        "path": module.path,
+                        "kind": module.kind,
+                        "lines": module.lines,
+                        "upstream_path": module.upstream_path,
+                        "edited": module.edited,
+                        "imports": list(module.imports),
+                        "imported_by": list(graph.importers(module.path)),
+                    }
+                    for module in graph.of(group)
+                ],
+            }
+            for group in graph.groups
+        ],
+    }
