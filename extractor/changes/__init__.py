@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 
 from extractor.changes.compare import fields_of
@@ -65,8 +66,12 @@ def report(
         owner_config: The owner's YAML files as they are on disk, by path in the project ("config/ppo_trainer.yaml");
             None: no owner is asked about.
     """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
+        symbols = compare_symbols(old, new, old_source, new_source)
+        registries = compare_registries(old, new)
+        fields = tuple(_field_changes(symbols))
     renames = Renames(old_source.release, new_source.release)
-    symbols = compare_symbols(old, new, old_source, new_source)
     old_files, new_files = project_config(old), project_config(new)
     old_upstream, new_upstream = upstream_config(old_source), upstream_config(new_source)
     owner_keys: tuple[OwnerKey, ...] = ()
@@ -85,10 +90,10 @@ def report(
         old=old_source.release,
         new=new_source.release,
         symbols=tuple(symbols),
-        registries=compare_registries(old, new),
+        registries=registries,
         project_keys=compare_project_keys(old_files, new_files, renames),
         upstream_keys=compare_upstream_keys(old, new, old_upstream, new_upstream, renames),
-        fields=tuple(_field_changes(symbols)),
+        fields=fields,
         owner_keys=owner_keys,
         unreadable=unreadable(owner_config or {}),
     )

@@ -67,7 +67,7 @@ def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
     tree = _Tree(files, every=True)
     found = dict.fromkeys(tree.settings(main, "") if main in files else ())
     for path in sorted(set(files) - tree.seen):
-        found.update(dict.fromkeys(tree.settings(path, "")))
+        found.update(dict.fromkeys(tree.settings(path, tree.package_of(path, ""))))
     return list(found)
 
 
@@ -105,7 +105,7 @@ class _Tree:
                 continue
             for child, child_package in self._children(entry, posixpath.dirname(path), package):
                 if child in self._files and child not in above:
-                    yield from self.settings(child, self._package(child, child_package), (*above, path))
+                    yield from self.settings(child, child_package, (*above, path))
         if not self_placed:
             yield from _flatten(own, package, path)
 
@@ -119,27 +119,28 @@ class _Tree:
                 self._parsed[path] = []
         return self._parsed[path]
 
-    def _package(self, path: str, given: str) -> str:
-        header = _PACKAGE.search(self._files[path])
-        if header is None or given:
-            return given
-        return "" if header.group(1) == "_global_" else header.group(1)
+    def package_of(self, path: str, package: str) -> str:
+        """Where a file goes that is named without `@`: what its header says, or else `package`."""
+        header = _PACKAGE.search(self._files.get(path, ""))
+        return _under("", header.group(1)) if header is not None else package
 
     def _children(self, entry: yaml.Node, folder: str, package: str) -> Iterator[tuple[str, str]]:
         """The files that an entry of a defaults list names, and the package that each goes to."""
         if isinstance(entry, yaml.ScalarNode):
             name, _, at = entry.value.partition("@")
-            yield _join(folder, name), _under(package, at)
+            path = _join(folder, name)
+            yield path, _under(package, at) if at else self.package_of(path, package)
             return
         for key, value in entry.value if isinstance(entry, yaml.MappingNode) else ():
             group, _, at = re.sub(r"^(?:(?:override|optional)\s+)+", "", str(key.value)).partition("@")
             where = _join(folder, group).removesuffix(".yaml")
-            target = _under(package, at or group.strip("/").replace("../", "").replace("/", "."))
+            target = _under(package, at or group.replace("../", "").strip("/").replace("/", "."))
             names = [item.value for item in _sequence(value)] or [str(value.value)]
             if self._every:
                 names = sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == where)
             for name in names:
-                yield _join(where, name), target
+                path = _join(where, name)
+                yield path, target if at else self.package_of(path, target)
 
 
 def _join(folder: str, name: str) -> str:

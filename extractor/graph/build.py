@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
+import warnings
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -93,7 +94,9 @@ def _is_module(path: str, package: str) -> bool:
 
 def _parse(data: bytes) -> ast.Module:
     try:
-        return ast.parse(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the compiler's remarks, such as on invalid escapes
+            return ast.parse(data)
     except (SyntaxError, ValueError):
         return ast.Module([], [])  # the owner is in the middle of something
 

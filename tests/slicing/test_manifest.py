@@ -31,6 +31,8 @@ match = "a"
 with = "b"
 [requirements]
 base = ["torch>=2.7"]
+[renamed_keys]
+"a.old" = "a.new"
 """.replace("{digest}", "a" * 64)
 
 
@@ -39,6 +41,7 @@ def test_a_good_manifest_is_read() -> None:
     assert found.release == "1.2.3"
     assert found.roles[0].symbols == ("verl.algo:*",)
     assert found.fixes[0].edits[0].replacement == "b"
+    assert found.renamed_keys == {"a.old": "a.new"}
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,10 @@ def test_a_good_manifest_is_read() -> None:
         ('summary = "values"', "", "features.critic.summary", "add it"),
         ('op = "replace"', 'op = "rewrite"', "fixes[0].edits[0].op", "one of replace"),
         ('"torch>=2.7"', '"torch>>2"', "requirements.base", "torch>=2.6,<3"),
+        ('"a.new"', '"a new"', "renamed_keys.a.old", "a.b"),
+        ('"a.new"', "3", "renamed_keys.a.old", "a string"),
+        ('"a.new"', '"a.new"\n"a.other" = "a.new"', "renamed_keys.a.other", "two keys"),
+        ('"a.new"', '"a.other"\n"a.other" = "a.new"', "renamed_keys.a.old", "final key"),
         ("[requirements]", "[[requirements]]", "requirements", "a table"),
         ("[roles.algorithms]", '[roles.algorithms]\nengine = "vllm"', "roles.algorithms.engine", "engines: hf"),
         ("[roles.algorithms]", '[roles.algorithms]\nfeature = "zoo"', "roles.algorithms.feature", "features: critic"),

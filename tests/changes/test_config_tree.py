@@ -1,0 +1,70 @@
+"""Config trees, composed without running anything."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from extractor.changes.config_keys import upstream_config
+from extractor.changes.config_tree import Unreadable, compose, every_setting, unreadable
+from extractor.source import Source
+
+FILES = {
+    "main.yaml": "defaults:\n  - optim@actor.optim: adamw\n  - optional critic: missing\n  - preset@_global_: a\n"
+    "  - _self_\nactor:\n  clip: 0.2\n  optim:\n    lr: 2\n",
+    "optim/adamw.yaml": "defaults:\n  - base\n  - ../engine@engine: fsdp\nlr: 1\nbetas: [0.9, 0.999]\n",
+    "optim/base.yaml": "weight_decay: 0.1\nlr: null\n",
+    "engine/fsdp.yaml": "offload: True\n",
+    "preset/a.yaml": "actor: {clip: 0.1}\n",
+    "preset/b.yaml": "actor: {other: 0.1}\n",
+    "mine.yaml": "# @package trainer\nsteps: 3\n",
+}
+
+
+def test_defaults_are_composed_in_order() -> None:
+    found = {key: item.value for key, item in compose(FILES, "main.yaml").items() if not item.section}
+    assert found == {
+        "actor.clip": "0.2",
+        "actor.optim.betas": "[0.9, 0.999]",
+        "actor.optim.engine.offload": "true",
+        "actor.optim.lr": "2",
+        "actor.optim.weight_decay": "0.1",
+    }
+
+
+def test_a_value_over_a_section_removes_what_is_in_it() -> None:
+    files = {"main.yaml": "defaults: [base, _self_]\na: null\nb: {}\n", "base.yaml": "a: {x: 1}\nb: {y: 1}\n"}
+    assert list(compose(files, "main.yaml")) == ["a", "b", "b.y"]
+
+
+def test_every_setting_knows_all_options_and_where_they_stand() -> None:
+    found = {(item.key, item.file, item.line) for item in every_setting(FILES, "main.yaml")}
+    assert ("actor.other", "preset/b.yaml", 1) in found
+    assert ("actor.optim.lr", "optim/adamw.yaml", 4) in found
+    assert ("actor.optim.lr", "main.yaml", 9) in found
+    assert ("trainer.steps", "mine.yaml", 2) in found
+
+
+@pytest.mark.parametrize("text", ["a: [1", "- 1\n- 2\n", "<<<<<<< ours\na: 1\n=======\na: 2\n>>>>>>> theirs\n"])
+def test_what_is_no_yaml(text: str) -> None:
+    assert unreadable({"main.yaml": text, "other.yaml": "a: 1"}) == ("main.yaml",)
+    assert every_setting({"main.yaml": text}, "main.yaml") == []
+    with pytest.raises(Unreadable, match=r"main\.yaml"):
+        compose({"main.yaml": text}, "main.yaml")
+
+
+@pytest.mark.parametrize("release", ["0.5.0", "0.6.1"])
+def test_upstreams_config_equals_what_upstream_composed_itself(release: str, request: pytest.FixtureRequest) -> None:
+    """The wheel carries the result of Hydra's own composition, for reference."""
+    source: Source = request.getfixturevalue(f"verl_{release.replace('.', '_')}")
+    reference = yaml.safe_load(source.read("verl/trainer/config/_generated_ppo_trainer.yaml"))
+    assert set(upstream_config(source)) == set(_keys(reference))
+
+
+def _keys(node: dict[str, object], above: str = "") -> list[str]:
+    found = []
+    for name, value in node.items():
+        found.append(above + name)
+        if isinstance(value, dict):
+            found += _keys(value, f"{above}{name}.")
+    return found

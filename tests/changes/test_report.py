@@ -1,0 +1,212 @@
+"""What changed between 0.5.0 and 0.6.1, in both directions, against what is known of these releases."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+
+from extractor import releases
+from extractor.changes import Change, Changes, LostKey, OwnerKey, SymbolChange, report
+from extractor.changes.config_keys import Renames, project_config, upstream_config
+from extractor.generate import Generated, complete, generate
+from extractor.options import Options
+from extractor.source import Source
+
+ALGOS = "verl.trainer.ppo.core_algos"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One release's project."""
+
+    generated: Generated
+    source: Source
+
+
+@pytest.fixture(scope="module")
+def sides(verl_0_5_0: Source, verl_0_6_1: Source) -> dict[str, Side]:
+    def side(source: Source) -> Side:
+        manifest = releases.load(source.release)
+        options = complete(Options("toy", source.release, "hf", "ppo"), manifest)
+        return Side(generate(options, source, manifest), source)
+
+    return {source.release: side(source) for source in (verl_0_5_0, verl_0_6_1)}
+
+
+@pytest.fixture(scope="module")
+def compared(sides: dict[str, Side]) -> Callable[..., Changes]:
+    def compare(old: str, new: str, owner: dict[str, str] | None = None) -> Changes:
+        before, after = sides[old], sides[new]
+        return report(before.generated, after.generated, before.source, after.source, owner)
+
+    return compare
+
+
+@pytest.fixture(scope="module")
+def forward(compared) -> Changes:
+    return compared("0.5.0", "0.6.1")
+
+
+def symbol(found: Changes, name: str) -> SymbolChange:
+    return next(item for item in found.symbols if item.place.symbol == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        (f"{ALGOS}:agg_loss", Change.BODY),
+        (f"{ALGOS}:kl_penalty", Change.BODY),
+        (f"{ALGOS}:compute_policy_loss", Change.BODY),
+        (f"{ALGOS}:compute_policy_loss_clip_cov", Change.SIGNATURE),
+        (f"{ALGOS}:compute_policy_loss_vanilla", Change.NEW),
+        (f"{ALGOS}:compute_policy_loss_gspo", Change.NEW),
+        (f"{ALGOS}:compute_policy_loss_geo_mean", Change.NEW),
+        (f"{ALGOS}:compute_value_loss", Change.UNCHANGED),
+        ("verl.trainer.ppo.ray_trainer:apply_kl_penalty", Change.WORDING),
+        ("verl.utils.dataset.rl_dataset:RLHFDataset", Change.SIGNATURE),
+        ("verl.utils.dataset.rl_dataset:collate_fn", Change.BODY),
+        ("verl.workers.config.actor:FSDPActorConfig", Change.NEW),
+    ],
+)
+def test_known_changes(forward: Changes, name: str, change: Change) -> None:
+    assert symbol(forward, name).change is change
+
+
+def test_registered_losses_return_a_loss_and_metrics(forward: Changes) -> None:
+    details = " ".join(symbol(forward, f"{ALGOS}:compute_policy_loss_kl_cov").details)
+    assert "-> tuple[torch.Tensor, dict[str, Any]]" in details
+    assert "parameter rollout_is_weights new" in details
+
+
+def test_a_class_is_found_where_it_moved(forward: Changes) -> None:
+    moved = symbol(forward, "verl.workers.config.critic:FSDPCriticConfig")
+    assert moved.moved
+    assert moved.old is not None
+    assert moved.old.symbol == "verl.trainer.config.config:FSDPCriticConfig"
+    assert moved.details[0] == "was verl.trainer.config.config:FSDPCriticConfig"
+
+
+def test_every_vendored_symbol_is_reported_once(forward: Changes) -> None:
+    names = [(item.place.symbol, item.new is None) for item in forward.symbols]
+    assert len(names) == len(set(names))
+    assert sum(forward.counts().values()) == len(names) > 100
+
+
+def test_the_diff_is_of_upstreams_text(forward: Changes, sides: dict[str, Side]) -> None:
+    text = symbol(forward, f"{ALGOS}:agg_loss").diff("0.5.0", "0.6.1")
+    assert text.startswith("--- verl-0.5.0/verl/trainer/ppo/core_algos.py agg_loss\n")
+    old, new = (sides[release].source.read("verl/trainer/ppo/core_algos.py").splitlines() for release in sides)
+    for line in text.splitlines()[2:]:
+        if line[:1] in "+-":
+            assert line[1:] in (old if line[0] == "-" else new)
+    assert symbol(forward, f"{ALGOS}:compute_value_loss").diff("0.5.0", "0.6.1") == ""
+
+
+def test_registries(forward: Changes) -> None:
+    found = {item.registry: item for item in forward.registries}
+    assert list(found) == ["advantage estimators", "policy losses", "reward managers"]
+    assert {"gae", "grpo", "rloo"} <= set(found["advantage estimators"].kept)
+    assert found["advantage estimators"].gained == ("grpo_vectorized", "rloo_vectorized")
+    assert found["policy losses"].gained == ("geo_mean", "gspo", "vanilla")
+    assert found["reward managers"].kept == ("naive",)
+    assert not any(item.lost for item in forward.registries)
+
+
+def test_config_keys(forward: Changes) -> None:
+    optim = "actor_rollout_ref.actor.optim"
+    assert LostKey(f"{optim}.warmup_style", f"{optim}.lr_scheduler_type") in forward.project_keys.lost
+    assert {f"{optim}.lr_scheduler_type", f"{optim}.optimizer"} <= set(forward.project_keys.gained)
+    assert f"{optim}.betas" in forward.upstream_keys.gained
+    assert not any(key.startswith("ray_") for key in forward.upstream_keys.gained)
+    assert forward.upstream_keys.others > 100
+    assert ("actor_rollout_ref.rollout.load_format", "dummy_dtensor", "dummy") in [
+        (item.key, item.old, item.new) for item in forward.upstream_keys.defaults
+    ]
+
+
+def test_fields_of_config_classes(forward: Changes) -> None:
+    found = {item.symbol.partition(":")[2]: item for item in forward.fields}
+    assert "enable" in found["CriticConfig"].gained
+
+
+def test_the_way_back(compared, forward: Changes) -> None:
+    back = compared("0.6.1", "0.5.0")
+    assert {item.registry: item.lost for item in back.registries} == {
+        item.registry: item.gained for item in forward.registries
+    }
+    assert back.counts()[Change.NEW] == forward.counts()[Change.GONE]
+    assert back.counts()[Change.UNCHANGED] == forward.counts()[Change.UNCHANGED]
+    optim = "actor_rollout_ref.actor.optim"
+    assert LostKey(f"{optim}.lr_scheduler_type", f"{optim}.warmup_style") in back.project_keys.lost
+
+
+def test_nothing_changes_between_a_release_and_itself(compared) -> None:
+    same = compared("0.6.1", "0.6.1")
+    assert same.counts()[Change.UNCHANGED] == len(same.symbols)
+    assert not any((item.gained or item.lost) for item in same.registries)
+    assert (same.project_keys.gained, same.project_keys.lost, same.project_keys.defaults) == ((), (), ())
+    assert (same.upstream_keys.gained, same.upstream_keys.lost, same.upstream_keys.defaults) == ((), (), ())
+
+
+def test_the_owners_keys(compared, sides: dict[str, Side]) -> None:
+    owner = project_config(sides["0.5.0"].generated)
+    owner = {f"config/{path}": text for path, text in owner.items()}
+    owner["config/preset/mine.yaml"] = (
+        "my_own: 1\n"
+        "ray_init:\n  num_cpus: 4\n"
+        "trainer:\n  profile_steps: [1]\n  total_epochs: 3\n"
+        "critic:\n  optim:\n    lr_warmup_steps_ratio: ${actor_rollout_ref.actor.optim.warmup_style}\n"
+    )
+    owner["config/broken.yaml"] = "a: ["
+    found = compared("0.5.0", "0.6.1", owner)
+    assert found.unreadable == ("config/broken.yaml",)
+    optim = "actor_rollout_ref.actor.optim"
+    mine = [item for item in found.owner_keys if item.file == "config/preset/mine.yaml"]
+    assert mine == [
+        OwnerKey("config/preset/mine.yaml", 2, "ray_init", "ray_kwargs.ray_init"),
+        OwnerKey("config/preset/mine.yaml", 5, "trainer.profile_steps", "global_profiler.steps"),
+        OwnerKey("config/preset/mine.yaml", 9, f"{optim}.warmup_style", f"{optim}.lr_scheduler_type", reference=True),
+    ]
+    line = owner["config/optim/adamw.yaml"].splitlines().index("warmup_style: constant") + 1
+    assert [item for item in found.owner_keys if item not in mine] == [
+        OwnerKey("config/optim/adamw.yaml", line, f"{section}.warmup_style", f"{section}.lr_scheduler_type")
+        for section in (optim, "critic.optim")
+    ]
+
+
+def test_a_clean_config_of_the_new_release_has_nothing_to_change(compared, sides: dict[str, Side]) -> None:
+    owner = {f"config/{path}": text for path, text in project_config(sides["0.6.1"].generated).items()}
+    assert compared("0.5.0", "0.6.1", owner).owner_keys == ()
+
+
+def test_the_report_is_cheap(compared) -> None:
+    """Cheap enough for a dry run; the limit leaves room for a busy machine."""
+    start = time.process_time()
+    compared("0.5.0", "0.6.1", {"config/ppo_trainer.yaml": "trainer: {total_epochs: 1}\n"})
+    assert time.process_time() - start < 1.5
+
+
+def test_renamed_keys_are_true(sides: dict[str, Side]) -> None:
+    """Each old name is one of the release before, each new name one of this release, and the old one has no effect."""
+    known = releases.supported()
+    for before, release in pairwise(known):
+        if not {before, release} <= set(sides):
+            continue
+        old, new = (upstream_config(sides[name].source) for name in (before, release))
+        for key, renamed in releases.load(release).renamed_keys.items():
+            assert key in old, key
+            assert renamed in new, renamed
+            assert key not in new or new[key].value == "null", key
+
+
+def test_renames_go_both_ways_and_through_sections() -> None:
+    forward, back = Renames("0.5.0", "0.6.1"), Renames("0.6.1", "0.5.0")
+    assert forward("ray_init.num_cpus") == "ray_kwargs.ray_init.num_cpus"
+    assert forward("ray_init.timeline_json_file") == "ray_kwargs.timeline_json_file"
+    assert back("ray_kwargs.ray_init.num_cpus") == "ray_init.num_cpus"
+    assert forward("trainer.total_epochs") is None
+    assert Renames("0.6.1", "0.6.1")("ray_init") is None
