@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from extractor.manifest import Edit
 from extractor.rewrite.text import lines_of
 
-_STAND_IN = re.compile(r"^(?:def )?__kept_(\d+)__(?:\(\): \.\.\.)?(?=\r?$)", re.MULTILINE)
+_STAND_IN = re.compile(r"^[ \t]*(?:def )?__kept_(\d+)__(?:\(\): \.\.\.)?(?=\r?$)", re.MULTILINE)
 _TOUCHED = re.compile(r"\b(?:verl|__all__|import|__kept_\d+__)\b")
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _RAY = re.compile(r"\bray\b|single_controller|\.remote\b")
 
 
@@ -44,22 +45,33 @@ class Aside:
         lines = lines_of(text)
         out: list[str] = []
         done = 0
-        for position, node in enumerate(body):
+        for node in _removable(lines, body, (), edits):
             first, last = _lines(node)
-            alone = (position == 0 or _lines(body[position - 1])[1] <= first) and (
-                position + 1 == len(body) or _lines(body[position + 1])[0] >= last
-            )
             code = "".join(lines[first:last])
-            if not alone or not _untouched(node, code, edits):
-                continue
             stripped = code.rstrip("\r\n")
-            out += lines[done:first]
-            definition = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
             name = f"__kept_{len(self._saved)}__"
-            out.append((f"def {name}(): ..." if definition else name) + code[len(stripped) :])
+            stand_in = f"def {name}(): ..." if isinstance(node, _DEFINITIONS) else name
+            out += lines[done:first]
+            out.append(" " * node.col_offset + stand_in + code[len(stripped) :])
             self._saved.append(stripped)
             done = last
         return "".join(out + lines[done:])
+
+
+def _removable(
+    lines: list[str], body: Sequence[ast.stmt], path: tuple[str, ...], edits: tuple[Edit, ...]
+) -> Iterator[ast.stmt]:
+    """The statements that can be set aside; of a class that must stay in sight, its methods."""
+    for position, node in enumerate(body):
+        first, last = _lines(node)
+        before = position == 0 or _lines(body[position - 1])[1] <= first
+        after = position + 1 == len(body) or _lines(body[position + 1])[0] >= last
+        if not before or not after or (path and not isinstance(node, _DEFINITIONS)):
+            continue
+        if _untouched(node, "".join(lines[first:last]), path, edits):
+            yield node
+        elif isinstance(node, ast.ClassDef) and node.body[0].lineno > node.lineno:
+            yield from _removable(lines, node.body, (*path, node.name), edits)
 
 
 def mentions_ray(text: str) -> bool:
@@ -73,14 +85,15 @@ def _lines(node: ast.stmt) -> tuple[int, int]:
     return min([node.lineno, *(item.lineno for item in decorators)]) - 1, node.end_lineno or node.lineno
 
 
-def _untouched(node: ast.stmt, code: str, edits: tuple[Edit, ...]) -> bool:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
-    if not isinstance(node, kinds) or _TOUCHED.search(code):
+def _untouched(node: ast.stmt, code: str, path: tuple[str, ...], edits: tuple[Edit, ...]) -> bool:
+    if not isinstance(node, (*_DEFINITIONS, ast.Assign, ast.AnnAssign)) or _TOUCHED.search(code):
         return False
-    name = getattr(node, "name", None)
+    place = (*path, getattr(node, "name", ""))
     for edit in edits:
         if edit.within:
-            if name is None or edit.within.partition(".")[0] == name:
+            wanted = tuple(edit.within.split("."))
+            shared = min(len(wanted), len(place))
+            if not place[-1] or wanted[:shared] == place[:shared]:
                 return False
         elif all(word in code for word in re.findall(r"\w+", edit.match or "")):
             return False

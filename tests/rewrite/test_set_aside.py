@@ -68,6 +68,35 @@ def test_what_an_edit_names_stays_in_sight() -> None:
     assert "class Fixed" in aside(TEXT, Edit("replace", None, "low", "high")).compact
 
 
+def test_of_a_class_in_sight_the_other_methods_go() -> None:
+    text = dedent(
+        '''\
+        class Batch:
+            """Holds things."""
+
+            size = 3
+
+            @property
+            def plain(self):
+                return 1
+
+            def lazy(self):
+                from verl.a import b
+                return b
+
+            async def other(self): return 2
+        '''
+    )
+    made = aside(text)
+    assert "def plain" not in made.compact
+    assert "def other" not in made.compact
+    assert "from verl.a import b" in made.compact
+    assert "size = 3" in made.compact
+    assert made.whole(made.compact) == text
+    assert "def plain" in aside(text, Edit("replace", "Batch.plain", "1", "2")).compact
+    assert "def plain" in aside(text, Edit("replace", "Batch", "1", "2")).compact
+
+
 def test_a_text_that_mentions_ray_stays_whole() -> None:
     text = TEXT + "\n\ndef far():\n    return ray.get(1)\n"
     assert aside(text).compact == text
