@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from extractor import base, disk, journal, lock
@@ -90,12 +90,15 @@ def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
         raise
 
 
-def upgrade(project: Path, plan: Plan, *, lock_data: bytes, base_data: bytes, title: str) -> None:
+def upgrade(
+    project: Path, plan: Plan, seen: Mapping[str, bytes | None], *, lock_data: bytes, base_data: bytes, title: str
+) -> None:
     """Do what a plan says, through a journal. Where a conflict is left, so is the journal, for the owner to end.
 
     Args:
         project: The project, locked by the caller.
         plan: From `plan_upgrade`.
+        seen: What the plan was made from, by path; a file that has changed since is not overwritten.
         lock_data, base_data: The new lock and the new base.
         title: What the upgrade is called while it goes on: "verl 0.5.0 -> verl 0.6.1".
 
@@ -103,7 +106,7 @@ def upgrade(project: Path, plan: Plan, *, lock_data: bytes, base_data: bytes, ti
         CheckFailed: a file cannot be written, or was changed in the meantime. The message says if all is as before.
     """
     try:
-        entry = journal.of_plan(project, plan, lock_data=lock_data, base_data=base_data, title=title)
+        entry = journal.of_plan(project, plan, seen, lock_data=lock_data, base_data=base_data, title=title)
         journal.begin(project, entry)
     except OSError as error:
         with contextlib.suppress(OSError):

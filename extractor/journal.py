@@ -11,7 +11,7 @@ import io
 import json
 import stat
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path, PurePosixPath
@@ -94,15 +94,29 @@ class Journal:
         return next((change for change in self.changes if change.path == path), None)
 
 
-def of_plan(project: Path, plan: Plan, *, lock_data: bytes, base_data: bytes, title: str) -> Journal:
-    """What a plan does to a project as it is now.
+def of_plan(
+    project: Path, plan: Plan, seen: Mapping[str, bytes | None], *, lock_data: bytes, base_data: bytes, title: str
+) -> Journal:
+    """What a plan does to a project.
+
+    Args:
+        project: The project.
+        plan: The verdicts.
+        seen: What the plan was made from: the bytes of every file that it writes or removes and that was there.
+        lock_data, base_data: The new lock and base.
+        title: What the upgrade is called.
 
     Raises:
-        CheckFailed: something that is no plain file, or no directory, is in the way.
+        CheckFailed: a file has changed since; or something that is no plain file, or no directory, is in the way.
+        OSError: a file cannot be read, or the project is gone.
     """
+    _check_there(project)
     wanted: dict[str, bytes | None] = dict.fromkeys(plan.removals())
     wanted.update(plan.writes())
     changes = [_change(project, path, wanted[path]) for path in sorted(wanted)]
+    for change in changes:
+        if change.old != seen.get(change.path):
+            raise CheckFailed(f"{change.path}: changed while the upgrade was worked out", hint="run the command again")
     changes += [_change(project, base.PATH, base_data), _change(project, lock.NAME, lock_data)]
     written = {change.path for change in changes if change.new is not None}
     made = sorted({folder for path in written for folder in _parents(path) if not (project / folder).exists()})
@@ -135,15 +149,16 @@ def forward(project: Path, journal: Journal) -> None:
                 f"{change.path}: changed since the upgrade began",
                 hint="put your version aside, then run `vextract upgrade --abort`",
             )
+    _check_there(project)
     for folder in journal.made:
-        (project / folder).mkdir(parents=True, exist_ok=True)
+        (project / folder).mkdir(exist_ok=True)
     for change in journal.changes[:-2]:
         _put(project, change.path, change.new, change.mode)
+    _sweep(project, journal)
     for folder, _ in reversed(journal.emptied):
         _remove_if_empty(project / folder)
     for change in journal.changes[-2:]:
         _put(project, change.path, change.new, change.mode)
-    _sweep(project, journal)
 
 
 def back(project: Path, journal: Journal) -> tuple[str, ...]:
@@ -155,6 +170,7 @@ def back(project: Path, journal: Journal) -> tuple[str, ...]:
     Raises:
         OSError: a file cannot be written.
     """
+    _check_there(project)
     saved = _save(project, journal)
     _put(project, journal.lock.path, journal.lock.old, journal.lock.mode)
     for folder, mode in journal.emptied:
@@ -163,6 +179,8 @@ def back(project: Path, journal: Journal) -> tuple[str, ...]:
             path.mkdir(parents=True)
             path.chmod(mode)
     for change in journal.changes[:-1]:
+        if change.old is not None:
+            (project / change.path).parent.mkdir(parents=True, exist_ok=True)
         _put(project, change.path, change.old, change.mode)
     _sweep(project, journal)
     for folder in reversed(journal.made):
@@ -220,6 +238,11 @@ def running() -> CheckFailed:
     return CheckFailed("another vextract is upgrading this project", hint="wait until it has ended, then try again")
 
 
+def _check_there(project: Path) -> None:
+    if not project.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the project is gone", str(project))
+
+
 def _change(project: Path, path: str, new: bytes | None) -> Change:
     disk.check_place(project, path)
     old = _read(project, path)
@@ -246,7 +269,6 @@ def _put(project: Path, path: str, data: bytes | None, mode: int | None) -> None
         return
     if found == data and (mode is None or stat.S_IMODE(target.stat().st_mode) == mode):
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
     disk.replace(target, data, mode)
 
 

@@ -33,7 +33,7 @@ def command(
     from extractor import base, lock
     from extractor.diff import edits
 
-    root, only = _split(paths or [Path()])
+    root, only = _split(paths or [])
     locked = lock.read(root)
     found = edits(root, locked, base.read(root, locked), only)
     if json:
@@ -51,7 +51,7 @@ def _split(paths: list[Path]) -> tuple[Path, list[str]]:
     from extractor import project
     from extractor.errors import UsageError
 
-    first = paths[0]
+    first = paths[0] if paths else Path()
     start = first if first.is_dir() else first.parent
     # A file that is missing, with its directory, belongs to where the command runs.
     root = project.find(start if start.is_dir() else Path())

@@ -116,7 +116,9 @@ def _upgrade(
     written = found.changes_anything and not dry_run
     if written:
         with output.progress("writing"):
-            apply.upgrade(root, found.plan, lock_data=found.lock_data, base_data=found.base_data, title=found.title)
+            apply.upgrade(
+                root, found.plan, found.seen, lock_data=found.lock_data, base_data=found.base_data, title=found.title
+            )
     if json:
         output.data_json(_report(root, found, written))
     else:

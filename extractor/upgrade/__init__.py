@@ -32,6 +32,7 @@ class Upgrade:
     Attributes:
         old, new: The locks before and after.
         plan: The verdicts.
+        seen: What they were made from, by path.
         generated: The new tree, and how it came to be.
         source: What it was made from.
         base_data, lock_data: The new base and the new lock.
@@ -43,6 +44,7 @@ class Upgrade:
     old: Lock
     new: Lock
     plan: Plan
+    seen: Mapping[str, bytes | None] = field(repr=False)
     generated: Generated = field(repr=False)
     source: Source = field(repr=False)
     base_data: bytes = field(repr=False)
@@ -103,6 +105,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
         old=old,
         new=new,
         plan=plan,
+        seen={path: item.data for path, item in found.items()},
         generated=generated,
         source=source,
         base_data=base_data,

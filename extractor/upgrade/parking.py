@@ -39,6 +39,7 @@ def park(
         "",
         "Your edits were:",
         "",
+        "",
     ]
     note = "\n".join(lines).encode() + diff.unified(entry.path, base, ours)
     return path, ((path, ours), (path + NOTE_SUFFIX, note))

@@ -1,0 +1,48 @@
+"""Real trees of the supported releases, each generated once per run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from extractor import releases
+from extractor.generate import Generated, complete, generate
+from extractor.options import Options
+from extractor.source import Source, open_source
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a project is made with."""
+
+    verl: str
+    engine: str = "hf"
+    algorithm: str = "grpo"
+    features: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "-".join((self.verl, self.engine, self.algorithm, *self.features))
+
+
+OLD = Choice("0.5.0")
+NEW = Choice("0.6.1")
+PPO = Choice("0.6.1", algorithm="ppo")
+VLLM = Choice("0.6.1", engine="vllm")
+BALANCED = Choice("0.6.1", features=("dynamic_bsz",))
+STEPS = [(OLD, NEW), (NEW, OLD), (NEW, PPO), (PPO, NEW), (NEW, VLLM), (VLLM, NEW), (NEW, BALANCED), (PPO, OLD)]
+
+
+@cache
+def source_of(verl: str) -> Source:
+    return open_source(releases.load(verl).pin)
+
+
+@cache
+def options_of(choice: Choice) -> Options:
+    asked = Options("toy", choice.verl, choice.engine, choice.algorithm, choice.features)
+    return complete(asked, releases.load(choice.verl))
+
+
+@cache
+def generated(choice: Choice) -> Generated:
+    return generate(options_of(choice), source_of(choice.verl), releases.load(choice.verl))

@@ -1,0 +1,386 @@
+"""What users see of status, diff and upgrade, with small trees in the place of real ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from extractor import disk, generate, journal, lock, releases, source
+from extractor.generate import Generated
+from extractor.manifest import Manifest
+from extractor.options import Options
+from extractor.source import Source
+from extractor.tree import Tree
+from tests.cli.conftest import Result
+from tests.lifecycle.worlds import NEW, NEW_TREE, OLD_TREE, TEN, create, files_of, picture, text, vendored
+
+Run = Callable[..., Result]
+TREES = {"0.5.0": OLD_TREE, "0.6.1": NEW_TREE}
+CRITIC = vendored("critic.py", text("critic"))
+
+
+@pytest.fixture(autouse=True)
+def _small_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    def small(options: Options, given: Source, manifest: Manifest) -> Generated:
+        files = [*TREES[manifest.release], *([CRITIC] if "critic" in options.features else [])]
+        return Generated(Tree.of(files), None, (), ())  # type: ignore[arg-type]
+
+    class NoSource:
+        kind, sha256 = "wheel", "a" * 64
+
+    monkeypatch.setattr(generate, "generate", small)
+    monkeypatch.setattr(source, "open_source", lambda *arguments, **options: NoSource())
+    monkeypatch.setattr(releases, "supported", lambda: ("0.5.0", "0.6.1"))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", "/")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    from extractor.cli.app import run as run_command
+
+    def runner(*arguments: object) -> Result:
+        capsys.readouterr()
+        code = run_command([str(item) for item in arguments])
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return runner
+
+
+@pytest.fixture
+def edited(small: Path) -> Path:
+    (small / "main.py").write_bytes(text("mine", *TEN))
+    (small / "toy/protocol.py").write_bytes(text("# mine", *TEN))
+    (small / "toy/gone.py").write_bytes(text("gone", *TEN, "mine"))
+    (small / "Makefile").unlink()
+    return small
+
+
+DRY_RUN = """\
+keep      Makefile  (removed by its owner; it has changed in verl 0.6.1)
+conflict  main.py  (edited and changed; 1 place to resolve)
+add       toy/added.py  (new)
+add       toy/custom/loss.py  (new)
+keep      toy/custom/reward.py  (the owner's; its example has changed; yours stays)
+delete    toy/dropped/alone.py  (no longer part of the project)
+orphan    toy/gone.py  (no longer part of the project; your version is orphaned/toy/gone.py)
+add       toy/new_place/actor.py  (new)
+delete    toy/old_place/actor.py  (no longer part of the project)
+merge     toy/protocol.py  (edited and changed)
+verl 0.5.0 -> verl 0.6.1: 3 added, 1 merged, 1 in conflict, 2 deleted, 1 orphaned, 3 kept"""
+
+
+def test_upgrade(run: Run, edited: Path) -> None:
+    before = picture(edited)
+    dry = run("upgrade", edited, "--dry-run")
+    assert dry.code == 0
+    assert dry.out.startswith(f"{DRY_RUN} (nothing was written)\n")
+    assert picture(edited) == before
+    planned = json.loads(run("upgrade", edited, "--dry-run", "--json").out)
+    done = run("upgrade", edited)
+    assert done.code == 1
+    assert done.out == f"{DRY_RUN}\n"
+    assert done.err == (
+        "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
+        " `vextract upgrade --abort` undoes the upgrade\n"
+        "orphans lie below orphaned/, each with a note\n"
+        "files that you removed stay removed; `vextract sync` restores those of verl\n"
+    )
+    for action in planned["verdicts"]:
+        for path in action["writes"]:
+            assert (edited / path).exists()
+        if action["verdict"] in ("delete", "orphan"):
+            assert not (edited / action["path"]).exists()
+
+
+STATUS = """\
+verl 0.6.1, engine hf, algorithm grpo
+upgrade conflicts: verl 0.5.0 -> verl 0.6.1
+missing     Makefile
+conflicted  main.py  (line 1)
+orphaned    orphaned/toy/gone.py  (see orphaned/toy/gone.py.note)
+edited      toy/protocol.py
+yours       toy/custom/loss.py
+yours       toy/custom/reward.py
+3 clean, 1 edited, 1 missing, 1 conflicted, 1 orphaned, 2 yours
+"""
+
+
+def test_conflicts_to_the_end(run: Run, edited: Path) -> None:
+    before = picture(edited)
+    run("upgrade", edited)
+    assert run("status", edited).out == STATUS
+    assert run("status", edited, "--check").code == 1
+    second = run("upgrade", edited, "--to", "0.5.0")
+    assert second.code == 1
+    assert second.err == (
+        "error: an upgrade is not finished, it has conflicts: verl 0.5.0 -> verl 0.6.1\n"
+        "hint: resolve them and run `vextract upgrade --continue`, or undo it with `vextract upgrade --abort`\n"
+    )
+    refused = run("upgrade", edited, "--continue")
+    assert refused.code == 1
+    assert refused.err == (
+        "error: main.py:1: a marker is left\n"
+        "hint: edit the file and remove the markers, then run `vextract upgrade --continue`\n"
+    )
+    twin = edited.parent / "twin"
+    subprocess.run(["cp", "-a", edited, twin], check=True)
+    assert run("upgrade", twin, "--abort").out == "undone: verl 0.5.0 -> verl 0.6.1; every file is as it was\n"
+    assert picture(twin) == before
+    (edited / "main.py").write_bytes(text("resolved", *TEN))
+    assert run("upgrade", edited, "--continue").out == "finished: verl 0.5.0 -> verl 0.6.1\n"
+    assert not (edited / ".vextract/upgrade").exists()
+    assert lock.read(edited).options == NEW
+    assert run("upgrade", edited, "--continue").code == 2
+    assert run("upgrade", edited).out == "up to date: verl 0.6.1, engine hf, algorithm grpo\n"
+
+
+def test_a_new_file_beside_the_owners(run: Run, small: Path) -> None:
+    (small / "toy/added.py").write_bytes(text("mine"))
+    assert run("upgrade", small).code == 1
+    assert "conflicted  toy/added.py  (the new version is toy/added.py.vextract-new)" in run("status", small).out
+    refused = run("upgrade", small, "--continue")
+    assert "error: toy/added.py: the new version lies in toy/added.py.vextract-new\n" in refused.err
+    (small / "toy/added.py.vextract-new").unlink()
+    assert run("upgrade", small, "--continue").code == 0
+    assert (small / "toy/added.py").read_bytes() == text("mine")
+    assert json.loads(run("status", small, "--json").out)["drift"] is True
+
+
+def test_markers_left_without_a_journal(run: Run, edited: Path) -> None:
+    run("upgrade", edited)
+    journal.end(edited)
+    refused = run("upgrade", edited, "--to", "0.5.0")
+    assert refused.code == 1
+    assert "error: main.py:1: a marker of an earlier conflict is left\n" in refused.err
+
+
+def test_clean_status(run: Run, small: Path) -> None:
+    result = run("status", small, "--check")
+    assert result.code == 0
+    assert result.out == (
+        "verl 0.5.0, engine hf, algorithm grpo\nyours       toy/custom/reward.py\n7 clean, 1 yours\nnewer verl: 0.6.1\n"
+    )
+    assert result.err == "`vextract upgrade --dry-run` shows what an upgrade would do\n"
+    report = json.loads(run("status", small, "--json").out)
+    assert report["drift"] is False
+    assert report["newer"] == {"verl": ["0.6.1"], "vextract": None}
+    assert {file["state"] for file in report["files"]} == {"clean", "yours"}
+
+
+def test_a_hook_may_be_anything(run: Run, small: Path) -> None:
+    (small / "toy/custom/reward.py").unlink()
+    assert run("status", small, "--check").code == 0
+
+
+def test_newer_templates(run: Run, small: Path) -> None:
+    from dataclasses import replace
+
+    (small / lock.NAME).write_bytes(lock.dump(replace(lock.read(small), vextract="0.0.1")))
+    assert "newer templates: vextract 0.0.1 wrote this project, this is 0.1.0" in run("status", small).out
+
+
+def test_missing_base(run: Run, small: Path) -> None:
+    (small / ".vextract/base.zip").unlink()
+    assert "damaged     .vextract/base.zip is missing" in run("status", small).out
+    result = run("upgrade", small)
+    assert result.code == 1
+    assert "hint: run `vextract sync`" in result.err
+
+
+def test_options_change(run: Run, small: Path) -> None:
+    assert run("upgrade", small, "--with", "critic").out == (
+        "add       toy/critic.py  (new)\nverl 0.5.0 (without critic) -> verl 0.5.0 (with critic): 1 added, 8 kept\n"
+    )
+    assert lock.read(small).options == Options("toy", "0.5.0", features=("critic",))
+    (small / "toy/critic.py").write_bytes(text("mine"))
+    assert run("upgrade", small, "--without", "critic").code == 0
+    assert (small / "orphaned/toy/critic.py").read_bytes() == text("mine")
+    assert run("upgrade", small, "--algorithm", "ppo").code == 0
+    assert lock.read(small).options == Options("toy", "0.5.0", algorithm="ppo", features=("critic",))
+    assert "vllm" in run("upgrade", small, "--engine", "vllm", "--dry-run").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["--to", "9"], "verl 9 is not supported", "supported: 0.5.0, 0.6.1"),
+        (["--with", "critc"], "has no feature 'critc'", "did you mean `critic`"),
+        (["--with", "critic", "--without", "critic"], "contradict", "drop one of the two"),
+        (["--continue", "--abort"], "--continue goes with no other option", "run `vextract upgrade --continue`"),
+        (["--abort", "--to", "0.5.0"], "--abort goes with no other option", "run `vextract upgrade --abort`"),
+        (["--continue"], "nothing to continue: no upgrade is going on", "`vextract status`"),
+        (["--abort"], "nothing to abort: no upgrade is going on", "`vextract status`"),
+        (["--algorithm", "ppo", "--without", "critic"], "--without critic: algorithm ppo needs it", "choose another"),
+        (["--without", "crtic"], "has no feature 'crtic'", "did you mean"),
+    ],
+)
+def test_usage_errors(run: Run, small: Path, arguments: list[str], message: str, hint: str) -> None:
+    before = picture(small)
+    result = run("upgrade", small, *arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert f"hint: {hint}" in result.err
+    assert picture(small) == before
+
+
+def test_two_at_once(run: Run, small: Path) -> None:
+    before = picture(small)
+    with disk.exclusive(small) as free:
+        assert free
+        for flags in ([], ["--dry-run"], ["--continue"], ["--abort"]):
+            result = run("upgrade", small, *flags)
+            assert result.code == 1
+            assert result.err == (
+                "error: another vextract is upgrading this project\nhint: wait until it has ended, then try again\n"
+            )
+    assert picture(small) == before
+
+
+def git(project: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", str(project), *identity, *arguments], check=True, capture_output=True)
+
+
+def test_uncommitted_changes(run: Run, small: Path) -> None:
+    git(small, "init", "-q")
+    # Nothing is committed, but nothing is edited either.
+    assert run("upgrade", small, "--dry-run").err == ""
+    git(small, "add", "-A")
+    git(small, "commit", "-qm", "start")
+    (small / "toy/custom/reward.py").write_bytes(text("mine"))
+    (small / "notes.txt").write_bytes(text("mine"))
+    assert "not committed" not in run("upgrade", small, "--dry-run").err
+    (small / "main.py").write_bytes(text("main", *TEN, "mine"))
+    assert "main.py is not committed: commit first" in run("upgrade", small, "--dry-run").err
+    before = picture(small)
+    result = run("upgrade", small)
+    assert result.code == 2
+    assert result.err == (
+        "error: main.py: changed and not committed\n"
+        "hint: commit first, so that you can tell the upgrade's changes from yours; or pass --allow-dirty\n"
+    )
+    assert picture(small) == before
+    assert run("upgrade", small, "--allow-dirty").code == 0
+
+
+def test_an_edited_file_that_git_does_not_know(run: Run, small: Path) -> None:
+    git(small.parent, "init", "-q")
+    (small / "main.py").write_bytes(text("main", *TEN, "mine"))
+    assert "main.py: changed and not committed" in run("upgrade", small).err
+    git(small.parent, "add", "-A")
+    git(small.parent, "commit", "-qm", "all of it")
+    assert run("upgrade", small).code == 0
+
+
+def test_the_journal_is_none_of_gits_business(run: Run, edited: Path) -> None:
+    git(edited, "init", "-q")
+    run("upgrade", edited, "--allow-dirty")
+    listed = subprocess.run(
+        ["git", "-C", str(edited), "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True
+    ).stdout
+    assert ".vextract/base.zip" in listed
+    assert ".vextract/upgrade" not in listed
+
+
+DIFF = """\
+--- a/main.py
++++ b/main.py
+@@ -1,4 +1,4 @@
+-main
++mine
+ 1
+ 2
+ 3
+"""
+
+
+def test_diff(run: Run, edited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("diff", edited / "main.py").out == DIFF
+    monkeypatch.chdir(edited / "toy")
+    assert run("diff", "../main.py").out == DIFF
+    assert run("diff", "protocol.py").out.splitlines()[3] == "+# mine"
+    assert run("diff", ".").out.count("+++ ") == 2
+    assert run("diff").out.count("+++ ") == 4
+    assert "+++ /dev/null" in run("diff", edited / "Makefile").out
+    assert run("diff", edited, "--stat").out == (
+        " Makefile        |    1 -\n"
+        " main.py         |    2 +-\n"
+        " toy/gone.py     |    1 +\n"
+        " toy/protocol.py |    1 +\n"
+        " 4 files edited, 3 lines added, 2 removed\n"
+    )
+    report = json.loads(run("diff", edited, "--json").out)
+    assert [(item["path"], item["added"], item["removed"]) for item in report][:2] == [
+        ("Makefile", 0, 1),
+        ("main.py", 1, 1),
+    ]
+
+
+def test_diff_is_a_patch(run: Run, edited: Path, tmp_path: Path) -> None:
+    (edited / "toy/protocol.py").write_bytes("1\r\n2  \né".encode())
+    (tmp_path / "patch").write_text(run("diff", edited).out, newline="")
+    plain = create(tmp_path / "plain", OLD_TREE, Options("toy", "0.5.0"))
+    git(plain, "init", "-q")
+    git(plain, "apply", str(tmp_path / "patch"))
+    changed = {path: data for path, data in files_of(plain).items() if not path.startswith(".git/")}
+    assert changed == files_of(edited)
+
+
+def test_no_edits(run: Run, small: Path) -> None:
+    result = run("diff", small)
+    assert (result.code, result.out, result.err) == (0, "", "no edits\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"), [("toy/custom/reward.py", "yours: nothing was emitted"), ("x.txt", "not a file that vextract")]
+)
+def test_diff_of_what_is_not_managed(run: Run, small: Path, path: str, message: str) -> None:
+    result = run("diff", small / path)
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_diff_on_a_terminal(run: Run, edited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("PAGER", "cat")
+    shown = run("diff", edited / "main.py", "--no-pager").out
+    assert "\x1b[32m+mine" in shown
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in run("diff", edited / "main.py", "--no-pager").out
+
+
+def test_status_is_fast_and_light(small: Path) -> None:
+    program = (
+        "import sys, json, time; from extractor.cli.app import run\n"
+        f"started = time.process_time(); run(['status', {str(small)!r}])\n"
+        "print(json.dumps([time.process_time() - started, sorted(sys.modules)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    seconds, modules = json.loads(done.stdout.splitlines()[-1])
+    assert {"libcst", "jinja2", "rich"}.isdisjoint(modules)
+    assert seconds < 0.3
+
+
+def test_every_other_command_refuses_half_way(run: Run, edited: Path) -> None:
+    run("upgrade", edited)
+    old = journal.read(edited)
+    assert old is not None
+    (edited / lock.NAME).write_bytes(old.lock.old or b"")
+    for command in (["sync"], ["diff"], ["upgrade"], ["upgrade", "--dry-run"]):
+        result = run(command[0], edited, *command[1:])
+        assert result.code == 1
+        assert result.err == (
+            "error: an upgrade was interrupted half way: verl 0.5.0 -> verl 0.6.1\n"
+            "hint: finish it with `vextract upgrade --continue`, or go back with `vextract upgrade --abort`\n"
+        )
+    shown = run("status", edited)
+    assert "upgrade half way: verl 0.5.0 -> verl 0.6.1" in shown.out
+    assert "`vextract upgrade --continue` finishes the upgrade, `vextract upgrade --abort` undoes it" in shown.err

@@ -1,0 +1,300 @@
+"""Killed at any write, flush, rename or removal: the project is the old one, or the new one, or one command away."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from extractor import journal, lock, project
+from extractor.cli.app import run as command
+from extractor.errors import CheckFailed, VextractError
+from extractor.journal import Phase
+from tests.lifecycle.faults import Faults, Killed, error, injected, killing
+from tests.lifecycle.worlds import NEW, NEW_TREE, TEN, Ready, files_of, picture, ready, text
+
+MOVED = {"toy/old_place/actor.py": "toy/new_place/actor.py"}
+
+
+@pytest.fixture
+def edited(small: Path) -> Path:
+    """With an edit for every verdict, but for conflicts."""
+    (small / "toy/protocol.py").write_bytes(text("# mine", *TEN))
+    (small / "toy/gone.py").write_bytes(text("# mine"))
+    (small / "toy/old_place/actor.py").write_bytes(text("# mine", "actor", *TEN))
+    (small / "main.py").chmod(0o755)
+    (small / "toy/dropped").chmod(0o700)
+    (small / "empty/of/mine").mkdir(parents=True)
+    return small
+
+
+@pytest.fixture
+def conflicting(edited: Path) -> Path:
+    """With conflicts as well, of both kinds."""
+    (edited / "main.py").write_bytes(text("mine", *TEN))
+    (edited / "toy/added.py").write_bytes(text("mine"))
+    return edited
+
+
+def copy(of: Path, name: str) -> Path:
+    return Path(shutil.copytree(of, of.parent / name, symlinks=True))
+
+
+def killed(entry: Ready, target: Path, at: int) -> bool:
+    """Run an upgrade that is killed at a call; False where it has fewer calls."""
+    try:
+        with injected(killing(at)):
+            entry.run(target)
+    except Killed:
+        return True
+    return False
+
+
+def unfinished(target: Path) -> Phase | None:
+    entry = journal.read(target)
+    return None if entry is None else journal.phase(target, entry)
+
+
+@pytest.mark.parametrize("kind", ["edited", "conflicting"])
+def test_killed_anywhere(kind: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
+    original: Path = request.getfixturevalue(kind)
+    before = picture(original)
+    entry = ready(original, NEW_TREE, NEW, MOVED)
+    whole = copy(original, "whole")
+    with injected(Faults(None, error(0), for_good=False)) as counted:
+        entry.run(whole)
+    after = picture(whole)
+    outcomes: Counter[str] = Counter()
+    for at in range(len(counted.calls)):
+        target = copy(original, "killed")
+        assert killed(entry, target, at)
+        phase = unfinished(target)
+        if phase is None:
+            # No journal: nothing has been changed, or everything has.
+            assert command(["upgrade", str(target), "--abort"]) == 2
+            found = picture(target)
+            assert found in (before, after)
+            outcomes["old" if found == before else "new"] += 1
+        else:
+            if phase is Phase.HALF_WAY:
+                with pytest.raises(CheckFailed, match=r"interrupted half way: verl 0\.5\.0 -> verl 0\.6\.1"):
+                    project.find(target)
+            else:
+                project.find(target)
+            twin = copy(target, "twin")
+            assert command(["upgrade", str(target), "--abort"]) == 0
+            assert picture(target) == before, f"--abort after a kill at call {at}"
+            conflicts = kind == "conflicting"
+            assert command(["upgrade", str(twin), "--continue"]) == (1 if conflicts else 0)
+            assert picture(twin) == after, f"--continue after a kill at call {at}"
+            outcomes[phase.value] += 1
+            shutil.rmtree(twin)
+        shutil.rmtree(target)
+    capsys.readouterr()
+    with capsys.disabled():
+        print(f"\nkill sweep, {kind}: {len(counted.calls)} calls, {dict(outcomes)}, mixed states: 0")
+    assert outcomes[Phase.HALF_WAY.value] > len(counted.calls) / 2
+
+
+@pytest.mark.parametrize("way", ["--abort", "--continue"])
+def test_killed_while_getting_out(way: str, conflicting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = picture(conflicting)
+    entry = ready(conflicting, NEW_TREE, NEW, MOVED)
+    whole = copy(conflicting, "whole")
+    with injected(Faults(None, error(0), for_good=False)) as counted:
+        entry.run(whole)
+    after = picture(whole)
+    for at in (len(counted.calls) // 2, len(counted.calls) - 1):
+        half = copy(conflicting, "half")
+        assert killed(entry, half, at)
+        for again in range(0, len(counted.calls), 3):
+            target = copy(half, "target")
+            done = _killed_command(target, way, again)
+            if unfinished(target) is not None:
+                other = copy(target, "other")
+                assert command(["upgrade", str(other), "--abort"]) == 0
+                assert picture(other) == before
+                shutil.rmtree(other)
+                if unfinished(target) is Phase.HALF_WAY:
+                    assert command(["upgrade", str(target), "--continue"]) == 1
+                    assert picture(target) == after
+            elif way == "--abort":
+                command(["upgrade", str(target), "--abort"])
+                assert picture(target) == before
+            shutil.rmtree(target)
+            if done:
+                break
+        shutil.rmtree(half)
+
+
+def _killed_command(target: Path, way: str, at: int) -> bool:
+    """True where the command came to its end before that call."""
+    try:
+        with injected(killing(at)):
+            command(["upgrade", str(target), way])
+    except Killed:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EIO])
+def test_an_error_anywhere_undoes_everything(edited: Path, number: int) -> None:
+    before = picture(edited)
+    entry = ready(edited, NEW_TREE, NEW, MOVED)
+    whole = copy(edited, "whole")
+    with injected(Faults(None, error(0), for_good=False)) as counted:
+        entry.run(whole)
+    after = picture(whole)
+    for at in range(len(counted.calls)):
+        target = copy(edited, "target")
+        faults = Faults(at, error(number), for_good=False)
+        message = ""
+        try:
+            with injected(faults):
+                entry.run(target)
+        except CheckFailed as failed:
+            message = failed.message
+        if message:
+            assert os.strerror(number) in message
+            assert "nothing was changed" in message
+        assert picture(target) == (before if message else after), f"an error at call {at}"
+        shutil.rmtree(target)
+
+
+def test_a_disk_that_stays_full(edited: Path) -> None:
+    before = picture(edited)
+    entry = ready(edited, NEW_TREE, NEW, MOVED)
+    writes = Faults(None, error(0), for_good=False, names=("write",))
+    with injected(writes):
+        entry.run(copy(edited, "whole"))
+    for at in range(len(writes.calls)):
+        target = copy(edited, "target")
+        faults = Faults(at, error(errno.ENOSPC), for_good=True, names=("write",))
+        with injected(faults), pytest.raises(CheckFailed, match="No space left on device") as failed:
+            entry.run(target)
+        if "nothing was changed" not in failed.value.message:
+            assert "--abort` undoes it" in failed.value.message
+            assert command(["upgrade", str(target), "--abort"]) == 0
+        assert picture(target) == before
+        shutil.rmtree(target)
+
+
+def test_interrupted_from_the_keyboard(edited: Path) -> None:
+    def interrupt(name: str) -> None:
+        raise KeyboardInterrupt
+
+    before = picture(edited)
+    entry = ready(edited, NEW_TREE, NEW, MOVED)
+    with injected(Faults(30, interrupt, for_good=False)), pytest.raises(KeyboardInterrupt):
+        entry.run()
+    assert picture(edited) == before
+
+
+PROGRAM = """
+import os, signal, sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from tests.lifecycle.faults import Faults, injected
+from tests.lifecycle.worlds import NEW, NEW_TREE, ready
+entry = ready(Path({target!r}), NEW_TREE, NEW, {moved!r})
+with injected(Faults({at}, lambda name: os.kill(os.getpid(), signal.SIGKILL), for_good=True)):
+    entry.run()
+"""
+
+
+@pytest.mark.parametrize("at", [3, 8, 20, 33, 47, 60])
+def test_really_killed(edited: Path, at: int, capsys: pytest.CaptureFixture[str]) -> None:
+    before = picture(edited)
+    whole = copy(edited, "whole")
+    ready(whole, NEW_TREE, NEW, MOVED).run()
+    program = PROGRAM.format(root=str(Path(__file__).parents[2]), target=str(edited), moved=MOVED, at=at)
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == -signal.SIGKILL
+    twin = copy(edited, "twin")
+    if unfinished(edited) is None:
+        assert command(["upgrade", str(edited), "--abort"]) == 2
+        assert picture(edited) == before
+        return
+    assert command(["sync", str(edited)]) == 1
+    assert "error: an upgrade was interrupted half way: verl 0.5.0 -> verl 0.6.1" in capsys.readouterr().err
+    assert command(["upgrade", str(edited)]) == 1
+    assert command(["status", str(edited)]) == 0
+    assert command(["status", str(edited), "--check"]) == 1
+    assert command(["upgrade", str(edited), "--abort"]) == 0
+    assert picture(edited) == before
+    assert command(["upgrade", str(twin), "--continue"]) == 0
+    assert picture(twin) == picture(whole)
+
+
+def test_work_done_since_is_not_dropped(conflicting: Path) -> None:
+    before = picture(conflicting)
+    ready(conflicting, NEW_TREE, NEW, MOVED).run()
+    (conflicting / "main.py").write_bytes(text("half resolved"))
+    assert command(["upgrade", str(conflicting), "--abort"]) == 0
+    after = files_of(conflicting)
+    assert after.pop(".vextract/aborted/main.py") == text("half resolved")
+    assert after == {path: data for path, (_, data) in before.items() if data is not None}
+
+
+def test_a_file_that_is_written_between_a_kill_and_the_way_on(edited: Path) -> None:
+    entry = ready(edited, NEW_TREE, NEW, MOVED)
+    assert killed(entry, edited, 40)
+    (edited / "toy/protocol.py").write_bytes(text("written since"))
+    found = journal.read(edited)
+    assert found is not None
+    with pytest.raises(CheckFailed, match=r"toy/protocol\.py: changed since the upgrade began"):
+        journal.forward(edited, found)
+    assert (edited / "toy/protocol.py").read_bytes() == text("written since")
+
+
+def test_a_file_that_is_written_while_the_upgrade_is_worked_out(edited: Path) -> None:
+    entry = ready(edited, NEW_TREE, NEW, MOVED)
+    (edited / "toy/protocol.py").write_bytes(text("written since"))
+    before = picture(edited)
+    with pytest.raises(CheckFailed, match=r"toy/protocol\.py: changed while the upgrade was worked out"):
+        entry.run()
+    assert picture(edited) == before
+
+
+def test_a_project_that_vanishes(edited: Path) -> None:
+    entry = ready(edited, NEW_TREE, NEW, MOVED)
+    shutil.rmtree(edited)
+    with pytest.raises(CheckFailed, match="the project is gone; nothing was changed"):
+        entry.run()
+    assert not edited.exists()
+
+
+def test_a_directory_that_vanishes(edited: Path) -> None:
+    entry = ready(edited, NEW_TREE, NEW, MOVED)
+    shutil.rmtree(edited / "toy")
+    before = picture(edited)
+    with pytest.raises(VextractError, match="changed while the upgrade was worked out"):
+        entry.run()
+    assert picture(edited) == before
+
+
+def test_a_directory_that_leads_out_of_the_project(edited: Path) -> None:
+    outside = Path(shutil.copytree(edited / "toy", edited.parent / "outside"))
+    before = files_of(outside)
+    shutil.rmtree(edited / "toy")
+    (edited / "toy").symlink_to(outside)
+    with pytest.raises(CheckFailed, match="toy leads out of the project"):
+        ready(edited, NEW_TREE, NEW, MOVED).run()
+    assert files_of(outside) == before
+    assert lock.read(edited).options.verl == "0.5.0"
+
+
+def test_a_damaged_journal(conflicting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ready(conflicting, NEW_TREE, NEW, MOVED).run()
+    path = conflicting / journal.PATH
+    path.write_bytes(path.read_bytes()[:-50])
+    for way in ("--continue", "--abort"):
+        assert command(["upgrade", str(conflicting), way]) == 1
+        assert "journal.zip cannot be read" in capsys.readouterr().err

@@ -1,0 +1,143 @@
+"""Small projects made by hand, which upgrade in milliseconds."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from extractor import apply, base, lock
+from extractor.lock import Lock
+from extractor.merge import Labels
+from extractor.options import Options
+from extractor.plan import Plan, plan_new
+from extractor.tree import File, FileKind, Tree
+from extractor.upgrade.verdicts import Sides, look, plan_upgrade
+
+OLD = Options("toy", "0.5.0")
+NEW = Options("toy", "0.6.1")
+LABELS = Labels("yours, on verl 0.5.0", "verl 0.5.0", "verl 0.6.1")
+
+
+def text(*lines: object) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def vendored(path: str, data: bytes, upstream: str | None = None) -> File:
+    return File(f"toy/{path}", FileKind.VENDORED, data, upstream or f"verl/{path}", "0" * 64)
+
+
+def template(path: str, data: bytes) -> File:
+    return File(path, FileKind.TEMPLATE, data)
+
+
+def hook(path: str, data: bytes) -> File:
+    return File(path, FileKind.HOOK, data)
+
+
+TEN = range(1, 11)
+OLD_TREE = Tree.of(
+    [
+        vendored("protocol.py", text(*TEN)),
+        vendored("stays.py", text("stays")),
+        vendored("gone.py", text("gone", *TEN)),
+        vendored("old_place/actor.py", text("actor", *TEN), "verl/actor.py"),
+        vendored("dropped/alone.py", text("alone")),
+        template("main.py", text("main", *TEN)),
+        template("Makefile", text("all:")),
+        hook("toy/custom/reward.py", text("# yours")),
+    ]
+)
+NEW_TREE = Tree.of(
+    [
+        vendored("protocol.py", text(*TEN, 11)),
+        vendored("stays.py", text("stays")),
+        vendored("new_place/actor.py", text("actor", *TEN, "more"), "verl/actor.py"),
+        vendored("added.py", text("added")),
+        template("main.py", text("main, changed", *TEN)),
+        template("Makefile", text("all: main")),
+        hook("toy/custom/reward.py", text("# another example")),
+        hook("toy/custom/loss.py", text("# new hook")),
+    ]
+)
+
+
+def lock_of(tree: Tree, options: Options) -> Lock:
+    return Lock.of(tree, options, vextract="0.1.0", source_kind="wheel", source_sha256="a" * 64)
+
+
+def create(target: Path, tree: Tree, options: Options) -> Path:
+    apply.create(
+        target,
+        plan_new(tree),
+        lock_data=lock.dump(lock_of(tree, options)),
+        base_data=base.dump(base.of_tree(tree)),
+    )
+    return target
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An upgrade that is worked out."""
+
+    project: Path
+    plan: Plan
+    seen: Mapping[str, bytes | None]
+    lock_data: bytes
+    base_data: bytes
+
+    def run(self, project: Path | None = None) -> None:
+        apply.upgrade(
+            project or self.project,
+            self.plan,
+            self.seen,
+            lock_data=self.lock_data,
+            base_data=self.base_data,
+            title="verl 0.5.0 -> verl 0.6.1",
+        )
+
+
+def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, str] | None = None) -> Ready:
+    """Work out an upgrade to a tree."""
+    old = lock.read(project)
+    paths = {file.path for file in old.files} | {file.path for file in new}
+    found = look(project, paths)
+    parked = frozenset(path.relative_to(project).as_posix() for path in (project / "orphaned").rglob("*"))
+    plan = plan_upgrade(Sides(old, base.read(project, old), new, found, successors or {}, LABELS, parked))
+    return Ready(
+        project,
+        plan,
+        {path: item.data for path, item in found.items()},
+        lock.dump(lock_of(new, options)),
+        base.dump(base.of_tree(new)),
+    )
+
+
+def picture(project: Path) -> dict[str, tuple[int, bytes | None]]:
+    """Every file with its permissions and bytes, and every directory with its permissions, empty ones as well."""
+    found: dict[str, tuple[int, bytes | None]] = {}
+    for folder, folders, names in os.walk(project):
+        for name in (*folders, *names):
+            path = Path(folder) / name
+            data = path.read_bytes() if name in names else None
+            found[path.relative_to(project).as_posix()] = (stat.S_IMODE(path.lstat().st_mode), data)
+    return found
+
+
+def expected(before: Mapping[str, tuple[int, bytes | None]], plan: Plan) -> dict[str, bytes]:
+    """The files that a plan leaves, without those of vextract itself."""
+    files = {path: data for path, (_, data) in before.items() if data is not None}
+    for path in plan.removals():
+        files.pop(path, None)
+    files.update(plan.writes())
+    return own(files)
+
+
+def own(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {path: data for path, data in files.items() if not path.startswith(".vextract/") and path != lock.NAME}
+
+
+def files_of(project: Path) -> dict[str, bytes]:
+    return {path: data for path, (_, data) in picture(project).items() if data is not None}
