@@ -128,6 +128,34 @@ def upgrade(
         raise
 
 
+def resume(project: Path, entry: journal.Journal) -> None:
+    """Finish an upgrade that was interrupted half way; the journal stays where a conflict is left.
+
+    Raises:
+        CheckFailed: a file cannot be written, or was changed since; it can be tried again.
+    """
+    try:
+        journal.forward(project, entry)
+        if not entry.conflicts:
+            journal.end(project)
+    except OSError as error:
+        raise _failed(project, error, "the upgrade is still half way") from None
+
+
+def undo(project: Path, entry: journal.Journal) -> tuple[str, ...]:
+    """Restore every file as it was before an upgrade; returns where work done since is kept.
+
+    Raises:
+        CheckFailed: a file cannot be written; it can be tried again.
+    """
+    try:
+        saved = journal.back(project, entry)
+        journal.end(project)
+    except OSError as error:
+        raise _failed(project, error, "the upgrade is still half way") from None
+    return saved
+
+
 def _failed(project: Path, error: OSError, outcome: str) -> CheckFailed:
     name = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else project
     if name.is_relative_to(project) and name != project:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extractor.errors import UsageError
+from extractor.errors import CheckFailed, UsageError
 from extractor.lock import Lock
 from extractor.tree import FileKind
 
@@ -41,6 +41,7 @@ def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection
 
     Raises:
         UsageError: one of them is not managed.
+        CheckFailed: a file cannot be read.
     """
     chosen = [file.path for file in lock.files if file.kind is not FileKind.HOOK]
     if only:
@@ -52,9 +53,16 @@ def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection
             ours: bytes | None = (project / path).read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             ours = None
+        except OSError as error:
+            raise unreadable(path, error) from None
         if ours != base[path]:
             found.append(of_file(path, base[path], ours))
     return tuple(found)
+
+
+def unreadable(path: str, error: OSError) -> CheckFailed:
+    """The error of a file that cannot be read."""
+    return CheckFailed(f"{path}: cannot be read: {error.strerror}", hint="check the file's permissions")
 
 
 def of_file(path: str, old: bytes, new: bytes | None) -> FileDiff:

@@ -116,6 +116,8 @@ def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
                 found[file.path] = "link"
         except IsADirectoryError:
             found[file.path] = "directory"
+        except PermissionError:
+            found[file.path] = "unreadable"
     return found
 
 

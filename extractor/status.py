@@ -9,7 +9,7 @@ from pathlib import Path
 
 from extractor import __version__, base, journal, merge, releases
 from extractor.journal import Phase
-from extractor.lock import Lock
+from extractor.lock import NAME, Lock
 from extractor.plan import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED, digests_on_disk
 from extractor.tree import FileKind
 
@@ -32,7 +32,7 @@ class FileStatus:
     Attributes:
         path: POSIX path relative to the project.
         state: What has become of it.
-        kind: Who writes it; None for an orphan.
+        kind: Who writes it; None for an orphan and for a file that is none of vextract's.
         note: Where to look, for a conflict or an orphan.
     """
 
@@ -48,7 +48,7 @@ class Status:
 
     Attributes:
         lock: Its lock.
-        files: Managed files, hooks and orphans, sorted by path.
+        files: Managed files, hooks, orphans, and the owner's own files beside them; sorted by path.
         base: What is wrong with the base; empty where nothing shows.
         upgrade: The upgrade that is going on, if one is.
         phase: How far it has come.
@@ -84,6 +84,7 @@ def status(project: Path, lock: Lock) -> Status:
     found = digests_on_disk(lock, project)
     files = [_file(project, file.path, file.kind, found.get(file.path), file.sha256) for file in lock.files]
     files += _orphans(project)
+    files += _owners(project, lock)
     known = releases.supported()
     present = lock.options.verl
     return Status(
@@ -131,3 +132,20 @@ def _orphans(project: Path) -> list[FileStatus]:
             note = f"see {path}{NOTE_SUFFIX}" if f"{name}{NOTE_SUFFIX}" in names else ""
             found.append(FileStatus(path, State.ORPHANED, None, note))
     return found
+
+
+def _owners(project: Path, lock: Lock) -> list[FileStatus]:
+    """The owner's own files: those at the top, and those below directories that hold managed ones."""
+    known = {file.path for file in lock.files} | {NAME}
+    known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
+    tops = sorted({path.split("/")[0] for path in known if "/" in path})
+    found = [item.name for item in project.iterdir() if item.is_file()]
+    for top in tops:
+        for folder, folders, names in os.walk(project / top):
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+            found += [(Path(folder) / name).relative_to(project).as_posix() for name in names]
+    return [
+        FileStatus(path, State.YOURS, None)
+        for path in found
+        if path not in known and not path.rpartition("/")[2].startswith(".")
+    ]

@@ -13,6 +13,9 @@ from extractor.cli.options import Json, Project
 if TYPE_CHECKING:
     from extractor.status import FileStatus, Status
 
+_PHASES = {"half way": "interrupted half way", "conflicts": "waits for its conflicts to be resolved", "done": "done"}
+_MOST = 30
+
 
 def command(
     path: Project = Path(),
@@ -46,12 +49,15 @@ def _text(found: Status) -> str:
     features = f" with {', '.join(options.features)}" if options.features else ""
     lines = [f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"]
     if found.upgrade:
-        lines.append(f"upgrade {found.phase.value if found.phase else ''}: {found.upgrade}")
+        lines.append(f"upgrade {_PHASES[found.phase.value] if found.phase else ''}: {found.upgrade}")
     if found.base:
         lines.append(f"{'damaged':10}  {found.base}")
     quiet = (State.CLEAN, State.YOURS)
     lines += [_line(file) for file in found.files if file.state not in quiet]
-    lines += [f"{'yours':10}  {path}" for path in found.paths(State.YOURS)]
+    yours = found.paths(State.YOURS)
+    lines += [f"{'yours':10}  {path}" for path in yours[:_MOST]]
+    if len(yours) > _MOST:
+        lines.append(f"{'yours':10}  and {len(yours) - _MOST} more")
     counts = [f"{len(found.paths(state))} {state.value}" for state in State if found.paths(state)]
     lines.append(", ".join(counts))
     if found.newer:

@@ -11,6 +11,7 @@ from extractor.cli import output
 from extractor.cli.options import DryRun, From, Json, Offline, Project
 
 if TYPE_CHECKING:
+    from extractor.changes import Changes
     from extractor.errors import VextractError
     from extractor.journal import Journal
     from extractor.lock import Lock
@@ -64,11 +65,13 @@ def command(
     from_: From = None,
     offline: Offline = False,
     dry_run: DryRun = False,
+    diff: Annotated[bool, typer.Option("--diff", help="With --dry-run: show how upstream's text differs.")] = False,
     json: Json = False,
 ) -> int:
     """Move to another verl, other options or newer templates.
 
-    Your edits are merged in. Hooks and your own files are never written.
+    Your edits are merged in. Hooks and your own files are never written. With --dry-run also tells what changed in the
+    algorithms that the project uses.
     """
     from extractor import disk, journal, project
     from extractor.errors import UsageError
@@ -77,8 +80,10 @@ def command(
     request = Request(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
     if continue_ or abort:
         flag = "--continue" if continue_ else "--abort"
-        if (continue_ and abort) or dry_run or allow_dirty or from_ or request != Request():
+        if (continue_ and abort) or dry_run or diff or allow_dirty or from_ or request != Request():
             raise UsageError(f"{flag} goes with no other option", hint=f"run `vextract upgrade {flag}`")
+    if diff and not dry_run:
+        raise UsageError("--diff goes with --dry-run", hint="your own edits are shown by `vextract diff`")
     root = project.find(path, half_way=True)
     with disk.exclusive(root) as free:
         if not free:
@@ -87,13 +92,58 @@ def command(
             return _continue(root, json)
         if abort:
             return _abort(root, json)
-        return _upgrade(root, request, from_, offline, dry_run, allow_dirty, json)
+        if dry_run:
+            return _dry_run(root, request, from_, offline, diff, json)
+        return _upgrade(root, request, from_, offline, allow_dirty, json)
 
 
-def _upgrade(
-    root: Path, request: Request, origin: Path | None, offline: bool, dry_run: bool, allow_dirty: bool, json: bool
-) -> int:
+def _dry_run(root: Path, request: Request, origin: Path | None, offline: bool, diff: bool, json: bool) -> int:
+    from extractor.cli import changes
+
+    found = _prepare(root, request, origin, offline)
+    about = _changes(root, found, origin, offline) if found.changes_anything else None
+    if json:
+        report = _report(root, found, written=False)
+        report["changes"] = changes.as_json(about, about.symbols, diff) if about is not None else None
+        output.data_json(report)
+        return 0
+    text = _text(found, dry_run=True)
+    if about is not None:
+        text += f"\n\nwhat changed in the code that you use\n{changes.as_text(about, about.symbols, diff)}"
+    output.data(text)
+    for line in _next(found, dry_run=True):
+        output.note(line)
+    return 0
+
+
+def _upgrade(root: Path, request: Request, origin: Path | None, offline: bool, allow_dirty: bool, json: bool) -> int:
     from extractor import apply, journal, upgrade
+
+    found = _prepare(root, request, origin, offline)
+    if found.changes_anything:
+        if not allow_dirty:
+            upgrade.check_committed(found)
+        journal.end(root)
+        with output.progress("writing"):
+            apply.upgrade(
+                root,
+                found.plan,
+                found.seen,
+                lock_data=found.lock_data,
+                base_data=found.base_data,
+                title=found.title,
+            )
+    if json:
+        output.data_json(_report(root, found, written=found.changes_anything))
+    else:
+        output.data(_text(found, dry_run=False))
+        for text in _next(found, dry_run=False):
+            output.note(text)
+    return 1 if _counts(found.plan)["conflict"] else 0
+
+
+def _prepare(root: Path, request: Request, origin: Path | None, offline: bool) -> Upgrade:
+    from extractor import journal, upgrade
     from extractor.errors import CheckFailed
     from extractor.journal import Phase
 
@@ -105,31 +155,33 @@ def _upgrade(
         )
     if entry is not None and journal.phase(root, entry) is Phase.HALF_WAY:
         raise journal.interrupted(entry)
-    if not dry_run:
-        journal.end(root)
     with output.progress("working out the upgrade"):
         found = upgrade.prepare(root, request, origin=origin, offline=offline)
     for text in found.generated.warnings:
         output.warning(text)
-    if found.changes_anything and not allow_dirty and not dry_run:
-        upgrade.check_committed(found)
-    written = found.changes_anything and not dry_run
-    if written:
-        with output.progress("writing"):
-            apply.upgrade(
-                root, found.plan, found.seen, lock_data=found.lock_data, base_data=found.base_data, title=found.title
-            )
-    if json:
-        output.data_json(_report(root, found, written))
-    else:
-        output.data(_text(found, dry_run))
-        for text in _next(found, dry_run):
-            output.note(text)
-    return 1 if written and _counts(found.plan)["conflict"] else 0
+    return found
+
+
+def _changes(root: Path, found: Upgrade, origin: Path | None, offline: bool) -> Changes | None:
+    """What changed in the vendored code; None where the present release cannot be had to compare with."""
+    from extractor import restore
+    from extractor.changes import report
+    from extractor.cli.changes import read_config
+    from extractor.errors import VextractError
+
+    same = found.old.options.verl == found.new.options.verl
+    config = read_config(root / "config") if (root / "config").is_dir() else None
+    try:
+        with output.progress(f"comparing with verl {found.old.options.verl}"):
+            again = restore.regenerate(found.old, origin=origin if same else None, offline=offline)
+            return report(again.generated, found.generated, again.source, found.source, config)
+    except VextractError as error:
+        output.warning(f"what changed in the code that you use cannot be told: {error.message}")
+        return None
 
 
 def _continue(root: Path, json: bool) -> int:
-    from extractor import journal
+    from extractor import apply, journal
     from extractor.journal import Phase
     from extractor.upgrade import unresolved
 
@@ -137,7 +189,7 @@ def _continue(root: Path, json: bool) -> int:
     if entry is None:
         raise _nothing(journal.end(root), "continue")
     if journal.phase(root, entry) is Phase.HALF_WAY:
-        journal.forward(root, entry)
+        apply.resume(root, entry)
         if entry.conflicts:
             _say_unfinished(entry, json)
             return 1
@@ -162,13 +214,12 @@ def _say_unfinished(entry: Journal, json: bool) -> None:
 
 
 def _abort(root: Path, json: bool) -> int:
-    from extractor import journal
+    from extractor import apply, journal
 
     entry = journal.read(root)
     if entry is None:
         raise _nothing(journal.end(root), "abort")
-    saved = journal.back(root, entry)
-    journal.end(root)
+    saved = apply.undo(root, entry)
     if json:
         output.data_json({"path": str(root), "upgrade": entry.title, "aborted": True, "saved": list(saved)})
     else:

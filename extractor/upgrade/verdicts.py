@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extractor import merge
+from extractor.diff import unreadable
 from extractor.lock import Lock, LockedFile
 from extractor.merge import Labels
 from extractor.plan import BESIDE_SUFFIX, Action, Plan, Reason, Verdict
@@ -52,7 +53,11 @@ class Sides:
 
 
 def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
-    """Read what lies at these paths."""
+    """Read what lies at these paths.
+
+    Raises:
+        CheckFailed: a file cannot be read.
+    """
     found = {}
     for name in sorted(paths):
         path = project / name
@@ -64,6 +69,8 @@ def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
                 found[name] = Found(None, plain=False)
         except IsADirectoryError:
             found[name] = Found(None, plain=False)
+        except OSError as error:
+            raise unreadable(name, error) from None
     return found
 
 

@@ -20,12 +20,12 @@ def uncommitted(project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapp
     if not _inside_git(project):
         return ()
     managed = {file.path for file in lock.files if file.kind is not FileKind.HOOK}
-    command = ["git", "--no-optional-locks", "-C", str(project), "status", "--porcelain", "-z", "-uall", "--no-renames"]
+    git = ["git", "--no-optional-locks", "--literal-pathspecs", "-C", str(project)]
+    # Named one by one: a directory of checkpoints would take long to go through.
+    command = [*git, "status", "--porcelain", "-z", "-uall", "--no-renames", "--", *sorted(managed), NAME]
     try:
-        status = subprocess.run([*command, "--", "."], capture_output=True, check=False)
-        prefix = subprocess.run(
-            ["git", "-C", str(project), "rev-parse", "--show-prefix"], capture_output=True, check=False
-        )
+        status = subprocess.run(command, capture_output=True, check=False)
+        prefix = subprocess.run([*git, "rev-parse", "--show-prefix"], capture_output=True, check=False)
     except OSError:
         return ()
     if status.returncode or prefix.returncode:

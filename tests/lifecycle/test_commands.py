@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -11,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from extractor import disk, generate, journal, lock, releases, source
+from extractor.cli import upgrade
 from extractor.generate import Generated
 from extractor.manifest import Manifest
 from extractor.options import Options
 from extractor.source import Source
 from extractor.tree import Tree
 from tests.cli.conftest import Result
+from tests.lifecycle.faults import Faults, error, injected
 from tests.lifecycle.worlds import NEW, NEW_TREE, OLD_TREE, TEN, create, files_of, picture, text, vendored
 
 Run = Callable[..., Result]
@@ -35,6 +38,7 @@ def _small_trees(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(generate, "generate", small)
     monkeypatch.setattr(source, "open_source", lambda *arguments, **options: NoSource())
+    monkeypatch.setattr(upgrade, "_changes", lambda *arguments: None)
     monkeypatch.setattr(releases, "supported", lambda: ("0.5.0", "0.6.1"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", "/")
 
@@ -100,7 +104,7 @@ def test_upgrade(run: Run, edited: Path) -> None:
 
 STATUS = """\
 verl 0.6.1, engine hf, algorithm grpo
-upgrade conflicts: verl 0.5.0 -> verl 0.6.1
+upgrade waits for its conflicts to be resolved: verl 0.5.0 -> verl 0.6.1
 missing     Makefile
 conflicted  main.py  (line 1)
 orphaned    orphaned/toy/gone.py  (see orphaned/toy/gone.py.note)
@@ -171,6 +175,57 @@ def test_clean_status(run: Run, small: Path) -> None:
     assert report["drift"] is False
     assert report["newer"] == {"verl": ["0.6.1"], "vextract": None}
     assert {file["state"] for file in report["files"]} == {"clean", "yours"}
+
+
+def test_files_of_the_owner(run: Run, small: Path) -> None:
+    for path in ("notes.txt", "toy/mine/model.py", "toy/__pycache__/x.pyc", "outputs/1/log", ".env"):
+        (small / path).parent.mkdir(parents=True, exist_ok=True)
+        (small / path).write_bytes(b"")
+    result = run("status", small, "--check")
+    assert result.code == 0
+    assert [line for line in result.out.splitlines() if line.startswith("yours")] == [
+        "yours       notes.txt",
+        "yours       toy/custom/reward.py",
+        "yours       toy/mine/model.py",
+    ]
+
+
+def test_newer_templates_are_an_upgrade(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    (small / lock.NAME).write_bytes(lock.dump(replace(lock.read(small), vextract="0.0.1")))
+    monkeypatch.setitem(TREES, "0.5.0", Tree.of([*OLD_TREE, vendored("better.py", text("better"))]))
+    assert run("upgrade", small, "--to", "0.5.0").out == (
+        "add       toy/better.py  (new)\nverl 0.5.0 (vextract 0.0.1) -> verl 0.5.0 (vextract 0.1.0): 1 added, 8 kept\n"
+    )
+    assert lock.read(small).vextract == "0.1.0"
+
+
+def test_a_disk_that_is_full_on_the_way_back(run: Run, edited: Path) -> None:
+    before = picture(edited)
+    run("upgrade", edited)
+    with injected(Faults(0, error(errno.ENOSPC), for_good=True, names=("write",))):
+        result = run("upgrade", edited, "--abort")
+    assert result.code == 1
+    assert "cannot be written: No space left on device; the upgrade is still half way" in result.err
+    assert run("upgrade", edited, "--abort").code == 0
+    assert picture(edited) == before
+
+
+@pytest.mark.parametrize("command", ["upgrade", "diff"])
+def test_a_file_that_cannot_be_read(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    real = Path.read_bytes
+
+    def forbidden(path: Path) -> bytes:
+        if path.name == "main.py":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    result = run(command, small)
+    assert result.code == 1
+    assert result.err.startswith("error: main.py: cannot be read: Permission denied\n")
+    assert "edited      main.py" in run("status", small).out
 
 
 def test_a_hook_may_be_anything(run: Run, small: Path) -> None:
@@ -382,5 +437,5 @@ def test_every_other_command_refuses_half_way(run: Run, edited: Path) -> None:
             "hint: finish it with `vextract upgrade --continue`, or go back with `vextract upgrade --abort`\n"
         )
     shown = run("status", edited)
-    assert "upgrade half way: verl 0.5.0 -> verl 0.6.1" in shown.out
+    assert "upgrade interrupted half way: verl 0.5.0 -> verl 0.6.1" in shown.out
     assert "`vextract upgrade --continue` finishes the upgrade, `vextract upgrade --abort` undoes it" in shown.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import zlib
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from extractor import journal, releases
+from extractor.cli.app import run as command
 from extractor.plan import Plan, Verdict
 from extractor.tree import FileKind, Tree
 from extractor.upgrade.successors import successors as find
@@ -143,3 +145,19 @@ def test_the_role_says_where_a_file_went() -> None:
     found = successors(NEW, VLLM)
     assert found["toy/workers/hf_rollout.py"] == "toy/workers/vllm_rollout_spmd.py"
     assert successors(OLD, NEW).keys() <= {file.path for file in generated(OLD).tree}
+
+
+@pytest.mark.slow
+def test_a_dry_run_tells_what_changed_in_the_algorithms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = create(tmp_path / "toy", generated(OLD).tree, options_of(OLD))
+    before = picture(project)
+    assert command(["upgrade", str(project), "--dry-run", "--to", "0.6.1"]) == 0
+    shown = capsys.readouterr().out
+    assert "update    toy/training/core_algos.py  (changed)" in shown
+    assert "  body       agg_loss\n" in shown
+    assert command(["upgrade", str(project), "--dry-run", "--diff", "--json", "--to", "0.6.1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    (change,) = [item for item in report["changes"]["symbols"] if item["symbol"].endswith(":kl_penalty")]
+    assert change["change"] == "body"
+    assert "+++" in change["diff"]
+    assert picture(project) == before
