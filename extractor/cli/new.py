@@ -70,7 +70,7 @@ def command(
         output.note(f"would make {path}: {_size(generated, source)}; nothing was written")
     else:
         output.data(f"made {path}: {_size(generated, source)}")
-        output.data(f'next:\n  cd {path}\n  make setup\n  make train')
+        output.data(f"next:\n  cd {path}\n  make setup\n  make train")
 
 
 def _options(
