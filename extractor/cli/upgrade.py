@@ -7,31 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output
+from extractor.cli import output, upgrade_report
 from extractor.cli.options import DryRun, From, Json, Offline, Project
 
 if TYPE_CHECKING:
     from extractor.changes import Changes
     from extractor.errors import VextractError
     from extractor.journal import Journal
-    from extractor.lock import Lock
-    from extractor.plan import Action, Plan
     from extractor.upgrade import Upgrade
     from extractor.upgrade.choices import Request
-
-_DONE = {
-    "add": "added",
-    "update": "updated",
-    "merge": "merged",
-    "conflict": "in conflict",
-    "delete": "deleted",
-    "orphan": "orphaned",
-    "keep": "kept",
-}
-_RESOLVE = (
-    "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
-    " `vextract upgrade --abort` undoes the upgrade"
-)
 
 
 def command(
@@ -103,15 +87,15 @@ def _dry_run(root: Path, request: Request, origin: Path | None, offline: bool, d
     found = _prepare(root, request, origin, offline)
     about = _changes(root, found, origin, offline) if found.changes_anything else None
     if json:
-        report = _report(root, found, written=False)
+        report = upgrade_report.as_json(root, found, written=False)
         report["changes"] = changes.as_json(about, about.symbols, diff) if about is not None else None
         output.data_json(report)
         return 0
-    text = _text(found, dry_run=True)
+    text = upgrade_report.as_text(found, dry_run=True)
     if about is not None:
         text += f"\n\nwhat changed in the code that you use\n{changes.as_text(about, about.symbols, diff)}"
     output.data(text)
-    for line in _next(found, dry_run=True):
+    for line in upgrade_report.next_steps(found, dry_run=True):
         output.note(line)
     return 0
 
@@ -134,12 +118,12 @@ def _upgrade(root: Path, request: Request, origin: Path | None, offline: bool, a
                 title=found.title,
             )
     if json:
-        output.data_json(_report(root, found, written=found.changes_anything))
+        output.data_json(upgrade_report.as_json(root, found, written=found.changes_anything))
     else:
-        output.data(_text(found, dry_run=False))
-        for text in _next(found, dry_run=False):
+        output.data(upgrade_report.as_text(found, dry_run=False))
+        for text in upgrade_report.next_steps(found, dry_run=False):
             output.note(text)
-    return 1 if _counts(found.plan)["conflict"] else 0
+    return 1 if upgrade_report.counts_of(found.plan)["conflict"] else 0
 
 
 def _prepare(root: Path, request: Request, origin: Path | None, offline: bool) -> Upgrade:
@@ -210,7 +194,7 @@ def _say_unfinished(entry: Journal, json: bool) -> None:
         output.data_json({"upgrade": entry.title, "finished": False, "conflicts": list(conflicts)})
     else:
         output.data("\n".join(f"conflict  {path}" for path in conflicts))
-        output.note(_RESOLVE)
+        output.note(upgrade_report.RESOLVE)
 
 
 def _abort(root: Path, json: bool) -> int:
@@ -238,87 +222,3 @@ def _nothing(leftovers: bool, what: str) -> VextractError:
         else "no upgrade is going on"
     )
     return UsageError(f"nothing to {what}: {why}", hint="`vextract status` tells where the project stands")
-
-
-def _text(found: Upgrade, dry_run: bool) -> str:
-    if not found.changes_anything:
-        return f"up to date: {_options(found)}"
-    lines = [_line(action) for action in found.plan.actions if _worth_saying(action)]
-    counts = _counts(found.plan)
-    summary = ", ".join(f"{number} {_DONE[verdict]}" for verdict, number in counts.items() if number)
-    lines.append(f"{found.title}: {summary}{' (nothing was written)' if dry_run else ''}")
-    return "\n".join(lines)
-
-
-def _worth_saying(action: Action) -> bool:
-    """What stays as it was and needs no thought is only counted."""
-    return action.verdict.value != "keep" or bool(action.note) or action.reason.value == "edited"
-
-
-def _line(action: Action) -> str:
-    reason = f"{action.reason.value}; {action.note}" if action.note else action.reason.value
-    return f"{action.verdict.value:8}  {action.path}  ({reason})"
-
-
-def _counts(plan: Plan) -> dict[str, int]:
-    return {verdict: sum(action.verdict.value == verdict for action in plan.actions) for verdict in _DONE}
-
-
-def _options(found: Upgrade) -> str:
-    options = found.new.options
-    features = f" with {', '.join(options.features)}" if options.features else ""
-    return f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"
-
-
-def _next(found: Upgrade, dry_run: bool) -> list[str]:
-    counts = _counts(found.plan)
-    lines = []
-    if dry_run and found.uncommitted:
-        lines.append(f"{found.uncommitted[0]} is not committed: commit first, or pass --allow-dirty")
-    if counts["conflict"] and not dry_run:
-        lines.append(_RESOLVE)
-    if counts["orphan"]:
-        lines.append("orphans lie below orphaned/, each with a note")
-    if any(action.reason.value == "removed by its owner" and action.note for action in found.plan.actions):
-        lines.append("files that you removed stay removed; `vextract sync` restores those of verl")
-    if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
-        lines.append(f"the project was made from a {found.old.source_kind} of its own; this takes verl from elsewhere")
-    return lines
-
-
-def _report(root: Path, found: Upgrade, written: bool) -> dict[str, object]:
-    return {
-        "path": str(root),
-        "written": written,
-        "up_to_date": not found.changes_anything,
-        "from": _side(found.old),
-        "to": _side(found.new),
-        "verdicts": [
-            {
-                "path": action.path,
-                "verdict": action.verdict.value,
-                "kind": action.kind.value,
-                "reason": action.reason.value,
-                "note": action.note or None,
-                "writes": [
-                    *([action.path] if action.data is not None else []),
-                    *(path for path, _ in action.beside),
-                ],
-            }
-            for action in found.plan.actions
-        ],
-        "counts": _counts(found.plan),
-        "uncommitted": list(found.uncommitted),
-        "warnings": list(found.generated.warnings),
-    }
-
-
-def _side(lock: Lock) -> dict[str, object]:
-    options = lock.options
-    return {
-        "verl": options.verl,
-        "engine": options.engine,
-        "algorithm": options.algorithm,
-        "features": list(options.features),
-        "vextract": lock.vextract,
-    }

@@ -7,91 +7,39 @@ goes last on the way forward and first on the way back, so it tells how far an u
 from __future__ import annotations
 
 import errno
-import io
-import json
 import stat
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path, PurePosixPath
 
 from extractor import base, disk, lock
 from extractor.errors import CheckFailed
+from extractor.journal import archive
+from extractor.journal.model import Change, Conflict, Journal, Phase
 from extractor.plan import Plan, Verdict
+
+__all__ = [
+    "PATH",
+    "Change",
+    "Conflict",
+    "Journal",
+    "Phase",
+    "back",
+    "begin",
+    "end",
+    "forward",
+    "interrupted",
+    "of_plan",
+    "paths",
+    "phase",
+    "read",
+    "running",
+]
 
 FOLDER = ".vextract/upgrade"
 PATH = f"{FOLDER}/journal.zip"
 SAVED = ".vextract/aborted"
 _IGNORE = f"{FOLDER}/.gitignore"
-_INDEX = "journal.json"
-_SCHEMA = 1
-_EPOCH = (1980, 1, 1, 0, 0, 0)
-
-
-class Phase(str, Enum):
-    """How far an upgrade has come."""
-
-    HALF_WAY = "half way"
-    CONFLICTS = "conflicts"
-    DONE = "done"
-
-
-@dataclass(frozen=True)
-class Change:
-    """What becomes of one file.
-
-    Attributes:
-        path: POSIX path relative to the project.
-        old, new: The bytes before and after; None: no file.
-        mode: Permissions of the old file, which the new one gets as well; None: those of any new file.
-    """
-
-    path: str
-    old: bytes | None = field(repr=False)
-    new: bytes | None = field(repr=False)
-    mode: int | None = None
-
-
-@dataclass(frozen=True)
-class Conflict:
-    """A file that its owner has to resolve.
-
-    Attributes:
-        path: The file.
-        beside: Where the new version lies, where it is not in the file itself, between markers.
-    """
-
-    path: str
-    beside: str | None = None
-
-
-@dataclass(frozen=True)
-class Journal:
-    """One upgrade.
-
-    Attributes:
-        title: What it is called: "verl 0.5.0 -> verl 0.6.1".
-        changes: Sorted by path; the base and the lock come last.
-        made: Directories that it makes, parents first.
-        emptied: Directories that it leaves empty and removes, with their permissions, parents first.
-        conflicts: What is left to its owner.
-    """
-
-    title: str
-    changes: tuple[Change, ...]
-    made: tuple[str, ...]
-    emptied: tuple[tuple[str, int], ...]
-    conflicts: tuple[Conflict, ...]
-
-    @property
-    def lock(self) -> Change:
-        """The change of the lock."""
-        return self.changes[-1]
-
-    def change(self, path: str) -> Change | None:
-        """The change of a file."""
-        return next((change for change in self.changes if change.path == path), None)
 
 
 def of_plan(
@@ -133,7 +81,7 @@ def begin(project: Path, journal: Journal) -> None:
     """Write the journal; until its rename there is no upgrade."""
     (project / FOLDER).mkdir(parents=True, exist_ok=True)
     disk.replace(project / _IGNORE, b"*\n")
-    disk.replace(project / PATH, _dump(journal))
+    disk.replace(project / PATH, archive.dump(journal))
 
 
 def forward(project: Path, journal: Journal) -> None:
@@ -208,7 +156,7 @@ def read(project: Path) -> Journal | None:
         CheckFailed: it is damaged.
     """
     try:
-        return _parse((project / PATH).read_bytes())
+        return archive.parse((project / PATH).read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
@@ -319,63 +267,6 @@ def _remove_if_empty(folder: Path) -> None:
             raise
     else:
         disk.sync_directory(folder.parent)
-
-
-def _dump(journal: Journal) -> bytes:
-    index = {
-        "schema": _SCHEMA,
-        "title": journal.title,
-        "changes": [
-            {"path": item.path, "old": item.old is not None, "new": item.new is not None, "mode": item.mode}
-            for item in journal.changes
-        ],
-        "made": journal.made,
-        "emptied": journal.emptied,
-        "conflicts": [{"path": item.path, "beside": item.beside} for item in journal.conflicts],
-    }
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        _member(archive, _INDEX, json.dumps(index).encode())
-        for number, change in enumerate(journal.changes):
-            for side, data in (("old", change.old), ("new", change.new)):
-                if data is not None:
-                    _member(archive, f"{side}/{number}", data)
-    return buffer.getvalue()
-
-
-def _member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
-
-
-def _parse(data: bytes) -> Journal:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        index = json.loads(archive.read(_INDEX))
-        if index["schema"] != _SCHEMA:
-            raise ValueError("another vextract wrote it")
-        changes = tuple(
-            Change(
-                _safe(item["path"]),
-                archive.read(f"old/{number}") if item["old"] else None,
-                archive.read(f"new/{number}") if item["new"] else None,
-                item["mode"],
-            )
-            for number, item in enumerate(index["changes"])
-        )
-    if [change.path for change in changes[-2:]] != [base.PATH, lock.NAME]:
-        raise ValueError("it does not end with the base and the lock")
-    return Journal(
-        title=str(index["title"]),
-        changes=changes,
-        made=tuple(map(_safe, index["made"])),
-        emptied=tuple((_safe(folder), int(mode)) for folder, mode in index["emptied"]),
-        conflicts=tuple(Conflict(_safe(item["path"]), item["beside"]) for item in index["conflicts"]),
-    )
-
-
-def _safe(path: str) -> str:
-    if not lock.is_safe(path):
-        raise ValueError(f"{path!r} does not stay inside the project")
-    return path
 
 
 def paths(conflicts: Iterable[Conflict]) -> tuple[str, ...]:

@@ -1,0 +1,113 @@
+"""What `vextract upgrade` says about an upgrade, as text and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from extractor.lock import Lock
+    from extractor.plan import Action, Plan
+    from extractor.upgrade import Upgrade
+
+_DONE = {
+    "add": "added",
+    "update": "updated",
+    "merge": "merged",
+    "conflict": "in conflict",
+    "delete": "deleted",
+    "orphan": "orphaned",
+    "keep": "kept",
+}
+RESOLVE = (
+    "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
+    " `vextract upgrade --abort` undoes the upgrade"
+)
+
+
+def as_text(found: Upgrade, dry_run: bool) -> str:
+    """The verdicts and their counts."""
+    if not found.changes_anything:
+        return f"up to date: {_options(found)}"
+    lines = [_line(action) for action in found.plan.actions if _worth_saying(action)]
+    counts = counts_of(found.plan)
+    summary = ", ".join(f"{number} {_DONE[verdict]}" for verdict, number in counts.items() if number)
+    lines.append(f"{found.title}: {summary}{' (nothing was written)' if dry_run else ''}")
+    return "\n".join(lines)
+
+
+def _worth_saying(action: Action) -> bool:
+    """What stays as it was and needs no thought is only counted."""
+    return action.verdict.value != "keep" or bool(action.note) or action.reason.value == "edited"
+
+
+def _line(action: Action) -> str:
+    reason = f"{action.reason.value}; {action.note}" if action.note else action.reason.value
+    return f"{action.verdict.value:8}  {action.path}  ({reason})"
+
+
+def counts_of(plan: Plan) -> dict[str, int]:
+    """Verdict -> how many files have it."""
+    return {verdict: sum(action.verdict.value == verdict for action in plan.actions) for verdict in _DONE}
+
+
+def _options(found: Upgrade) -> str:
+    options = found.new.options
+    features = f" with {', '.join(options.features)}" if options.features else ""
+    return f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"
+
+
+def next_steps(found: Upgrade, dry_run: bool) -> list[str]:
+    """What a user should know or do now, a line each."""
+    counts = counts_of(found.plan)
+    lines = []
+    if dry_run and found.uncommitted:
+        lines.append(f"{found.uncommitted[0]} is not committed: commit first, or pass --allow-dirty")
+    if counts["conflict"] and not dry_run:
+        lines.append(RESOLVE)
+    if counts["orphan"]:
+        lines.append("orphans lie below orphaned/, each with a note")
+    if any(action.reason.value == "removed by its owner" and action.note for action in found.plan.actions):
+        lines.append("files that you removed stay removed; `vextract sync` restores those of verl")
+    if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
+        lines.append(f"the project was made from a {found.old.source_kind} of its own; this takes verl from elsewhere")
+    return lines
+
+
+def as_json(root: Path, found: Upgrade, written: bool) -> dict[str, object]:
+    """The whole report as JSON's types."""
+    return {
+        "path": str(root),
+        "written": written,
+        "up_to_date": not found.changes_anything,
+        "from": _side(found.old),
+        "to": _side(found.new),
+        "verdicts": [
+            {
+                "path": action.path,
+                "verdict": action.verdict.value,
+                "kind": action.kind.value,
+                "reason": action.reason.value,
+                "note": action.note or None,
+                "writes": [
+                    *([action.path] if action.data is not None else []),
+                    *(path for path, _ in action.beside),
+                ],
+            }
+            for action in found.plan.actions
+        ],
+        "counts": counts_of(found.plan),
+        "uncommitted": list(found.uncommitted),
+        "warnings": list(found.generated.warnings),
+    }
+
+
+def _side(lock: Lock) -> dict[str, object]:
+    options = lock.options
+    return {
+        "verl": options.verl,
+        "engine": options.engine,
+        "algorithm": options.algorithm,
+        "features": list(options.features),
+        "vextract": lock.vextract,
+    }
