@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("diff", "journal"),
     ("apply", "status"),
     ("project", "restore"),
-    ("upgrade",),
+    ("upgrade", "adopt"),
     ("verify",),
     ("cli",),
 )

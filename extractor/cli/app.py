@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from extractor import __version__
-from extractor.cli import changes, diff, explain, graph, new, output, status, sync, upgrade, verify, versions
+from extractor.cli import adopt, changes, diff, explain, graph, new, output, status, sync, upgrade, verify, versions
 from extractor.errors import VextractError
 
 INTERRUPTED = 130
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _module in (new, sync, status, diff, upgrade, verify, explain, graph, changes, versions):
+for _module in (new, adopt, sync, status, diff, upgrade, verify, explain, graph, changes, versions):
     app.command(_module.__name__.rpartition(".")[2])(_module.command)
 
 # Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.

@@ -1,0 +1,111 @@
+"""What adopting finds out, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of verl in somebody's repository.
+
+    Attributes:
+        root: The directory that stands for upstream's verl/.
+        top: The directory that was searched.
+        prefixes: Dotted names under which the copy imports itself, the longest first; "verl" itself is not listed.
+        files: Bytes by upstream path ("verl/protocol.py") of what lies at the place of one of upstream's files.
+        own: Bytes of the other Python files of the copy, by the path that they would have below verl/.
+        neighbours: Top-level modules of the repository besides the copy.
+        says: The release that the copy's version file names, where it has one.
+    """
+
+    root: Path
+    top: Path
+    prefixes: tuple[str, ...]
+    files: Mapping[str, bytes] = field(repr=False)
+    own: Mapping[str, bytes] = field(repr=False)
+    neighbours: frozenset[str]
+    says: str | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """How near a copy is to a release.
+
+    Attributes:
+        release: The release.
+        similarity: Lines in common, over the lines of both: 1.0 where all files of the copy are the release's.
+        identical: Files that are the release's but for line ends and renamed imports.
+        edited: Files that are not.
+        missing: Upstream's Python files that the copy does not have.
+    """
+
+    release: str
+    similarity: float
+    identical: int
+    edited: int
+    missing: int
+
+
+class Fate(str, Enum):
+    """What became of an edit."""
+
+    CARRIED = "carried"
+    ORPHANED = "orphaned"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What the fork did to one symbol, or to one import, or to a file that has no symbols.
+
+    Attributes:
+        upstream_path: The file.
+        symbol: The symbol, as a reader would name it.
+        what: "edited", "added" or "removed".
+        is_symbol: False for imports, comments at the top and files that are not Python.
+        hunks: Places that differ.
+        fate: What became of it.
+        where: File of the project that has the edit, or below `orphaned/`.
+        why: For an orphan, why it has no place.
+        old, new: The text before and after, imports under upstream's names.
+    """
+
+    upstream_path: str
+    symbol: str
+    what: str
+    is_symbol: bool
+    hunks: int
+    fate: Fate
+    where: str
+    why: str = ""
+    old: str = field(default="", repr=False)
+    new: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Own:
+    """A file of the fork's that upstream does not have.
+
+    Attributes:
+        path: Below the fork's directory.
+        copied: Where it went in the project; None where no code that came along imports it.
+    """
+
+    path: str
+    copied: str | None
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of something were carried over."""
+
+    carried: int
+    total: int
+
+    @property
+    def percent(self) -> float:
+        """100 where there was nothing to carry."""
+        return 100.0 * self.carried / self.total if self.total else 100.0

@@ -1,0 +1,182 @@
+"""`vextract adopt`: a project from a copy of verl that was edited by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from extractor.cli import output
+from extractor.cli.options import DryRun, Json, Offline
+
+if TYPE_CHECKING:
+    from extractor.adopt import Adoption, Edit, Recognised, Share
+    from extractor.options import Options
+
+_PACKAGE = "myproj"
+
+
+def command(
+    fork: Annotated[Path, typer.Argument(metavar="FORK_DIR", help="Your copy of verl, or a directory that holds it.")],
+    target: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Argument(help="Where the project goes; without it nothing is written."),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")] = "hf",
+    verl: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="RELEASE", help="Release of verl that was copied; the nearest one by default."),
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="Preset to start from: grpo or ppo.")] = "grpo",
+    with_: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--with", metavar="FEATURE", help="Vendor an optional feature as well; repeatable."),
+    ] = None,
+    package: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="NAME", help="Name of the Python package; the last part of TARGET by default."),
+    ] = None,
+    offline: Offline = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Make a project from a copy of verl, with your edits in it.
+
+    Finds the release that was copied, and carries your edits over to what vextract vendors of it. What has no place
+    there is parked below orphaned/, with a note. From then on `vextract upgrade` keeps your edits.
+    """
+    from extractor import project, releases
+    from extractor.adopt import adopt, recognise
+    from extractor.generate import complete, generate
+    from extractor.options import Options
+
+    place = project.check_target(target) if target is not None else None
+    name = package if package is not None else place.name if place is not None else _PACKAGE
+    project.check_package(name, "--package" if package is not None else "TARGET")
+    with output.steps("adopting") as say:
+        found = recognise(fork, verl, offline=offline, say=say)
+        manifest = releases.load(found.source.release)
+        asked = Options(name, manifest.release, engine, algorithm, tuple(sorted(set(with_ or ()))))
+        options = complete(asked, manifest)
+        say("choosing and rewriting what the project needs")
+        generated = generate(options, found.source, manifest)
+        say("carrying your edits over")
+        adoption = adopt(found, generated, options)
+        written = place is not None and not dry_run
+        if place is not None and not dry_run:
+            say(f"writing {target}")
+            _write(place, adoption, options, found)
+    for text in (*found.unread, *generated.warnings):
+        output.warning(text)
+    if json:
+        output.data_json(_report(found, adoption, options, place, written))
+        return
+    output.data(_text(found, adoption))
+    if written:
+        output.data(f"made {target}\nnext:\n  cd {target}\n  vextract diff\n  make setup\n  make train")
+    else:
+        output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
+
+
+def _write(target: Path, adoption: Adoption, options: Options, found: Recognised) -> None:
+    from extractor import __version__, apply, base, lock
+
+    tree, source = adoption.generated.tree, found.source
+    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    apply.create(target, adoption.plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+
+
+def _text(found: Recognised, adoption: Adoption) -> str:
+    from extractor.adopt import Fate
+
+    lines = [f"copy of verl: {found.copy.root}"]
+    if found.copy.prefixes:
+        lines.append(f"imports itself as: {', '.join(found.copy.prefixes)}")
+    score = found.score
+    lines.append(
+        f"nearest release: verl {score.release} ({score.similarity:.1%}): {score.identical} files identical,"
+        f" {score.edited} edited, {score.missing} missing"
+    )
+    lines += [f"  verl {other.release}: {other.similarity:.1%}" for other in found.scores if other is not score]
+    if found.copy.says and found.copy.says != score.release:
+        lines.append(f"its version file says {found.copy.says}")
+    lines.append(_behind(found))
+    for fate, title in ((Fate.CARRIED, "carried over"), (Fate.ORPHANED, "without a place, parked below orphaned/")):
+        edits = [edit for edit in adoption.edits if edit.fate is fate]
+        if edits:
+            lines.append(f"{title}:")
+            lines += [_line(edit) for edit in edits]
+    if adoption.own:
+        lines.append("files of your own:")
+        lines += [
+            f"  {file.path}" + (f" -> {file.copied}" if file.copied else "  (not copied)") for file in adoption.own
+        ]
+    if adoption.outside:
+        lines.append(f"your edits also import: {', '.join(adoption.outside)} (add them to pyproject.toml)")
+    lines.append(f"carried over: {_share(adoption.hunks, 'hunks')}, {_share(adoption.symbols, 'symbols')}")
+    return "\n".join(lines)
+
+
+def _behind(found: Recognised) -> str:
+    if not found.newer:
+        return "that is the newest supported release"
+    count = "1 supported release" if len(found.newer) == 1 else f"{len(found.newer)} supported releases"
+    return f"behind by {count}: {', '.join(found.newer)}"
+
+
+def _line(edit: Edit) -> str:
+    place = f"-> {edit.where}" if not edit.why else f"({edit.why})"
+    return f"  {edit.upstream_path}: {edit.symbol}, {edit.what} {place}"
+
+
+def _share(share: Share, noun: str) -> str:
+    return f"{share.carried} of {share.total} {noun} ({share.percent:.0f} %)"
+
+
+def _report(
+    found: Recognised, adoption: Adoption, options: Options, target: Path | None, written: bool
+) -> dict[str, object]:
+    return {
+        "path": str(target) if target is not None else None,
+        "written": written,
+        "fork": {"path": str(found.copy.root), "imports": list(found.copy.prefixes), "says": found.copy.says},
+        "release": found.source.release,
+        "newer": list(found.newer),
+        "scores": [
+            {
+                "release": score.release,
+                "similarity": round(score.similarity, 4),
+                "identical": score.identical,
+                "edited": score.edited,
+                "missing": score.missing,
+            }
+            for score in found.scores
+        ],
+        "options": {
+            "package": options.package,
+            "verl": options.verl,
+            "engine": options.engine,
+            "algorithm": options.algorithm,
+            "features": list(options.features),
+        },
+        "edits": [
+            {
+                "upstream": edit.upstream_path,
+                "symbol": edit.symbol,
+                "what": edit.what,
+                "hunks": edit.hunks,
+                "fate": edit.fate.value,
+                "where": edit.where,
+                "why": edit.why or None,
+            }
+            for edit in adoption.edits
+        ],
+        "own": [{"path": file.path, "copied": file.copied} for file in adoption.own],
+        "outside": list(adoption.outside),
+        "carried": {
+            "hunks": {"carried": adoption.hunks.carried, "total": adoption.hunks.total},
+            "symbols": {"carried": adoption.symbols.carried, "total": adoption.symbols.total},
+        },
+        "warnings": [*found.unread, *adoption.generated.warnings],
+    }

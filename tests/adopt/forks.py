@@ -1,0 +1,61 @@
+"""Forks: copies of verl as people make them, written out from the pinned wheels and edited."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from extractor.source import Source
+
+
+class Fork:
+    """A copy of verl in a directory of somebody's repository.
+
+    Attributes:
+        top: The repository.
+        root: What stands for upstream's verl/.
+        prefix: The name under which it imports itself.
+    """
+
+    def __init__(self, top: Path, source: Source, prefix: str = "verl") -> None:
+        self.top = top
+        self.prefix = prefix
+        self.root = top.joinpath(*prefix.split("."))
+        for path, data in source.files.items():
+            target = self.root / path.removeprefix("verl/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+        if prefix != "verl":
+            for file in self.root.rglob("*.py"):
+                text = file.read_bytes().decode()
+                text = re.sub(r"^([ \t]*(?:from|import) )verl(?=[. ])", rf"\1{prefix}", text, flags=re.MULTILINE)
+                file.write_bytes(text.encode())
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_bytes().decode()
+
+    def write(self, path: str, text: str) -> None:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text.encode())
+
+    def append(self, path: str, text: str) -> None:
+        self.write(path, self.read(path) + text)
+
+    def into(self, path: str, function: str, line: str) -> None:
+        """Put a line at the beginning of a function's or method's body, after its docstring."""
+        import ast
+
+        text = self.read(path)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == function:
+                body = node.body
+                first = body[1] if isinstance(body[0], ast.Expr) and len(body) > 1 else body[0]
+                lines = text.split("\n")
+                lines.insert(first.lineno - 1, " " * first.col_offset + line)
+                self.write(path, "\n".join(lines))
+                return
+        raise AssertionError(f"{path} has no {function}")
+
+    def crlf(self, path: str) -> None:
+        self.write(path, self.read(path).replace("\n", "\r\n"))

@@ -1,0 +1,249 @@
+"""`vextract adopt` on forks of the real releases."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor import releases
+from extractor.source import Source, open_source
+from tests.adopt.forks import Fork
+
+ALGOS = "trainer/ppo/core_algos.py"
+TRAINER = "trainer/ppo/ray_trainer.py"
+ACTOR = "workers/actor/dp_actor.py"
+
+
+@pytest.fixture(autouse=True)
+def _no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def source(release: str) -> Source:
+    return open_source(releases.load(release).pin)
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def edits(report: Mapping[str, Any]) -> dict[str, str]:
+    return {f"{item['upstream']}:{item['symbol']}": item["fate"] for item in report["edits"]}
+
+
+def states(run: Any, project: Path) -> dict[str, str]:
+    return {file["path"]: file["state"] for file in json.loads(run("status", project, "--json").out)["files"]}
+
+
+@pytest.mark.parametrize("release", releases.supported())
+@pytest.mark.parametrize("prefix", ["verl", "myrl.verl_copy"])
+def test_unedited_fork_is_a_new_project(run, tmp_path: Path, release: str, prefix: str) -> None:
+    """Renamed imports, other line ends and missing parts are no edits."""
+    fork = Fork(tmp_path / "repo", source(release), prefix)
+    fork.crlf(ALGOS)
+    (fork.root / "workers/fsdp_workers.py").unlink()
+    result = run("adopt", fork.top, tmp_path / "toy", "--json", "--offline")
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["release"] == release
+    assert report["edits"] == []
+    assert report["fork"]["imports"] == ([] if prefix == "verl" else [prefix])
+    assert report["carried"]["hunks"] == {"carried": 0, "total": 0}
+    assert run("new", tmp_path / "new", "--package", "toy", "--verl", release).code == 0
+    assert tree(tmp_path / "toy") == tree(tmp_path / "new")
+
+
+@pytest.fixture
+def fork(tmp_path: Path) -> Fork:
+    """A fork of 0.5.0 under another name, with parts missing and edits of every sort."""
+    fork = Fork(tmp_path / "repo", source("0.5.0"), "myrl.verl_copy")
+    for path in ("workers/megatron_workers.py", "utils/tracking.py", "trainer/main_ppo.py"):
+        (fork.root / path).unlink()
+    name = fork.prefix
+    fork.into(ALGOS, "compute_grpo_outcome_advantage", "token_1 = helper_2(0)")
+    fork.append(ALGOS, "\n\ndef helper_2(x):\n    return itertools.count(x)\n\n\ndef unused_3():\n    return 3\n")
+    fork.append(
+        ALGOS,
+        '\n\n@register_adv_est("mine_4")\ndef mine_4(**kwargs):\n'
+        f"    from {name}.utils.torch_functional import masked_mean\n\n    return masked_mean\n"
+        "\n\ndef new_5():\n    return 5\n\n\ndef lost_6():\n    return dataclass_6\n",
+    )
+    fork.write(ALGOS, fork.read(ALGOS).replace("import numpy as np\n", "import itertools\nimport numpy as np\n", 1))
+    # Named from another module, through an import that stands beside others.
+    fork.into(TRAINER, "compute_advantage", "token_7 = new_5()")
+    imports = f"import numpy as np\nfrom {name}.trainer.ppo.core_algos import new_5\nimport unused_package_8\n"
+    fork.write(TRAINER, fork.read(TRAINER).replace("import numpy as np\n", imports, 1))
+    fork.into(TRAINER, "fit", "token_9 = 1")
+    fork.into("workers/fsdp_workers.py", "init_model", "token_10 = 1")
+    fork.into(ACTOR, "update_policy", "token_11 = 1  # caf\u00e9")
+    fork.crlf(ACTOR)
+    fork.into("protocol.py", "union", "import ray; token_12 = ray")
+    fork.into("utils/torch_functional.py", "masked_whiten", f"from {name}.utils.tracking import Tracking; token_13 = 1")
+    fork.append("trainer/config/ppo_trainer.yaml", "\ntoken_14: 1\n")
+    fork.write("utils/reward_score/gsm8k.py", "def broken_15(:\n")
+    fork.write("utils/mine.py", "own_16 = 1\n")
+    return fork
+
+
+def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
+    project = tmp_path / "toy"
+    result = run("adopt", fork.top / "myrl", project, "--json")
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["release"] == "0.5.0"
+    assert report["scores"][0]["release"] == "0.5.0"
+    assert report["newer"] == ["0.6.1"]
+    assert edits(report) == {
+        f"verl/{ALGOS}:compute_grpo_outcome_advantage": "carried",
+        f"verl/{ALGOS}:helper_2": "carried",
+        f"verl/{ALGOS}:import itertools": "carried",
+        f"verl/{ALGOS}:unused_3": "orphaned",
+        f"verl/{ALGOS}:mine_4": "carried",
+        f"verl/{ALGOS}:new_5": "carried",
+        f"verl/{ALGOS}:lost_6": "orphaned",
+        f"verl/{TRAINER}:compute_advantage": "carried",
+        f"verl/{TRAINER}:from verl.trainer.ppo.core_algos import new_5": "carried",
+        f"verl/{TRAINER}:import unused_package_8": "orphaned",
+        f"verl/{TRAINER}:RayPPOTrainer": "orphaned",
+        "verl/workers/fsdp_workers.py:ActorRolloutRefWorker": "orphaned",
+        f"verl/{ACTOR}:DataParallelPPOActor": "carried",
+        "verl/protocol.py:DataProto": "orphaned",
+        "verl/utils/torch_functional.py:masked_whiten": "orphaned",
+        "verl/trainer/config/ppo_trainer.yaml:the whole file": "orphaned",
+        "verl/utils/reward_score/gsm8k.py:the whole file": "orphaned",
+    }
+    carried = [item for item in report["edits"] if item["fate"] == "carried"]
+    assert report["carried"]["hunks"]["carried"] == sum(item["hunks"] for item in carried) == 8
+    assert report["carried"]["symbols"] == {"carried": 6, "total": 12}
+    assert report["own"] == [{"path": "verl_copy/utils/mine.py", "copied": None}]
+
+    found = tree(project)
+    tokens = [f"token_{number}" for number in (1, 7, 9, 10, 11, 12, 13, 14)]
+    tokens += ["helper_2", "unused_3", "mine_4", "new_5", "lost_6", "unused_package_8", "broken_15"]
+    for token in tokens:
+        assert any(token.encode() in data for path, data in found.items()), token
+    for item in report["edits"]:
+        if item["fate"] == "orphaned":
+            note = found[f"{item['where']}.note"].decode()
+            assert f"- {item['symbol']} ({item['what']})" in note
+            assert found[item["where"]] == (fork.root / item["upstream"].removeprefix("verl/")).read_bytes()
+    shown = states(run, project)
+    assert {path for path, state in shown.items() if state == "edited"} == {item["where"] for item in carried}
+    assert {path for path, state in shown.items() if state == "orphaned"} == {
+        item["where"] for item in report["edits"] if item["fate"] == "orphaned"
+    }
+    for path, data in found.items():
+        if path.endswith(".py") and not path.startswith("orphaned/"):
+            ast.parse(data)
+    assert run("new", tmp_path / "new", "--package", "toy", "--verl", "0.5.0").code == 0
+    pristine = tree(tmp_path / "new")
+    for path in ("vextract.lock", ".vextract/base.zip"):
+        assert found[path] == pristine[path]
+    checked = run("verify", project, "--no-parity")
+    assert checked.code == 0, checked.out
+
+
+def test_upgrade_goes_on_from_there(run, tmp_path: Path, fork: Fork) -> None:
+    project = tmp_path / "toy"
+    assert run("adopt", fork.top, project).code == 0
+    plan = json.loads(run("upgrade", project, "--dry-run", "--json").out)
+    assert "helper_2" in run("diff", project, "--no-pager").out
+    assert plan
+
+
+def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source("0.6.1"), "copied")
+    fork.write("extra/own.py", "import copied.utils.torch_functional as F\n\n\ndef own():\n    return F.masked_mean\n")
+    fork.write("extra/other.py", "x = 1\n")
+    (fork.top / "agent.py").write_text("y = 1\n")
+    fork.into(ALGOS, "kl_penalty", "from copied.extra.own import own; own()")
+    fork.into(ALGOS, "agg_loss", "import agent; agent.y")
+    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json").out)
+    assert report["own"] == [
+        {"path": "copied/extra/other.py", "copied": None},
+        {"path": "copied/extra/own.py", "copied": "toy/extra/own.py"},
+    ]
+    assert edits(report) == {f"verl/{ALGOS}:kl_penalty": "carried", f"verl/{ALGOS}:agg_loss": "orphaned"}
+    assert "from toy.extra.own import own; own()" in (tmp_path / "toy/toy/training/core_algos.py").read_text()
+    assert (tmp_path / "toy/toy/extra/own.py").read_text().startswith("import toy.utils.torch_functional as F\n")
+
+
+def test_circle_of_imports_is_refused(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source("0.6.1"))
+    path = "utils/torch_functional.py"
+    fork.into(path, "masked_mean", "core_algos.agg_loss")
+    fork.write(
+        path, fork.read(path).replace("import torch\n", "import torch\nfrom verl.trainer.ppo import core_algos\n", 1)
+    )
+    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json").out)
+    [edit] = [item for item in report["edits"] if item["symbol"] == "masked_mean"]
+    assert edit["fate"] == "orphaned"
+    assert "import each other in a circle" in edit["why"]
+
+
+def test_nothing_is_written(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source("0.6.1"))
+    fork.into(ALGOS, "kl_penalty", "token = 1")
+    for arguments in ([], [tmp_path / "toy", "--dry-run"]):
+        result = run("adopt", fork.root, *arguments)
+        assert result.code == 0
+        assert "nearest release: verl 0.6.1" in result.out
+        assert "carried over: 1 of 1 hunks (100 %), 1 of 1 symbols (100 %)" in result.out
+        assert "nothing was written" in result.err
+        assert sorted(os.listdir(tmp_path)) == ["repo"]
+
+
+def test_release_can_be_forced(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source("0.5.0"))
+    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json", "--verl", "0.6.1").out)
+    assert report["release"] == "0.6.1"
+    assert [score["release"] for score in report["scores"]] == ["0.6.1"]
+    assert report["carried"]["hunks"]["total"] > 100
+
+
+class TestRefused:
+    """Bad inputs end with exit code 2 and a hint."""
+
+    def refused(self, run: Any, *arguments: object, message: str) -> None:
+        result = run("adopt", *arguments)
+        assert result.code == 2, result.err
+        assert message in result.err
+        assert "hint: " in result.err
+
+    def test_missing(self, run, tmp_path: Path) -> None:
+        self.refused(run, tmp_path / "nothing", message="no such directory")
+
+    def test_a_file(self, run, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        self.refused(run, tmp_path / "file", message="not a directory")
+
+    def test_empty(self, run, tmp_path: Path) -> None:
+        self.refused(run, tmp_path, message="no copy of verl in it")
+
+    def test_other_code(self, run, tmp_path: Path) -> None:
+        (tmp_path / "protocol.py").write_text("class DataProto:\n    a_line_of_something_else = 1\n")
+        self.refused(run, tmp_path, message="no copy of verl in it")
+
+    def test_unreadable(self, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(self: Path) -> bytes:
+            raise PermissionError(13, "Permission denied", str(self))
+
+        (tmp_path / "fork").mkdir()
+        (tmp_path / "fork/protocol.py").write_text("")
+        real = Path.read_bytes
+        monkeypatch.setattr(Path, "read_bytes", lambda self: refuse(self) if "fork" in self.parts else real(self))
+        self.refused(run, tmp_path / "fork", message="cannot be read: Permission denied")
+
+    def test_target_not_empty(self, run, tmp_path: Path) -> None:
+        (tmp_path / "toy").mkdir()
+        (tmp_path / "toy/file").write_text("")
+        self.refused(run, tmp_path, tmp_path / "toy", message="not empty")
+
+    def test_unknown_release(self, run, tmp_path: Path) -> None:
+        self.refused(run, tmp_path, "--verl", "0.6.2", message="not supported")

@@ -1,0 +1,52 @@
+"""Segments, and merging a symbol."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractor import releases
+from extractor.adopt.combine import combine
+from extractor.adopt.segments import join, split
+from extractor.adopt.text import decoded, with_upstream_names
+from extractor.source import open_source
+
+
+@pytest.mark.parametrize("release", releases.supported())
+def test_segments_make_the_text_again(release: str) -> None:
+    files = open_source(releases.load(release).pin).files
+    for path in sorted(files)[::4]:
+        text = decoded(files[path])
+        if path.endswith(".py") and text is not None:
+            assert join(list(split(text))).rstrip("\n") == text.rstrip("\n"), path
+
+
+def test_segments() -> None:
+    text = "# top\n\nimport a\nx = 1; y = 2\n\n\n# about f\n@dec\ndef f():\n    pass\n\n\nx = 3\nprint(x)\n# end\n"
+    found = split(text)
+    assert [item.key for item in found] == [
+        "comments at the top",
+        "`import a`",
+        "x",
+        "f",
+        "x (2)",
+        "`print(x)`",
+        "comments at the end",
+    ]
+    assert found[3].core == "# about f\n@dec\ndef f():\n    pass\n"
+    assert join(list(found)) == text
+
+
+def test_combine() -> None:
+    base = "a\nb\nc\n"
+    assert combine(base, base, "a\nB\nc\n") == "a\nB\nc\n"
+    assert combine(base, "a\nb\nnew\nc\n", "A\nb\nc\n") == "A\nb\nnew\nc\n"
+    # Neighbouring lines, which git calls a conflict.
+    assert combine(base, "a\nB\nc\n", "A\nb\nc\n") == "A\nB\nc\n"
+    assert combine(base, "a\nmine\nc\n", "a\ntheirs\nc\n") is None
+
+
+def test_names() -> None:
+    text = "from my.copy.utils import x\nimport my.copy.protocol as p\ny = 'my.copy.utils.device'\nz = my.copy.mine\n"
+    assert with_upstream_names(text, ("my.copy",)) == (
+        "from verl.utils import x\nimport verl.protocol as p\ny = 'verl.utils.device'\nz = my.copy.mine\n"
+    )
