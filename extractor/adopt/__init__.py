@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,7 +119,16 @@ def recognise(
             hint="pass --verl RELEASE to take it for one all the same",
         )
     nearest = found[0].release
-    return Recognised(copy, found, sources[nearest], known[known.index(nearest) + 1 :], tuple(unread))
+    return Recognised(
+        _of_release(copy, sources[nearest]), found, sources[nearest], known[known.index(nearest) + 1 :], tuple(unread)
+    )
+
+
+def _of_release(copy: Copy, source: Source) -> Copy:
+    """The copy, with what only other releases have among its own files."""
+    files = {path: data for path, data in copy.files.items() if path in source.files}
+    others = {path: data for path, data in copy.files.items() if path not in source.files and path.endswith(".py")}
+    return replace(copy, files=files, own=dict(sorted({**copy.own, **others}.items())))
 
 
 def adopt(recognised: Recognised, generated: Generated, options: Options) -> Adoption:

@@ -62,7 +62,8 @@ def _module(sides: Sides, works: Mapping[str, Work]) -> str:
         last = segments[-1]
         segments[-1] = Segment(last.key, last.lead, last.core + "\n", last.binds, last.node)
     emitted = sides.emitted_by_key
-    lines = sorted({line.text for work in works.values() for line in work.lines})
+    needed = {(line.module is not None, line.text) for work in works.values() for line in work.lines}
+    lines = [text for _, text in sorted(needed)]
     top = _after_imports(segments)
     futures = [item for item in sides.fork if is_future(item) and item.key not in emitted]
     new = [Segment(text, "", f"{text}\n") for text in lines]

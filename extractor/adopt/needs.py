@@ -80,7 +80,9 @@ def work_out_own(world: World, module: str) -> Work:
     path = world.own_path(module)
     if path in world.files:
         raise NoPlace(f"the project has a {path} of its own")
-    text = world.fork_text(world.own[module]) or ""
+    text = world.fork_text(world.own[module])
+    if text is None:
+        raise NoPlace(f"{world.own[module]} is not UTF-8 text")
     core, inner, needs = _redirected(world, _parse(text), text, module, is_package=path.endswith("__init__.py"))
     return Work(core, (), inner, frozenset(needs - {Unit(module, OWN)}))
 

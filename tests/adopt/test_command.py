@@ -88,6 +88,8 @@ def fork(tmp_path: Path) -> Fork:
     fork.append("trainer/config/ppo_trainer.yaml", "\ntoken_14: 1\n")
     fork.write("utils/reward_score/gsm8k.py", "def broken_15(:\n")
     fork.write("utils/mine.py", "own_16 = 1\n")
+    # Upstream has a file of that name, but not in this release.
+    fork.write("utils/groupwise.py", "own_17 = 1\n")
     return fork
 
 
@@ -121,7 +123,10 @@ def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
     carried = [item for item in report["edits"] if item["fate"] == "carried"]
     assert report["carried"]["hunks"]["carried"] == sum(item["hunks"] for item in carried) == 8
     assert report["carried"]["symbols"] == {"carried": 6, "total": 12}
-    assert report["own"] == [{"path": "verl_copy/utils/mine.py", "copied": None}]
+    assert report["own"] == [
+        {"path": "verl_copy/utils/groupwise.py", "copied": None},
+        {"path": "verl_copy/utils/mine.py", "copied": None},
+    ]
 
     found = tree(project)
     tokens = [f"token_{number}" for number in (1, 7, 9, 10, 11, 12, 13, 14)]
