@@ -4,17 +4,21 @@
 Two worked examples: `algorithm.adv_estimator=group_rank` and `actor_rollout_ref.actor.policy_loss.loss_mode=spo`.
 """
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import torch
 
 try:
-    from ..training.core_algos import agg_loss, register_adv_est, register_policy_loss
+    from ..training.core_algos import agg_loss, get_policy_loss_fn, register_adv_est, register_policy_loss
     from ..utils.torch_functional import masked_mean
 except ImportError:  # under full verl, where this project's own copy is not there
-    from verl.trainer.ppo.core_algos import agg_loss, register_adv_est, register_policy_loss
+    from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, register_adv_est, register_policy_loss
     from verl.utils.torch_functional import masked_mean
+
+# Since verl 0.6.1 a policy loss returns the loss and a dictionary of metrics; before, the loss and three numbers.
+RETURNS_METRICS = "dict" in str(signature(get_policy_loss_fn("clip_cov")).return_annotation)
 
 
 @register_adv_est("group_rank")
@@ -55,7 +59,7 @@ def compute_policy_loss_spo(
     loss_agg_mode: str = "token-mean",
     config: Any = None,
     rollout_is_weights: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, dict[str, Any]]:
+) -> tuple[Any, ...]:
     """Simple Policy Optimization (https://arxiv.org/abs/2401.16025): PPO's clip replaced by a quadratic penalty.
 
     Where PPO's gradient is zero once the ratio has left the clip range, this one pulls the ratio back.
@@ -67,7 +71,8 @@ def compute_policy_loss_spo(
         rollout_is_weights: (bs, response_length), importance weights against the rollout policy, if it corrects
 
     Returns:
-        The loss, a scalar, and metrics to log.
+        The loss, a scalar, and metrics to log: the share of tokens outside the range, and the approximate KL divergence
+        from the old policy.
     """
     log_ratio = torch.clamp(log_prob - old_log_prob, min=-20.0, max=20.0)
     ratio = torch.exp(log_ratio)
@@ -75,8 +80,8 @@ def compute_policy_loss_spo(
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights
     loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode)
-    outside = (ratio - 1.0).abs() > config.clip_ratio
-    return loss, {
-        "actor/ppo_kl": masked_mean(-log_ratio, response_mask).detach().item(),
-        "actor/pg_clipfrac": masked_mean(outside.float(), response_mask).detach().item(),
-    }
+    outside = masked_mean(((ratio - 1.0).abs() > config.clip_ratio).float(), response_mask)
+    kl = masked_mean(-log_ratio, response_mask)
+    if RETURNS_METRICS:
+        return loss, {"actor/ppo_kl": kl.detach().item(), "actor/pg_clipfrac": outside.detach().item()}
+    return loss, outside, kl, torch.tensor(0.0)
