@@ -26,9 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _module in (new, sync, status, diff, upgrade, verify, explain, graph, changes, versions):
+for _module in (new, adopt, sync, status, diff, upgrade, verify, explain, graph, changes, versions):
     app.command(_module.__name__.rpartition(".")[2])(_module.command)
-app.command("adopt", hidden=True)(adopt.command)
 
 # Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.
 _ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")

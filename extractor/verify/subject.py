@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from extractor import lock
-from extractor.lock import Lock
+from extractor.lock import Lock, LockedFile
 from extractor.tree import FileKind
 
 _FIX = re.compile(r"^# changed: fix ([\w.-]+):", re.MULTILINE)
@@ -50,7 +50,7 @@ class Subject:
     Attributes:
         root: Its directory.
         lock: Its lock.
-        files: Its Python files by dotted name, sorted; hooks are among them.
+        files: Its Python files by dotted name, sorted; hooks and the owner's own files of the package are among them.
         broken: Files that cannot be parsed, as "path:line: why".
     """
 
@@ -84,7 +84,7 @@ def read(root: Path) -> Subject:
     locked = lock.read(root)
     files: dict[str, PythonFile] = {}
     broken: list[str] = []
-    for entry in locked.files:
+    for entry in (*locked.files, *_own_files(root, locked)):
         path = root / entry.path
         if not entry.path.endswith(".py") or not path.is_file():
             continue
@@ -100,6 +100,15 @@ def read(root: Path) -> Subject:
         fixes = tuple(_FIX.findall(text)) if entry.kind is FileKind.VENDORED else ()
         files[name] = PythonFile(entry.path, name, entry.kind, upstream, text, tree, fixes)
     return Subject(root, locked, dict(sorted(files.items())), tuple(broken))
+
+
+def _own_files(root: Path, locked: Lock) -> Iterator[LockedFile]:
+    """Python files that the owner has added to the package; they count as hooks."""
+    known = {entry.path for entry in locked.files}
+    for path in sorted((root / locked.options.package).rglob("*.py")):
+        relative = path.relative_to(root).as_posix()
+        if relative not in known and not any(part.startswith(".") for part in path.relative_to(root).parts):
+            yield LockedFile(relative, FileKind.HOOK, sha256="")
 
 
 def module_name(path: str) -> str:

@@ -61,6 +61,13 @@ def test_an_open_project_fails_and_says_where(tmp_path: Path, text: str, problem
     assert check.details == (problem,)
 
 
+def test_a_file_that_the_owner_added_can_be_imported(tmp_path: Path) -> None:
+    root = small(tmp_path / "p", {**GOOD, "toy/core.py": "from toy.mine import x\n\nx()\n", "main.py": ""})
+    assert check_imports(subject.read(root), None).status is Status.FAILED
+    (root / "toy/mine.py").write_text("def x(): ...\n", encoding="utf-8")
+    assert check_imports(subject.read(root), None).status is Status.OK
+
+
 def test_lazy_and_guarded_imports_may_be_optional(tmp_path: Path) -> None:
     text = "try:\n    import flash_attn\nexcept ImportError:\n    flash_attn = None\n\ndef f():\n    import vllm\n"
     check = check_imports(subject.read(small(tmp_path / "p", {"toy/core.py": text})), None)
