@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from extractor.cli import output
-from extractor.cli.options import DryRun, Json, Offline
+from extractor.cli.options import Algorithm, DryRun, Engine, Json, Offline, With
 
 if TYPE_CHECKING:
     from extractor.adopt import Adoption, Edit, Recognised, Share
@@ -23,16 +23,13 @@ def command(
         Optional[Path],  # noqa: UP045
         typer.Argument(help="Where the project goes; without it nothing is written."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")] = "hf",
+    engine: Engine = "hf",
     verl: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="RELEASE", help="Release of verl that was copied; the nearest one by default."),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="Preset to start from: grpo or ppo.")] = "grpo",
-    with_: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--with", metavar="FEATURE", help="Vendor an optional feature as well; repeatable."),
-    ] = None,
+    algorithm: Algorithm = "grpo",
+    with_: With = None,
     package: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="NAME", help="Name of the Python package; the last part of TARGET by default."),

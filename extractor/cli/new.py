@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from extractor.cli import output
-from extractor.cli.options import DryRun, From, Json, Offline
+from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, With
 
 if TYPE_CHECKING:
     from extractor.generate import Generated
@@ -19,16 +19,13 @@ if TYPE_CHECKING:
 
 def command(
     path: Annotated[Path, typer.Argument(help="Where the project goes; it must be empty or not exist.")],
-    engine: Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")] = "hf",
+    engine: Engine = "hf",
     verl: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default."),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="Preset to start from: grpo or ppo.")] = "grpo",
-    with_: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--with", metavar="FEATURE", help="Vendor an optional feature as well; repeatable."),
-    ] = None,
+    algorithm: Algorithm = "grpo",
+    with_: With = None,
     without: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option("--without", metavar="FEATURE", help="Leave a feature out; repeatable."),

@@ -17,3 +17,9 @@ From = Annotated[
 Offline = Annotated[bool, typer.Option("--offline", help="Never download; use the cache.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
+Engine = Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")]
+Algorithm = Annotated[str, typer.Option(help="Preset to start from: grpo or ppo.")]
+With = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--with", metavar="FEATURE", help="Vendor an optional feature as well; repeatable."),
+]
