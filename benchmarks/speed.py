@@ -20,6 +20,7 @@ from extractor.source import open_source
 from extractor.tree import FileKind
 
 ROUNDS = 5
+HELP_ROUNDS = 21
 LIMIT_NEW = 2.0
 LIMIT_HELP = 1.5
 
@@ -37,8 +38,9 @@ def run() -> bool:
             f"| {ratio:.2f}x | {LIMIT_NEW}x |"
         )
     ratio = _paired(
-        lambda: _python("-m", "extractor", "--help"),
+        lambda: _run(str(Path(sys.executable).with_name("vextract")), "--help"),
         lambda: _python("-c", "import typer"),
+        HELP_ROUNDS,
     )
     print(f"| `vextract --help` | `python -c 'import typer'` | {ratio:.2f}x | {LIMIT_HELP}x |")
     return ok and ratio <= LIMIT_HELP
@@ -68,11 +70,11 @@ def _new_against_parsing(release: str) -> float:
     return _paired(new, parse)
 
 
-def _paired(one: Callable[[], None], other: Callable[[], None]) -> float:
+def _paired(one: Callable[[], None], other: Callable[[], None], rounds: int = ROUNDS) -> float:
     """Median ratio of the two, run in turn so that a machine's drift meets both alike."""
     one()
     other()
-    return statistics.median(_seconds(one) / _seconds(other) for _ in range(ROUNDS))
+    return statistics.median(_seconds(one) / _seconds(other) for _ in range(rounds))
 
 
 def _seconds(action: Callable[[], None]) -> float:
@@ -82,4 +84,8 @@ def _seconds(action: Callable[[], None]) -> float:
 
 
 def _python(*arguments: str) -> None:
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _run(sys.executable, *arguments)
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

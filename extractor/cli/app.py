@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -97,6 +96,8 @@ def _traceback() -> None:
 
 def _usage(error: Any, arguments: list[str], commands: list[str]) -> tuple[str, str]:
     """The message and the hint for a command line that does not parse."""
+    from difflib import get_close_matches
+
     text = str(error.format_message())
     message, _, said = re.sub(r"\s*\(?(Did you mean|Possible options)", r"\0\1", text).partition("\0")
     message = message.strip().rstrip(".")
