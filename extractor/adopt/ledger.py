@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from extractor import diff
 from extractor.adopt.carry import Carried, reason
@@ -160,11 +160,3 @@ def _note(path: str, release: str, lost: Sequence[Edit]) -> bytes:
 
 def _bare(text: str) -> str:
     return text.strip("\n")
-
-
-def by_file(edits: Sequence[Edit]) -> Mapping[str, list[Edit]]:
-    """The edits of each upstream file."""
-    found: dict[str, list[Edit]] = {}
-    for edit in edits:
-        found.setdefault(edit.upstream_path, []).append(edit)
-    return found

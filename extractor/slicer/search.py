@@ -46,7 +46,7 @@ class Search:
             if found.kind == "missing":
                 raise self._no_root(role, symbol)
             if name != "*" or found.kind == "local":
-                self._follow(found, (item,), f"role {role}", "root", 0)
+                self._follow(found, f"role {role}", "root", 0)
 
     def run(self) -> None:
         """Follow everything pending, registrants and the imports that trigger them included, to a fixed point."""
@@ -107,7 +107,7 @@ class Search:
         self, module: Module, name: str, chains: Iterable[tuple[str, ...]], origin: str, line: int
     ) -> None:
         if name in module.bindings:
-            self._follow(self.definitions.define(module.name, name), (name,), origin, "uses", line, within=module.name)
+            self._follow(self.definitions.define(module.name, name), origin, "uses", line, within=module.name)
         elif name in module.dotted_imports:
             for item in module.dotted_imports[name]:
                 self._keep_compound(module, item, origin)
@@ -122,7 +122,7 @@ class Search:
             for star in module.stars:
                 found = self.definitions.define(star, name) if star in self.index else MISSING
                 if found.kind != "missing":
-                    self._follow(found, (name,), origin, "uses", line)
+                    self._follow(found, origin, "uses", line)
 
     def _keep_compound(self, module: Module, item: Import, origin: str) -> None:
         """Keep the `if` or `try` block around an import that is used; plain imports stay by themselves."""
@@ -147,7 +147,7 @@ class Search:
             for chain in chains or [()]:
                 self._follow_attribute(found.module, chain, origin, how, item.line)
         else:
-            self._follow(found, (item.name or item.local,), origin, how, item.line)
+            self._follow(found, origin, how, item.line)
 
     def _follow_path(self, module: Module, path: tuple[str, ...], item: Import, origin: str, how: str) -> None:
         """Follow `verl.a.b.name`, reached through `import verl.a.b`."""
@@ -173,17 +173,9 @@ class Search:
             return
         if found.module != module and chain[0] not in self.index[module].bindings:
             self._reexports.setdefault(module, set()).add(chain[0])
-        self._follow(found, (chain[0],), origin, how, line, within=module)
+        self._follow(found, origin, how, line, within=module)
 
-    def _follow(
-        self,
-        found: Definition,
-        names: tuple[str, ...],
-        origin: str,
-        how: str,
-        line: int,
-        within: str | None = None,
-    ) -> None:
+    def _follow(self, found: Definition, origin: str, how: str, line: int, within: str | None = None) -> None:
         if found.kind == "local":
             self._follow_symbol(found.module, found.name, origin, how, line)
         elif found.kind == "module":

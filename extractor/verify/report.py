@@ -36,11 +36,6 @@ class Check:
         """True unless the check failed."""
         return self.status is not Status.FAILED
 
-    @property
-    def detail(self) -> str:
-        """The summary."""
-        return self.summary
-
 
 @dataclass(frozen=True)
 class Report:
