@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from extractor.errors import UsageError
 from extractor.index import Index
 from extractor.manifest import Manifest
-from extractor.options import Options
+from extractor.options import RECIPES, Options
 from extractor.render import render
 from extractor.rewrite import Emitted, rewrite_module
 from extractor.slicer import Slice, slice_source
@@ -37,10 +37,11 @@ def complete(options: Options, manifest: Manifest) -> Options:
     """Check options against what the release offers, and switch on what the algorithm needs.
 
     Raises:
-        UsageError: the engine, the algorithm or a feature is unknown, or the engine does not have the feature.
+        UsageError: an option names nothing that exists, or the engine does not have the feature.
     """
     _known("engine", options.engine, manifest.engines, manifest)
     _known("algorithm", options.algorithm, manifest.algorithms, manifest)
+    _known("recipe", options.recipe, RECIPES, manifest)
     names = [feature.name for feature in manifest.features]
     for feature in options.features:
         _known("feature", feature, names, manifest)
@@ -53,7 +54,7 @@ def complete(options: Options, manifest: Manifest) -> Options:
                 f"feature {item.name} needs engine {' or '.join(item.engines)}, not {options.engine}",
                 hint=f"drop `--with {item.name}`, or choose `--engine {item.engines[0]}`",
             )
-    return Options(options.package, options.verl, options.engine, options.algorithm, tuple(sorted(features)))
+    return replace(options, features=tuple(sorted(features)))
 
 
 def generate(options: Options, source: Source, manifest: Manifest) -> Generated:

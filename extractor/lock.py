@@ -94,6 +94,7 @@ def dump(lock: Lock) -> bytes:
         _pair("engine", options.engine),
         _pair("algorithm", options.algorithm),
         _pair("features", options.features),
+        _pair("recipe", options.recipe),
     ]
     for file in lock.files:
         lines += ["\n[[files]]\n", _pair("path", file.path), _pair("kind", file.kind.value)]
@@ -187,7 +188,7 @@ class _Reader:
             self._fail("schema", f"is {schema!r}, not {SCHEMA}")
         self._known("", top, "schema", "vextract", "verl", "options", "files", "integrity")
         verl = self._table(top, "verl", "release", "source", "sha256")
-        options = self._table(top, "options", "package", "engine", "algorithm", "features")
+        options = self._table(top, "options", "package", "engine", "algorithm", "features", "recipe")
         integrity = self._table(top, "integrity", "sha256")
         self._digest("integrity.", integrity, "sha256")
         kind = self._text("verl.", verl, "source")
@@ -204,6 +205,7 @@ class _Reader:
                 engine=self._text("options.", options, "engine"),
                 algorithm=self._text("options.", options, "algorithm"),
                 features=self._features(options),
+                recipe=self._text("options.", options, "recipe") if "recipe" in options else "toy",
             ),
             source_kind=kind,
             source_sha256=self._digest("verl.", verl, "sha256"),

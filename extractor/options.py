@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# What a project can start from. They differ in hooks, data preparation and settings only.
+RECIPES = ("toy", "gsm8k", "reasoning", "multiturn")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -15,6 +18,7 @@ class Options:
         engine: Rollout engine: "hf" or "vllm".
         algorithm: Preset that the configuration starts from, such as "grpo".
         features: Names of the optional features that are vendored, sorted.
+        recipe: What the hooks, the data preparation and the settings are for, one of RECIPES.
     """
 
     package: str
@@ -22,3 +26,4 @@ class Options:
     engine: str = "hf"
     algorithm: str = "grpo"
     features: tuple[str, ...] = ()
+    recipe: str = "toy"

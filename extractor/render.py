@@ -19,6 +19,8 @@ from extractor.slicer import Slice
 from extractor.tree import File, FileKind
 
 PACKAGE = "__package__"
+# Engines that share a layer with others: what talks to a server is the same whichever server it is.
+_ENGINE_LAYERS = {"vllm": ("server", "vllm"), "sglang": ("server", "sglang")}
 _MARKER = re.compile(r"vextract:(template|hook)\b")
 
 
@@ -80,6 +82,7 @@ def _context(
         "engine": options.engine,
         "algorithm": options.algorithm,
         "features": list(options.features),
+        "recipe": options.recipe,
         "requirements": list(manifest.requirements_for(options)),
         "tested": list(manifest.requirements.tested.get(options.engine, ())),
         "vextract_version": __version__,
@@ -93,7 +96,8 @@ def _context(
 
 def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """Layers of templates, a later one's file replacing an earlier one's of the same path."""
-    parts = ("base", f"engine/{options.engine}", *(f"feature/{name}" for name in options.features))
+    engine = [f"engine/{name}" for name in _ENGINE_LAYERS.get(options.engine, (options.engine,))]
+    parts = ("base", f"recipe/{options.recipe}", *engine, *(f"feature/{name}" for name in options.features))
     return (*parts, *(f"release/{release}/{part}" for release in manifest.layers for part in parts))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from extractor.cli import output
-from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, With
+from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, Recipe, With
 
 if TYPE_CHECKING:
     from extractor.generate import Generated
@@ -25,6 +26,7 @@ def command(
         typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default."),
     ] = None,
     algorithm: Algorithm = "grpo",
+    recipe: Recipe = "toy",
     with_: With = None,
     without: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -41,6 +43,7 @@ def command(
 ) -> None:
     """Make a project: the core of verl, without Ray."""
     from extractor import project, releases
+    from extractor.options import Options
     from extractor.source import open_source, release_of
 
     target = project.check_target(path)
@@ -48,7 +51,8 @@ def command(
     project.check_package(name, "PATH" if package is None else "--package")
     release = verl or (release_of(from_) if from_ is not None else releases.default())
     manifest = releases.load(release)
-    options = _options(name, engine, algorithm, tuple(with_ or ()), tuple(without or ()), manifest)
+    asked = Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe)
+    options = _options(asked, tuple(without or ()), manifest)
     with output.progress(f"reading verl {release}"):
         source = open_source(manifest.pin, from_, offline=offline)
     with output.progress("choosing and rewriting what the project needs"):
@@ -70,23 +74,21 @@ def command(
         output.data(f"next:\n  cd {path}\n  make setup\n  make train")
 
 
-def _options(
-    package: str, engine: str, algorithm: str, added: tuple[str, ...], left_out: tuple[str, ...], manifest: Manifest
-) -> Options:
+def _options(asked: Options, left_out: tuple[str, ...], manifest: Manifest) -> Options:
     from extractor.errors import UsageError
     from extractor.generate import complete
-    from extractor.options import Options
 
-    for feature in added:
+    for feature in asked.features:
         if feature in left_out:
             raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
     for feature in left_out:
-        complete(Options(package, manifest.release, engine, algorithm, (feature,)), manifest)
-    options = complete(Options(package, manifest.release, engine, algorithm, tuple(sorted(set(added)))), manifest)
+        complete(replace(asked, features=(feature,)), manifest)
+    options = complete(asked, manifest)
     for feature in left_out:
         if feature in options.features:
             raise UsageError(
-                f"--without {feature}: algorithm {algorithm} needs it", hint="choose another --algorithm, or keep it"
+                f"--without {feature}: algorithm {asked.algorithm} needs it",
+                hint="choose another --algorithm, or keep it",
             )
     return options
 
@@ -126,6 +128,7 @@ def _report(target: Path, generated: Generated, options: Options, source: Source
             "engine": options.engine,
             "algorithm": options.algorithm,
             "features": list(options.features),
+            "recipe": options.recipe,
         },
         "source": {"kind": source.kind, "sha256": source.sha256, "lines": source.lines},
         "vendored": {"files": files, "lines": lines},

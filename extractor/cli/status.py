@@ -100,6 +100,7 @@ def _report(root: Path, found: Status) -> dict[str, object]:
             "package": options.package,
             "engine": options.engine,
             "algorithm": options.algorithm,
+            "recipe": options.recipe,
             "features": list(options.features),
         },
         "drift": found.drift,

@@ -28,8 +28,8 @@ def command(
             " other options are given.",
         ),
     ] = None,
-    engine: Annotated[Optional[str], typer.Option(help="Change the rollout engine: hf or vllm.")] = None,  # noqa: UP045
-    algorithm: Annotated[Optional[str], typer.Option(help="Change the preset: grpo or ppo.")] = None,  # noqa: UP045
+    engine: Annotated[Optional[str], typer.Option(help="Change the rollout engine: hf, vllm or sglang.")] = None,  # noqa: UP045
+    algorithm: Annotated[Optional[str], typer.Option(help="Change the preset: grpo, ppo, dapo...")] = None,  # noqa: UP045
     with_: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option("--with", metavar="FEATURE", help="Add an optional feature; repeatable."),

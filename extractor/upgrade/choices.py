@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from extractor import releases
 from extractor.errors import UsageError
@@ -45,6 +45,7 @@ def resolve(present: Options, request: Request) -> tuple[Options, Manifest]:
         if feature in request.dropped:
             raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
     engine, algorithm = request.engine or present.engine, request.algorithm or present.algorithm
+    wanted = replace(present, verl=manifest.release, engine=engine, algorithm=algorithm)
     for feature in sorted(set(present.features) - set(request.dropped) - set(request.added)):
         if feature not in known:
             raise UsageError(
@@ -58,9 +59,9 @@ def resolve(present: Options, request: Request) -> tuple[Options, Manifest]:
             )
     for feature in request.dropped:
         if feature not in present.features:
-            complete(Options(present.package, manifest.release, engine, algorithm, (feature,)), manifest)
+            complete(replace(wanted, features=(feature,)), manifest)
     features = tuple(sorted({*present.features, *request.added} - set(request.dropped)))
-    options = complete(Options(present.package, manifest.release, engine, algorithm, features), manifest)
+    options = complete(replace(wanted, features=features), manifest)
     for feature in request.dropped:
         if feature in options.features:
             raise UsageError(

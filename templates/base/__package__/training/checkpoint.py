@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from ..workers.models import TrainedModel
+from ..workers.trained_model import TrainedModel
 from .config_loading import ConfigError
 from .distributed import Ranks
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-GROUPS = ("preset", "scale", "critic_scale")
+GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
 # The types of settings whose default is null; any other setting has its default's type.
 TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
+from ..protocol import DataProto
 from ..utils.metric.utils import reduce_metrics
 from ..workers.policy import Policy, Reference
-from ..workers.rollout_engine import RolloutEngine
 from ..workers.value_model import Critic
 from .balance import balance_batch
 from .batches import generation_batch, sample_rows, shown_rows, write_rows
@@ -31,6 +30,7 @@ from .hook_errors import call_reward, check_advantages, naming_advantage, reward
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 from .rollout_check import rollout_metrics
+from .rollouts import Rollouts
 from .timing import timed
 from .tracking import RunTracker
 from .trainer_functions import apply_kl_penalty, compute_advantage, compute_response_mask
@@ -50,7 +50,7 @@ class LocalPPOTrainer:
         policy: the model that is trained.
         reference: the model that it is held close to, if a KL penalty or loss is configured.
         critic: estimates values, for GAE.
-        rollout: writes the responses.
+        rollouts: writes the responses.
         reward_fn: scores the responses of a batch; `val_reward_fn` does so in validation.
         train_loader: batches of prompts; `val_loader` those for validation.
         tracker: where metrics and samples go.
@@ -67,7 +67,7 @@ class LocalPPOTrainer:
         policy: Policy,
         reference: Reference | None,
         critic: Critic | None,
-        rollout: RolloutEngine,
+        rollouts: Rollouts,
         reward_fn: Any,
         val_reward_fn: Any,
         train_loader: Any,
@@ -82,7 +82,7 @@ class LocalPPOTrainer:
         self.policy = policy
         self.reference = reference
         self.critic = critic
-        self.rollout = rollout
+        self.rollouts = rollouts
         self.reward_fn = reward_fn
         self.val_reward_fn = val_reward_fn
         self.train_loader = train_loader
@@ -155,7 +155,7 @@ class LocalPPOTrainer:
 
         with timed("step", timing):
             with timed("gen", timing):
-                responses = self._generate(prompt_batch.repeat(self.rollout_n, interleave=True))
+                responses = self.rollouts.generate(prompt_batch.repeat(self.rollout_n, interleave=True))
             if config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
                 with timed("gen_max", timing):
                     self._add_reward_baselines(batch, prompt_batch)
@@ -190,7 +190,7 @@ class LocalPPOTrainer:
                 with timed("update_actor", timing):
                     mini_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size
                     actor_metrics = self.policy.update(self._update_share(batch, mini_batch_size))
-                    self.rollout.sync_weights()
+                    self.rollouts.sync_weights()
                 metrics.update(self._reduced(actor_metrics))
         return batch, metrics
 
@@ -209,7 +209,7 @@ class LocalPPOTrainer:
             batch = batch.repeat(kwargs.n, interleave=True)
             prompt_batch = generation_batch(batch)
             prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=self.steps_done)
-            batch = batch.union(self._generate(prompt_batch))
+            batch = batch.union(self.rollouts.generate(prompt_batch))
             batch.meta_info["validate"] = True
             reward, extra = self.ranks.on_driver(partial(call_reward, self.val_reward_fn, batch, self.tokenizer))
             scores = reward.sum(dim=-1).tolist()
@@ -278,18 +278,12 @@ class LocalPPOTrainer:
     def _new_id(self) -> str:
         return str(uuid.UUID(int=self.ids.getrandbits(128), version=4))
 
-    def _generate(self, prompts: DataProto) -> DataProto:
-        """Responses to a global batch of prompts, which each process writes its share of."""
-        padded, padding = pad_dataproto_to_divisor(prompts, self.ranks.world_size)
-        responses = self.ranks.gather(self.rollout.generate_sequences(self.ranks.share(padded)))
-        return unpad_dataproto(responses, pad_size=padding)
-
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """ReMax: the reward of the likeliest response to each prompt, (prompts,), is the baseline of the others."""
         greedy = DataProto(
             prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False}
         )
-        responses = self._generate(greedy)
+        responses = self.rollouts.generate(greedy)
         answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
         reward, _ = self.ranks.on_driver(lambda: call_reward(self.reward_fn, answered, self.tokenizer))
         batch.batch["reward_baselines"] = reward.sum(dim=-1)

@@ -1,24 +1,14 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""Models of the run: read from disk, put on this process's device or shared between processes, with their optimizer."""
+"""Tokenizer and models of the run, read from disk."""
 
 import importlib
-import warnings
 from typing import Any
 
-import torch
 from omegaconf import OmegaConf
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..shims.precision import to_dtype
 from ..training.config_loading import ConfigError
-from ..training.distributed import Ranks
-from ..utils.device import get_device_id, get_device_name
-from ..utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
-from ..utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
-from .role_configs import LR_SCHEDULE, build_optimizer
 
 
 def load_tokenizer(model: Any) -> Any:
@@ -70,112 +60,9 @@ def load_model(path: str, model: Any, fsdp_config: Any, tokenizer: Any, auto_cla
     return module
 
 
-def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
-    """Put a model on this process's device; with several processes, share it out between them by FSDP2."""
-    if ranks.world_size == 1:
-        return module.to(get_device_id())
-    mesh = init_device_mesh(get_device_name(), (ranks.world_size,), mesh_dim_names=("fsdp",))
-    offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
-    full_state = module.state_dict()
-    apply_fsdp2(
-        module,
-        {
-            "mesh": mesh,
-            "mp_policy": MixedPrecisionPolicy(
-                param_dtype=to_dtype(fsdp_config.dtype),
-                reduce_dtype=torch.float32,
-                cast_forward_inputs=True,
-            ),
-            "offload_policy": offload,
-            "reshard_after_forward": fsdp_config.reshard_after_forward,
-        },
-        {"wrap_policy": {"transformer_layer_cls_to_wrap": _layer_classes(module, fsdp_config)}},
-    )
-    fsdp2_load_full_state_dict(module, full_state, mesh, offload)
-    return module
-
-
-class TrainedModel:
-    """A model with its optimizer and its learning rate.
-
-    Attributes:
-        module: the model, on its device; shared between the processes if there are several.
-        optimizer: of its parameters.
-        scheduler: of the learning rate; steps once per training step.
-        tokenizer: is saved beside the model.
-    """
-
-    def __init__(self, module: nn.Module, optim: Any, tokenizer: Any, total_steps: int) -> None:
-        self.module = module
-        self.tokenizer = tokenizer
-        self.optimizer = build_optimizer(module.parameters(), optim)
-        warmup_steps = optim.lr_warmup_steps
-        if warmup_steps < 0:
-            warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if optim[LR_SCHEDULE] == "constant":
-                self.scheduler = get_constant_schedule_with_warmup(self.optimizer, num_warmup_steps=warmup_steps)
-            else:
-                self.scheduler = get_cosine_schedule_with_warmup(
-                    self.optimizer,
-                    num_warmup_steps=warmup_steps,
-                    num_training_steps=total_steps,
-                    min_lr_ratio=optim.min_lr_ratio,
-                    num_cycles=optim.num_cycles,
-                )
-
-    def step_learning_rate(self) -> float:
-        """The learning rate of the step that has just been done; then go on to the next one's."""
-        rate = float(self.scheduler.get_last_lr()[0])
-        self.scheduler.step()
-        return rate
-
-    def full_weights(self) -> dict[str, torch.Tensor]:
-        """All weights by name, whole, whether or not the processes share them. Every process must call this."""
-        return {name: _whole(value) for name, value in self.module.state_dict().items()}
-
-    def optimizer_state(self) -> dict[str, Any]:
-        """The state of optimizer and scheduler, for any number of processes. Every process must call this."""
-        optimizer = self.optimizer.state_dict()
-        optimizer["state"] = {
-            parameter: {name: _whole(value) for name, value in state.items()}
-            for parameter, state in optimizer["state"].items()
-        }
-        return {"optimizer": optimizer, "scheduler": self.scheduler.state_dict()}
-
-    def load_optimizer_state(self, state: dict[str, Any]) -> None:
-        """Put optimizer and scheduler back to where `optimizer_state` saw them."""
-        optimizer = state["optimizer"]
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        for index, values in optimizer["state"].items():
-            parameter = parameters[index]
-            for name, value in values.items():
-                if isinstance(parameter, DTensor) and isinstance(value, torch.Tensor) and value.dim() > 0:
-                    values[name] = distribute_tensor(
-                        value.to(parameter.device), parameter.device_mesh, parameter.placements
-                    )
-        self.optimizer.load_state_dict(optimizer)
-        self.scheduler.load_state_dict(state["scheduler"])
-
-
 def _override(model_config: Any, values: dict[str, Any]) -> None:
     for name, value in values.items():
         if isinstance(value, dict) and getattr(model_config, name, None) is not None:
             _override(getattr(model_config, name), value)
         else:
             setattr(model_config, name, value)
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, DTensor):
-        value = value.full_tensor()
-    return value.detach().cpu() if isinstance(value, torch.Tensor) else value
-
-
-def _layer_classes(module: nn.Module, fsdp_config: Any) -> list[str]:
-    """The classes of the layers that are sharded one by one."""
-    configured = fsdp_config.wrap_policy.transformer_layer_cls_to_wrap
-    if isinstance(configured, str):
-        return [configured]
-    return list(configured or sorted(getattr(module, "_no_split_modules", None) or [type(module).__name__]))

@@ -16,8 +16,10 @@ from ..training.distributed import Ranks
 from ..training.hook_errors import naming_policy_loss
 from ..utils.device import get_device_id
 from .dp_actor import DataParallelPPOActor
-from .models import TrainedModel, load_model, place
+from .models import load_model
 from .role_configs import actor_config
+from .sharding import place
+from .trained_model import TrainedModel
 
 
 class Policy(TrainedModel):

@@ -14,7 +14,8 @@ from ..protocol import DataProto
 from ..training.distributed import Ranks
 from ..utils.device import get_device_id
 from .hf_rollout import HFRollout
-from .models import TrainedModel, load_model
+from .models import load_model
+from .trained_model import TrainedModel
 
 
 class RolloutEngine(HFRollout):
@@ -69,6 +70,9 @@ class RolloutEngine(HFRollout):
             return
         for name, weight in self.policy.full_weights().items():
             self.module.state_dict(keep_vars=True)[name].copy_(weight)
+
+    def close(self) -> None:
+        """Give back what the engine holds: nothing that its owner does not hold as well."""
 
     async def update_weights(self, weights: Any, **kwargs: Any) -> None:
         """Part of upstream's interface; `sync_weights` does it here."""

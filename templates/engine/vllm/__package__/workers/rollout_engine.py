@@ -13,7 +13,7 @@ import torch
 from ..protocol import DataProto
 from ..training.distributed import Ranks
 from ..utils.device import get_device_id, get_device_name
-from .models import TrainedModel
+from .trained_model import TrainedModel
 from .vllm_setup import vllm_arguments, vllm_settings
 
 # vLLM would run its core in another process, where weights could not be handed over.
@@ -76,6 +76,10 @@ class RolloutEngine(vLLMRollout):
     def sync_weights(self) -> None:
         """The policy has changed: its weights go over before the next rollout."""
         self.up_to_date = False
+
+    def close(self) -> None:
+        """Give back what the engine holds."""
+        del self.inference_engine
 
     @torch.no_grad()
     def _send_weights(self) -> None:

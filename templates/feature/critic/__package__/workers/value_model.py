@@ -9,8 +9,10 @@ from ..protocol import DataProto
 from ..training.distributed import Ranks
 from ..utils.device import get_device_id
 from .dp_critic import DataParallelPPOCritic
-from .models import TrainedModel, load_model, place
+from .models import load_model
 from .policy import batch_sizes
+from .sharding import place
+from .trained_model import TrainedModel
 
 
 class Critic(TrainedModel):
