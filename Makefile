@@ -1,6 +1,7 @@
 # `make demo` and `make test` set up everything on a fresh machine; `make` alone lists the targets.
 PYTHON ?= python3
 VENV := .venv
+PEERS := .venv-peers
 BIN := $(VENV)/bin
 DEMO := demo/arithmetic
 
@@ -33,8 +34,15 @@ test: setup ## run all tests
 test-fast: setup ## run the tests that neither train nor fetch
 	$(BIN)/python -m pytest -m "not slow and not network"
 
-bench: setup ## print sizes and speeds, as ratios of one run
+bench: setup $(PEERS)/.complete ## print sizes and speeds, as ratios of one run
 	$(BIN)/python -m benchmarks
+
+# What the benchmarks compare with; torch first and alone, as above.
+$(PEERS)/.complete: requirements/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet "$$(grep '^torch==' requirements/peers.txt)"
+	$(PEERS)/bin/python -m pip install --quiet -r requirements/peers.txt
+	@touch $@
 
 lint: setup ## ruff, mypy --strict, and the order of the stages
 	$(BIN)/ruff check .
@@ -50,4 +58,4 @@ example: setup ## make generated_example/ anew (after a change of templates or m
 	$(BIN)/python scripts/example.py
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) demo build dist .pytest_cache .mypy_cache .ruff_cache

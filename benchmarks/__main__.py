@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import sizes, speed
+from benchmarks import sizes, speed, training
 
 
 def main() -> int:
     print("## Size of the vendored code (engine hf, GRPO)\n")
     ok = sizes.run()
     print("\n## Speed, as ratios within this run\n")
-    return 0 if speed.run() and ok else 1
+    ok = speed.run() and ok
+    print("\n## Training, as ratios within this run\n")
+    return 0 if training.run() and ok else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Training loops of other libraries, for comparison. Each script runs in a process of its own and prints JSON."""

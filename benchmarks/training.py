@@ -1,0 +1,151 @@
+"""How fast a generated project trains, against other libraries on the same model, data, batch and lengths."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from extractor import apply, base, lock, releases
+from extractor.generate import complete, generate
+from extractor.options import Options
+from extractor.plan import plan_new
+from extractor.source import open_source
+
+ROUNDS = 3
+STEPS = 40
+WARM_UP = 5
+PROMPTS, GENERATIONS, LENGTH, RATE = 32, 16, 2, 1e-3
+LIMIT_STEP = 0.8
+LIMIT_START = 0.6
+LIMIT_OUTSIDE = 0.15
+SCRIPTS = Path(__file__).with_name("peers")
+PEERS = {"TRL's GRPOTrainer": "trl_grpo.py", "miniVERL's GRPO": "miniverl_grpo.py"}
+PEERS_PYTHON = Path(__file__).resolve().parents[1] / ".venv-peers" / "bin" / "python"
+MODEL_WORK = ("timing_s/gen", "timing_s/old_log_prob", "timing_s/ref", "timing_s/values", "timing_s/update_actor")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Seconds from process start to the end of the first optimizer step, and per step after the warm-up."""
+
+    first: float
+    step: float
+
+
+def run() -> bool:
+    """Print the ratios; True where every limit holds."""
+    if not PEERS_PYTHON.exists():
+        print(f"left out: {PEERS_PYTHON.parents[1].name} is missing (`make bench` makes it)")
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        project = _project(Path(folder) / "bench")
+        model, data = _model_and_data(project)
+        ours: list[Run] = []
+        peers: dict[str, list[Run]] = {name: [] for name in PEERS}
+        for _ in range(ROUNDS):  # in turn, so that a machine's drift meets all alike
+            ours.append(_ours(project, model, data))
+            for name, script in PEERS.items():
+                peers[name].append(_peer(script, model, data))
+        outside = _share_outside(project)
+    return _print(ours, peers, outside)
+
+
+def _print(ours: list[Run], peers: dict[str, list[Run]], outside: float) -> bool:
+    print(f"{PROMPTS} prompts x {GENERATIONS} responses of {LENGTH} tokens, one thread, {ROUNDS} rounds in turn.\n")
+    print("| ours against | step (median) | limit | start to first optimizer step | limit |")
+    print("|---|---|---|---|---|")
+    steps, starts = [], []
+    for name, runs in peers.items():
+        steps.append(statistics.median(one.step / other.step for one, other in zip(ours, runs, strict=True)))
+        starts.append(statistics.median(one.first / other.first for one, other in zip(ours, runs, strict=True)))
+        print(f"| {name} | {steps[-1]:.2f}x | {LIMIT_STEP}x | {starts[-1]:.2f}x | {LIMIT_START}x |")
+    print(f"\nShare of a step outside the models' work: {outside:.0%} (limit {LIMIT_OUTSIDE:.0%})")
+    return max(steps) <= LIMIT_STEP and max(starts) <= LIMIT_START and outside <= LIMIT_OUTSIDE
+
+
+def _project(root: Path) -> Path:
+    release = releases.default()
+    manifest = releases.load(release)
+    source = open_source(manifest.pin)
+    options = complete(Options("bench", release), manifest)
+    tree = generate(options, source, manifest).tree
+    locked = lock.Lock.of(tree, options, vextract="0", source_kind=source.kind, source_sha256=source.sha256)
+    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+    return root
+
+
+def _model_and_data(project: Path) -> tuple[Path, Path]:
+    """The toy model, and its exercises as parquet in verl's schema; both serve every library."""
+    model, data = project.parent / "model", project.parent / "data"
+    code = f"from bench.data.toy import ensure_toy_model; ensure_toy_model({str(model)!r}, task='add1')"
+    _python(project, "-c", code)
+    _python(project, "-m", "bench.data.prepare", "--out", str(data), "--task", "add1")
+    return model, data / "train.parquet"
+
+
+def _ours(project: Path, model: Path, data: Path) -> Run:
+    settings = [
+        f"actor_rollout_ref.model.path={model}",
+        f"data.train_files={data}",
+        f"data.val_files={data.with_name('val.parquet')}",
+        "scale=toy",
+        f"data.train_batch_size={PROMPTS}",
+        f"data.max_response_length={LENGTH}",
+        f"actor_rollout_ref.rollout.n={GENERATIONS}",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
+        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={PROMPTS * GENERATIONS}",
+        f"actor_rollout_ref.actor.optim.lr={RATE}",
+        f"trainer.total_training_steps={STEPS}",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "trainer.logger=[console]",
+        "trainer.resume_mode=disable",
+    ]
+    return _timed(sys.executable, project, str(SCRIPTS / "ours.py"), *settings)
+
+
+def _peer(script: str, model: Path, data: Path) -> Run:
+    sizes = map(str, (STEPS, PROMPTS, GENERATIONS, LENGTH, RATE))
+    return _timed(str(PEERS_PYTHON), model.parent, str(SCRIPTS / script), str(model), str(data), *sizes)
+
+
+def _share_outside(project: Path) -> float:
+    """The share of our steps in which no model computes, over the last run."""
+    (file,) = project.glob("checkpoints/*/*/metrics.jsonl")
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    shares = [1 - sum(row.get(name, 0.0) for name in MODEL_WORK) / row["timing_s/step"] for row in rows[WARM_UP:]]
+    return statistics.median(shares)
+
+
+def _timed(python: str, folder: Path, *arguments: str) -> Run:
+    printed = _run(python, folder, *arguments)
+    result = json.loads(printed.splitlines()[-1])
+    return Run(result["first"], statistics.median(result["steps"][WARM_UP:]))
+
+
+def _python(folder: Path, *arguments: str) -> None:
+    _run(sys.executable, folder, *arguments)
+
+
+def _run(python: str, folder: Path, *arguments: str) -> str:
+    environment = {
+        **os.environ,
+        "BENCHMARK_STARTED": repr(time.time()),
+        "CUDA_VISIBLE_DEVICES": "",
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    done = subprocess.run(
+        [python, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments[:1])} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
