@@ -34,6 +34,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.device": str,
     "local.dtype": str,
     "local.num_threads": int,
+    "local.recompute_old_log_probs": bool,
     "local.rollout_micro_batch_size": int,
     "reward_model.sandbox_fusion.url": str,
     "trainer.max_actor_ckpt_to_keep": int,

@@ -15,7 +15,7 @@ from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..training.hook_errors import naming_policy_loss
 from ..utils.device import get_device_id
-from .dp_actor import DataParallelPPOActor
+from .actor import Actor
 from .models import load_model
 from .role_configs import actor_config
 from .sharding import place
@@ -36,7 +36,7 @@ class Policy(TrainedModel):
         module = _load_causal_lm(config, path, actor.fsdp_config, tokenizer)
         super().__init__(place(module, actor.fsdp_config, ranks), actor.optim, tokenizer, total_steps)
         self.config = config
-        self.actor = DataParallelPPOActor(
+        self.actor = Actor(
             actor_config(config, *batch_sizes(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)),
             self.module,
             self.optimizer,
@@ -80,7 +80,7 @@ class Reference:
         node = OmegaConf.create(OmegaConf.to_container(ref, resolve=True))
         with open_dict(node):
             node.use_remove_padding = config.actor_rollout_ref.model.use_remove_padding
-        self.actor = DataParallelPPOActor(node, place(module, ref.fsdp_config, ranks))
+        self.actor = Actor(node, place(module, ref.fsdp_config, ranks))
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Log-probability of each response token: `ref_log_prob`, (bs, response_length)."""

@@ -15,6 +15,7 @@ from ..training.distributed import Ranks
 from ..utils.device import get_device_id
 from .hf_rollout import HFRollout
 from .models import load_model
+from .padding import WHOLE_SEQUENCE, common_left_padding
 from .trained_model import TrainedModel
 
 
@@ -58,8 +59,13 @@ class RolloutEngine(HFRollout):
             "eos_token_id": self.tokenizer.eos_token_id if eos is None else eos,
             "pad_token_id": self.tokenizer.pad_token_id if pad is None else pad,
         }
-        batch = prompts.batch.to(get_device_id())
-        output: DataProto = super().generate_sequences(DataProto(batch, {}, meta_info)).to("cpu")
+        columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
+        first = common_left_padding(columns["attention_mask"], columns["attention_mask"].shape[-1])
+        inputs = {name: value[..., first:].to(get_device_id()) for name, value in columns.items()}
+        output: DataProto = super().generate_sequences(DataProto.from_dict(inputs, meta_info=meta_info)).to("cpu")
+        for name in WHOLE_SEQUENCE:
+            output.batch[name] = torch.cat([columns[name][..., :first].cpu(), output.batch[name]], dim=-1)
+        output.batch["prompts"] = columns["input_ids"].cpu()
         output.non_tensor_batch = {k: v for k, v in prompts.non_tensor_batch.items() if k != "raw_prompt_ids"}
         return output
 
