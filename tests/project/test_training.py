@@ -35,7 +35,6 @@ ALWAYS = {
     "response_length/mean",
     "timing_s/adv",
     "timing_s/gen",
-    "timing_s/old_log_prob",
     "timing_s/step",
     "timing_s/update_actor",
     "training/global_step",
@@ -93,6 +92,20 @@ def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) 
     for model in ("actor", "critic"):
         (file,) = root.glob(f"checkpoints/*/*/global_step_2/{model}/optimizer.pt")
         assert optimizer_steps(torch.load(file, weights_only=False)) == {updates}
+
+
+def test_log_probabilities_that_nothing_uses_change_nothing(made: Maker, tmp_path: Path) -> None:
+    """One update per batch takes its own log-probabilities: the same weights with and without computing them before."""
+    weights = []
+    for setting in ("null", "true"):
+        root = Path(shutil.copytree(made(Configuration("0.6.1", "hf")).root, tmp_path / setting))
+        rows = train(root, f"local.recompute_old_log_probs={setting}", "trainer.save_freq=2")
+        assert ("timing_s/old_log_prob" in rows[-1]) == (setting == "true")
+        (file,) = root.glob("checkpoints/*/*/global_step_2/actor/model.safetensors")
+        weights.append(file.read_bytes())
+        entropies = [row["actor/entropy"] for row in rows]
+    assert weights[0] == weights[1]
+    assert all(entropy > 0 for entropy in entropies)
 
 
 def optimizer_steps(state: Any) -> set[int]:

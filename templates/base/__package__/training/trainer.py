@@ -168,11 +168,12 @@ class LocalPPOTrainer:
 
             with timed("reward", timing):
                 reward = self._start_reward(batch)
-            with timed("old_log_prob", timing):
-                batch, entropy = self._old_log_probs(batch)
-                metrics.update({"actor/entropy": entropy, **rollout_metrics(batch)})
-                if "rollout_correction" not in config.algorithm:  # nothing further needs them
-                    batch.batch.pop("rollout_log_probs", None)
+            if self._needs_old_log_probs(batch):
+                with timed("old_log_prob", timing):
+                    batch, entropy = self._old_log_probs(batch)
+                    metrics.update({"actor/entropy": entropy, **rollout_metrics(batch)})
+                    if "rollout_correction" not in config.algorithm:  # nothing further needs them
+                        batch.batch.pop("rollout_log_probs", None)
             if self.reference is not None:
                 with timed("ref", timing):
                     batch = batch.union(ranks.gather(self.reference.compute_log_prob(ranks.share(batch))))
@@ -302,6 +303,15 @@ class LocalPPOTrainer:
         except Exception as error:
             done.set_exception(error)
         return done
+
+    def _needs_old_log_probs(self, batch: DataProto) -> bool:
+        """Whether anything uses the policy's log-probabilities from before the update, or the config asks for them."""
+        return bool(
+            self.config.local.recompute_old_log_probs
+            or self.config.algorithm.use_kl_in_reward
+            or "rollout_log_probs" in batch.batch.keys()
+            or not self.policy.takes_own_log_probs(len(batch))
+        )
 
     def _old_log_probs(self, batch: DataProto) -> tuple[DataProto, float]:
         """The policy's log-probabilities before the update, and its mean entropy."""

@@ -8,9 +8,10 @@ import torch
 from ..training.core_algos import agg_loss
 from .dp_actor import DataParallelPPOActor
 from .padding import without_common_padding
+from .passes import SharedPasses
 
 
-class Actor(DataParallelPPOActor):
+class Actor(SharedPasses, DataParallelPPOActor):
     """Upstream's `DataParallelPPOActor`; `noting_entropy` makes its next update note the entropy."""
 
     noting_entropy = False
@@ -26,7 +27,7 @@ class Actor(DataParallelPPOActor):
         self._masks: list[torch.Tensor] = []
         metrics: dict[str, Any] = super().update_policy(data)
         if self._entropies:
-            entropies, masks = torch.cat(self._entropies), torch.cat(self._masks)
+            entropies, masks = self.rows_of_all(torch.cat(self._entropies)), self.rows_of_all(torch.cat(self._masks))
             metrics["actor/entropy"] = agg_loss(entropies, masks, self.config.loss_agg_mode).item()
         return metrics
 

@@ -17,7 +17,7 @@ from ..training.hook_errors import naming_policy_loss
 from ..utils.device import get_device_id
 from .actor import Actor
 from .models import load_model
-from .role_configs import actor_config
+from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
 from .sharding import place
 from .trained_model import TrainedModel
 
@@ -48,17 +48,26 @@ class Policy(TrainedModel):
         log_probs, entropys = self.actor.compute_log_prob(_prepare(batch, rollout, rollout), calculate_entropy=True)
         return DataProto.from_dict({"old_log_probs": log_probs.cpu(), "entropys": entropys.cpu()})
 
+    def takes_own_log_probs(self, responses: int) -> bool:
+        """Whether an update on so many responses takes the log-probabilities that it computes as the old ones, too."""
+        section = self.config.actor_rollout_ref
+        only_mini_batch = responses <= section.actor.ppo_mini_batch_size * section.rollout.n
+        return bool(TAKES_OWN_LOG_PROBS and only_mini_batch and section.actor.ppo_epochs == 1)
+
     def update(self, batch: DataProto) -> dict[str, Any]:
         """Train on a batch: all its mini-batches, ppo_epochs times.
 
         Args:
-            batch: this process's share, with `advantages`, `old_log_probs`, `response_mask` (bs, response_length) and,
-                if actor.use_kl_loss, `ref_log_prob`.
+            batch: this process's share, with `advantages`, `response_mask` (bs, response_length), `old_log_probs`
+                unless `takes_own_log_probs`, and, if actor.use_kl_loss, `ref_log_prob`.
 
         Returns:
             Metrics named actor/* and perf/*; those of mini- and micro-batches are lists.
         """
         rollout = self.config.actor_rollout_ref.rollout
+        self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
+        if self.actor.noting_entropy:  # the vendored actor asks for them and does not use them; NaN would show if it did
+            batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
         with naming_policy_loss(self.config.actor_rollout_ref.actor.policy_loss.loss_mode):
             metrics: dict[str, Any] = self.actor.update_policy(_prepare(batch, rollout, rollout))
         if torch.cuda.is_available():

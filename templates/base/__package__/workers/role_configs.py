@@ -15,6 +15,9 @@ from .config.optimizer import build_optimizer as build_optimizer_from_config
 
 # The setting in an `optim` section that names the course of the learning rate.
 LR_SCHEDULE = "lr_scheduler_type"
+# Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
+# the old ones.
+TAKES_OWN_LOG_PROBS = True
 
 
 def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FSDPActorConfig:

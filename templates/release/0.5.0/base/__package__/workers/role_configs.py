@@ -9,6 +9,9 @@ from omegaconf import DictConfig, OmegaConf
 
 # The setting in an `optim` section that names the course of the learning rate.
 LR_SCHEDULE = "warmup_style"
+# Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
+# the old ones.
+TAKES_OWN_LOG_PROBS = False
 
 
 def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> DictConfig:
