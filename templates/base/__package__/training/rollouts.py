@@ -4,7 +4,7 @@
 from typing import Any
 
 from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
-from ..workers.rollout_engine import RolloutEngine
+from ..workers.rollout_interface import RolloutEngine
 from .distributed import Ranks
 
 
@@ -36,7 +36,8 @@ class Rollouts:
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, on the CPU, on every process.
         """
         padded, padding = pad_dataproto_to_divisor(prompts, self.ranks.world_size)
-        responses = self.ranks.gather(self.engine.generate_sequences(self.ranks.share(padded)))
+        with self.engine.session():
+            responses = self.ranks.gather(self.engine.generate_sequences(self.ranks.share(padded)))
         return unpad_dataproto(responses, pad_size=padding)
 
     def sync_weights(self) -> None:

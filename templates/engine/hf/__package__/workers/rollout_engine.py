@@ -4,6 +4,7 @@
 An engine is whatever has the three methods of `RolloutEngine`.
 """
 
+import contextlib
 import copy
 from typing import Any
 
@@ -68,6 +69,10 @@ class RolloutEngine(HFRollout):
         output.batch["prompts"] = columns["input_ids"].cpu()
         output.non_tensor_batch = {k: v for k, v in prompts.non_tensor_batch.items() if k != "raw_prompt_ids"}
         return output
+
+    def session(self) -> contextlib.AbstractContextManager[object]:
+        """Nothing to fetch, nothing to give back: the weights stay where they are."""
+        return contextlib.nullcontext()
 
     @torch.no_grad()
     def sync_weights(self) -> None:

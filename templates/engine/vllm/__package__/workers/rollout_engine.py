@@ -4,6 +4,7 @@
 An engine is whatever has the methods of `RolloutEngine` that have no underscore.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -72,6 +73,10 @@ class RolloutEngine(vLLMRollout):
         self._sleep()
         output: DataProto = responses.to("cpu")
         return output
+
+    def session(self) -> contextlib.AbstractContextManager[object]:
+        """Within it the engine may write responses."""
+        return contextlib.nullcontext()
 
     def sync_weights(self) -> None:
         """The policy has changed: its weights go over before the next rollout."""
