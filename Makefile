@@ -29,7 +29,7 @@ demo: setup ## make a project from verl, train it, and say where it is
 	$(BIN)/python scripts/demo.py $(DEMO)
 
 test: setup ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test-fast: setup ## run the tests that neither train nor fetch
 	$(BIN)/python -m pytest -m "not slow and not network"
