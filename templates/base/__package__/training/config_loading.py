@@ -21,6 +21,8 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "actor_rollout_ref.model.external_lib": str,
     "actor_rollout_ref.model.path": str,
     "actor_rollout_ref.rollout.max_model_len": int,
+    "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": int,
+    "actor_rollout_ref.rollout.multi_turn.max_user_turns": int,
     "critic.enable": bool,
     "critic.model.path": str,
     "custom_reward_function.path": str,
@@ -33,6 +35,9 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "data.val_files": (str, list),
     "local.device": str,
     "local.dtype": str,
+    "local.env.error_reward": float,
+    "local.env.max_turn_tokens": int,
+    "local.env.timeout": float,
     "local.num_threads": int,
     "local.recompute_old_log_probs": bool,
     "local.rollout_micro_batch_size": int,
@@ -65,6 +70,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "data.truncation": ("error", "left", "right", "middle"),
     "local.device": ("cpu", "cuda", None),
     "local.dtype": ("float32", "bfloat16", "float16", None),
+    "local.env.observations": ("auto", "chat", "text"),
+    "local.env.reward_at": ("end", "turn"),
     "trainer.resume_mode": ("auto", "disable", "resume_path"),
 }
 

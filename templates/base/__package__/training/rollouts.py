@@ -5,11 +5,16 @@ from typing import Any
 
 from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..workers.rollout_interface import RolloutEngine
+from .batches import REWARD_COLUMNS
 from .distributed import Ranks
+from .episodes import EpisodeLoop
+from .outcomes import Outcomes
 
 
 class Rollouts:
     """Writes the responses to a global batch of prompts: each process its share.
+
+    With `actor_rollout_ref.rollout.multi_turn.enable` a response is an episode: see episodes.py.
 
     Args:
         config: the whole config.
@@ -23,21 +28,40 @@ class Rollouts:
         self.tokenizer = tokenizer
         self.ranks = ranks
         self.engine = engine
+        self.episodes: EpisodeLoop | None = None
+        if config.actor_rollout_ref.rollout.multi_turn.enable:
+            self.episodes = EpisodeLoop(config, tokenizer, engine)
+            self.outcomes = Outcomes(config, tokenizer, shows_errors=ranks.rank == 0)
 
     def generate(self, prompts: DataProto) -> DataProto:
         """Responses to a global batch of prompts, in its order.
 
         Args:
             prompts: the same on every process: input_ids, attention_mask, position_ids, (bs, prompt_length) int64,
-                padded on the left.
+                padded on the left. Episodes need the columns uid and extra_info too.
 
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, on the CPU, on every process.
+            Episodes have a response_mask (bs, response_length) int64 too, 1 on what the model wrote, and what
+            `Outcomes.settle` adds. The columns of the prompts come with it, but for those that only the reward reads.
+
+        Raises:
+            HookError: too many environments failed.
         """
+        columns = {k: v for k, v in prompts.non_tensor_batch.items() if k not in REWARD_COLUMNS}
+        if self.episodes is None:
+            return self._spread(self.engine.generate_sequences, DataProto(prompts.batch, columns, prompts.meta_info))
+        episodes = self.outcomes.settle(self._spread(self.episodes.run, prompts), prompts.non_tensor_batch["uid"])
+        columns.pop("raw_prompt_ids", None)
+        episodes.non_tensor_batch = columns | episodes.non_tensor_batch
+        return episodes
+
+    def _spread(self, function: Any, prompts: DataProto) -> DataProto:
+        """What the processes make of their shares, put together."""
         padded, padding = pad_dataproto_to_divisor(prompts, self.ranks.world_size)
         with self.engine.session():
-            responses = self.ranks.gather(self.engine.generate_sequences(self.ranks.share(padded)))
+            responses = self.ranks.gather(function(self.ranks.share(padded)))
         return unpad_dataproto(responses, pad_size=padding)
 
     def sync_weights(self) -> None:
