@@ -5,6 +5,7 @@ Every number comes from a vendored function. One step is: prompts -> responses -
 reference log-probabilities -> values -> KL penalty -> advantages -> critic update -> actor update -> metrics.
 """
 
+import contextlib
 import copy
 import random
 import uuid
@@ -25,7 +26,7 @@ from .balance import balance_batch
 from .batches import generation_batch, sample_rows, shown_rows, write_rows
 from .checkpoint import Checkpoints
 from .core_algos import AdvantageEstimator, agg_loss, get_kl_controller
-from .distributed import Ranks, random_state, seed_everything, set_random_state
+from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from .hook_errors import call_reward, check_advantages, naming_advantage, reward_metrics
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
@@ -176,21 +177,22 @@ class LocalPPOTrainer:
                         batch.batch.pop("rollout_log_probs", None)
             if self.reference is not None:
                 with timed("ref", timing):
-                    batch = batch.union(ranks.gather(self.reference.compute_log_prob(ranks.share(batch))))
+                    batch = batch.union(ranks.spread(self.reference.compute_log_prob, batch))
             if self.critic is not None:
                 with timed("values", timing):
-                    batch = batch.union(ranks.gather(self.critic.compute_values(ranks.share(batch))))
+                    batch = batch.union(ranks.spread(self.critic.compute_values, batch))
             with timed("adv", timing):
                 batch, advantage_metrics = self._advantages(batch, reward)
                 metrics.update(advantage_metrics)
             if self.critic is not None:
                 with timed("update_critic", timing):
-                    critic_metrics = self.critic.update(self._update_share(batch, config.critic.ppo_mini_batch_size))
+                    with self._same_random_numbers("critic"):
+                        critic_metrics = self.critic.update(batch)
                 metrics.update(self._reduced(critic_metrics))
             if config.trainer.critic_warmup <= self.steps_done + 1:
                 with timed("update_actor", timing):
-                    mini_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size
-                    actor_metrics = self.policy.update(self._update_share(batch, mini_batch_size))
+                    with self._same_random_numbers("actor"):
+                        actor_metrics = self.policy.update(batch)
                     self.rollouts.sync_weights()
                 metrics.update(self._reduced(actor_metrics))
         return batch, metrics
@@ -315,7 +317,7 @@ class LocalPPOTrainer:
 
     def _old_log_probs(self, batch: DataProto) -> tuple[DataProto, float]:
         """The policy's log-probabilities before the update, and its mean entropy."""
-        output = self.ranks.gather(self.policy.compute_log_prob(self.ranks.share(batch)))
+        output = self.ranks.spread(self.policy.compute_log_prob, batch)
         entropys = output.batch.pop("entropys")  # (bs, response_length)
         entropy = agg_loss(entropys, batch.batch["response_mask"], self.config.actor_rollout_ref.actor.loss_agg_mode)
         return batch.union(output), entropy.item()
@@ -332,8 +334,7 @@ class LocalPPOTrainer:
             metrics.update(kl_metrics)
         else:
             batch.batch["token_level_rewards"] = scores
-        same_numbers = self.ranks.same_random_numbers(self.config.local.seed + self.steps_done)
-        with naming_advantage(algorithm.adv_estimator), same_numbers:
+        with naming_advantage(algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,
@@ -349,8 +350,9 @@ class LocalPPOTrainer:
             write_rows(self.config.trainer.rollout_data_dir, self.steps_done + 1, rows, extra)
         return batch, metrics
 
-    def _update_share(self, batch: DataProto, mini_batch_size: int) -> DataProto:
-        return self.ranks.share(batch, mini_batch_size * self.rollout_n)
+    def _same_random_numbers(self, purpose: str) -> contextlib.AbstractContextManager[None]:
+        """Within it all processes draw the same numbers, and as many processes as there may be draw these."""
+        return same_random_numbers(f"{self.config.local.seed} {self.steps_done} {purpose}")
 
     def _reduced(self, metrics: Metrics) -> Metrics:
         """Metrics of all processes and all their mini-batches as one number each."""

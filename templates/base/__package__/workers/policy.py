@@ -36,11 +36,9 @@ class Policy(TrainedModel):
         module = _load_causal_lm(config, path, actor.fsdp_config, tokenizer)
         super().__init__(place(module, actor.fsdp_config, ranks), actor.optim, tokenizer, total_steps)
         self.config = config
-        self.actor = Actor(
-            actor_config(config, *batch_sizes(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)),
-            self.module,
-            self.optimizer,
-        )
+        sizes = batch_sizes(actor, config.actor_rollout_ref.rollout.n)
+        self.actor = Actor(actor_config(config, *sizes), self.module, self.optimizer)
+        self.actor.share_between(ranks)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Log-probability and entropy of each response token: `old_log_probs` and `entropys`, (bs, response_length)."""
@@ -58,7 +56,7 @@ class Policy(TrainedModel):
         """Train on a batch: all its mini-batches, ppo_epochs times.
 
         Args:
-            batch: this process's share, with `advantages`, `response_mask` (bs, response_length), `old_log_probs`
+            batch: the global batch, the same on every process, with `advantages`, `response_mask` (bs, response_length), `old_log_probs`
                 unless `takes_own_log_probs`, and, if actor.use_kl_loss, `ref_log_prob`.
 
         Returns:
@@ -69,7 +67,7 @@ class Policy(TrainedModel):
         if self.actor.noting_entropy:  # the vendored actor asks for them and does not use them; NaN would show if it did
             batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
         with naming_policy_loss(self.config.actor_rollout_ref.actor.policy_loss.loss_mode):
-            metrics: dict[str, Any] = self.actor.update_policy(_prepare(batch, rollout, rollout))
+            metrics: dict[str, Any] = self.actor.update_policy(_prepare(self.actor.part_of(batch), rollout, rollout))
         if torch.cuda.is_available():
             metrics["perf/max_memory_allocated_gb"] = torch.cuda.max_memory_allocated() / 1024**3
             metrics["perf/max_memory_reserved_gb"] = torch.cuda.max_memory_reserved() / 1024**3
@@ -98,21 +96,13 @@ class Reference:
         return DataProto.from_dict({"ref_log_prob": log_probs.cpu()})
 
 
-def batch_sizes(
-    section: Any, rollout_n: int, world_size: int, name: str = "actor_rollout_ref.actor"
-) -> tuple[int, int]:
-    """Responses per optimizer step and per pass, on one process, from prompts per step over all processes."""
-    responses = section.ppo_mini_batch_size * rollout_n
-    if responses % world_size:
-        raise ConfigError(
-            f"{name}.ppo_mini_batch_size x rollout.n = {responses} cannot be shared by {world_size} processes",
-            f"make {name}.ppo_mini_batch_size x actor_rollout_ref.rollout.n a multiple of {world_size}",
-        )
-    mini = responses // world_size
+def batch_sizes(section: Any, rollout_n: int, name: str = "actor_rollout_ref.actor") -> tuple[int, int]:
+    """Responses per optimizer step and per pass, from prompts per optimizer step."""
+    mini = section.ppo_mini_batch_size * rollout_n
     micro = min(section.ppo_micro_batch_size_per_gpu, mini)
     if mini % micro:
         raise ConfigError(
-            f"{mini} responses per optimizer step and process cannot be cut into passes of {micro}",
+            f"{mini} responses per optimizer step cannot be cut into passes of {micro}",
             f"set {name}.ppo_micro_batch_size_per_gpu to a divisor of {mini}",
         )
     return mini, micro

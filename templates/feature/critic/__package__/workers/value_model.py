@@ -10,9 +10,14 @@ from ..training.distributed import Ranks
 from ..utils.device import get_device_id
 from .dp_critic import DataParallelPPOCritic
 from .models import load_model
+from .passes import SharedPasses
 from .policy import batch_sizes
 from .sharding import place
 from .trained_model import TrainedModel
+
+
+class SharedCritic(SharedPasses, DataParallelPPOCritic):
+    """Upstream's `DataParallelPPOCritic`, whose passes several processes compute together."""
 
 
 class Critic(TrainedModel):
@@ -36,11 +41,12 @@ class Critic(TrainedModel):
             path, section.model, section.model.fsdp_config, tokenizer, AutoModelForTokenClassification, **settings
         )
         super().__init__(place(module, section.model.fsdp_config, ranks), section.optim, tokenizer, total_steps)
-        mini, micro = batch_sizes(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic")
+        mini, micro = batch_sizes(section, config.actor_rollout_ref.rollout.n, "critic")
         node = OmegaConf.create(OmegaConf.to_container(section, resolve=True))
         node.ppo_mini_batch_size, node.ppo_micro_batch_size_per_gpu = mini, micro
         self.section = section
-        self.critic = DataParallelPPOCritic(node, self.module, self.optimizer)
+        self.critic = SharedCritic(node, self.module, self.optimizer)
+        self.critic.share_between(ranks)
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """The value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
@@ -51,12 +57,12 @@ class Critic(TrainedModel):
         """Train on a batch: all its mini-batches, ppo_epochs times.
 
         Args:
-            batch: this process's share, with `values`, `returns`, `response_mask`, (bs, response_length).
+            batch: the global batch, the same on every process, with `values`, `returns`, `response_mask`, (bs, response_length).
 
         Returns:
             Metrics named critic/*; those of mini- and micro-batches are lists.
         """
-        metrics: dict[str, Any] = self.critic.update_critic(self._prepare(batch))
+        metrics: dict[str, Any] = self.critic.update_critic(self._prepare(self.critic.part_of(batch)))
         metrics["critic/lr"] = self.step_learning_rate()
         return metrics
 
