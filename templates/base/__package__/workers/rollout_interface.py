@@ -12,6 +12,11 @@ class RolloutError(RuntimeError):
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(f"{message}\nhint: {hint}")
+        self.parts = (message, hint)
+
+    def __reduce__(self) -> tuple[type["RolloutError"], tuple[str, str]]:
+        """Processes hand errors to each other."""
+        return type(self), self.parts
 
 
 class RolloutEngine(Protocol):

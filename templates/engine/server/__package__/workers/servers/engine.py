@@ -1,0 +1,263 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The rollout by a server: the engine that the trainer sees."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...protocol import DataProto
+from ...shims.precision import to_dtype
+from ...training.config_loading import ConfigError
+from ...training.distributed import Ranks
+from ...utils.device import get_device_name
+from ..trained_model import TrainedModel
+from .http import Connection
+from .interface import Request, Response, Sampling, Server
+from .process import ServerProcess
+from .weight_files import bytes_of, make_directory, with_output_matrix
+
+# What stands after the end of a response in rollout_log_probs, as upstream has it.
+LOG_PROB_PADDING = -1.0
+SEEDS = 2**31 - 1
+
+
+class ServerEngine:
+    """A `RolloutEngine` that asks a server for responses.
+
+    The first process starts the server, unless local.server.url names one, and hands it the policy's weights; every
+    process sends it the prompts of its own share.
+
+    Args:
+        config: the whole config.
+        policy: the model that is trained.
+        kind: of server.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel, kind: type[Server]) -> None:
+        rollout = config.actor_rollout_ref.rollout
+        self.config = config
+        self.rollout = rollout
+        self.settings = config.local.server
+        self.tokenizer = tokenizer
+        self.ranks = ranks
+        self.policy = policy
+        self.max_model_len = rollout.max_model_len or rollout.prompt_length + rollout.response_length
+        self.process: ServerProcess | None = None
+        self.connection: Connection | None = None
+        self.directory: Path | None = None
+        self.asleep: set[str] = set()
+        _check_settings(config, ranks)
+        try:
+            ranks.on_driver(self._make_directory)
+            url = self.settings.url or ranks.on_driver(lambda: self._start(kind))
+            self.connection = self._connect(url)
+            self.server = kind(self.connection, config)
+            ranks.on_driver(lambda: self.server.check(policy.module.config, self.max_model_len))
+            self.sleeps = self._sleeps()
+            self.sync_weights()
+        except BaseException:
+            self.close()
+            raise
+
+    def generate_sequences(self, prompts: DataProto) -> DataProto:
+        """Write a response to each prompt; see `RolloutEngine`.
+
+        With rollout.calculate_log_probs the output has rollout_log_probs, (bs, response_length) float32, -1 after the
+        end of a response.
+        """
+        meta_info, rollout = prompts.meta_info, self.rollout
+        if "multi_modal_data" in prompts.non_tensor_batch:
+            raise ConfigError("the rollout server takes text only", "drop the images from the data")
+        response_length = int(meta_info.get("response_length", rollout.response_length))
+        sampling = self._sampling(meta_info, response_length)
+        lengths = prompts.batch["attention_mask"].sum(dim=-1).tolist()
+        padded = prompts.batch["input_ids"].tolist()
+        rows = [row[len(row) - length :] for row, length in zip(padded, lengths, strict=True)]
+        seeds: list[int | None] = [None] * len(rows)
+        if sampling.temperature > 0 and self.settings.repeatable:
+            # Drawn from the generator that checkpoints save, and that is another on each process.
+            seeds = list(torch.randint(SEEDS, (len(rows),)).tolist())
+        requests = [
+            Request(row, self._room(len(row), response_length), seed) for row, seed in zip(rows, seeds, strict=True)
+        ]
+        responses = self.server.generate(requests, sampling)
+        return self._assemble(prompts, responses, response_length)
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        """Within it the server has its GPU memory. Every process must enter and leave it."""
+        if not self.sleeps:
+            yield
+            return
+        self.ranks.on_driver(lambda: self._wake("weights", "kv_cache"))
+        yield
+        if self.ranks.rank == 0:
+            self.server.sleep()
+            self.asleep = {"weights", "kv_cache"}
+
+    @torch.no_grad()
+    def sync_weights(self) -> None:
+        """Hand the policy's weights to the server. Every process must call this; it returns when they are in use."""
+        weights = iter(self._full_weights())
+        error: Exception | None = None
+        if self.ranks.rank == 0:
+            try:
+                self._wake("weights")
+                assert self.directory is not None
+                needs_output_matrix = get_device_name() == "cpu"
+                complete = with_output_matrix(weights, self.policy.module, needs_output_matrix)
+                self.server.update(complete, str(self.directory))
+            except Exception as caught:
+                error = caught
+        for _ in weights:  # every process takes part in gathering each
+            pass
+        self.ranks.on_driver(lambda: _raise(error))
+
+    def close(self) -> None:
+        """Stop the server, if this process started it. May be called more than once."""
+        if self.connection is not None:
+            self.connection.close()
+        if self.process is not None:
+            self.process.stop()
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        self.connection = self.process = self.directory = None
+
+    def _start(self, kind: type[Server]) -> str:
+        """Start the server; on the first process only. Returns its URL."""
+        assert self.directory is not None
+        run_directory = Path(self.config.trainer.default_local_dir)
+        self.process = ServerProcess(
+            f"the {kind.name} server",
+            lambda port: kind.command(self.config, port, self.max_model_len),
+            kind.environment(),
+            host=self.settings.host,
+            port=self.settings.port,
+            log=run_directory / "server.log",
+            scratch=self.directory,
+        )
+        with contextlib.closing(self._connect(self.process.url)) as connection:
+
+            def healthy(url: str) -> bool:
+                connection.url = url
+                return kind.healthy(connection)
+
+            self.process.wait(healthy, self.settings.startup_timeout)
+        return self.process.url
+
+    def _connect(self, url: str) -> Connection:
+        settings = self.settings
+        return Connection(url, concurrency=settings.concurrency, timeout=settings.request_timeout, check=self._check)
+
+    def _make_directory(self) -> None:
+        needed = bytes_of(self.policy.module, to_dtype(self.rollout.dtype))
+        run_directory = Path(self.config.trainer.default_local_dir)
+        self.directory = make_directory(self.settings.weights_directory, run_directory, needed)
+
+    def _check(self) -> None:
+        if self.process is not None:
+            self.process.check()
+
+    def _sleeps(self) -> bool:
+        """Whether the server gives back its memory between rollouts: if it shares a GPU with the trainer."""
+        if self.settings.sleep is not None:
+            return bool(self.settings.sleep)
+        return not self.settings.url and bool(self.rollout.free_cache_engine) and get_device_name() != "cpu"
+
+    def _wake(self, *parts: str) -> None:
+        for part in parts:
+            if part in self.asleep:
+                self.server.wake(part)
+                self.asleep.remove(part)
+
+    def _full_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        weights: Any = self.policy.full_weights()
+        yield from weights.items() if isinstance(weights, dict) else weights
+
+    def _sampling(self, meta_info: dict[str, Any], max_tokens: int) -> Sampling:
+        """As upstream's rollouts decide: greedy without do_sample, val_kwargs in validation, else the config's."""
+        rollout = self.rollout
+        source = rollout.val_kwargs if meta_info.get("validate", False) else rollout
+        values = {name: meta_info.get(name, source[name]) for name in ("temperature", "top_k", "top_p")}
+        if not meta_info.get("do_sample", rollout.do_sample) or values["temperature"] == 0:
+            values = {"temperature": 0.0, "top_k": -1, "top_p": 1.0}
+        return Sampling(
+            temperature=float(values["temperature"]),
+            top_k=int(values["top_k"]) if values["top_k"] > 0 else -1,
+            top_p=float(values["top_p"]),
+            max_tokens=max_tokens,
+            stop_token_ids=() if rollout.ignore_eos else tuple(self._eos_ids()),
+            ignore_eos=bool(rollout.ignore_eos),
+            log_probs=bool(rollout.calculate_log_probs),
+        )
+
+    def _eos_ids(self) -> list[int]:
+        generation_config: Any = self.policy.module.generation_config
+        eos = generation_config.eos_token_id
+        eos = self.tokenizer.eos_token_id if eos is None else eos
+        return list(eos) if isinstance(eos, list | tuple) else [eos] if eos is not None else []
+
+    def _room(self, prompt_length: int, response_length: int) -> int:
+        """How many tokens the server may write after a prompt of this length."""
+        room = min(response_length, self.max_model_len - prompt_length)
+        if room < 1:
+            raise ConfigError(
+                f"a prompt of {prompt_length} tokens leaves no room for a response in {self.max_model_len}",
+                "raise actor_rollout_ref.rollout.max_model_len, or shorten the prompts",
+            )
+        return room
+
+    def _assemble(self, prompts: DataProto, responses: list[Response], response_length: int) -> DataProto:
+        ids, mask = prompts.batch["input_ids"], prompts.batch["attention_mask"]
+        position_ids = prompts.batch["position_ids"]
+        generation_config: Any = self.policy.module.generation_config
+        pad = generation_config.pad_token_id
+        pad = self.tokenizer.pad_token_id if pad is None else pad
+        eos = set(self._eos_ids())
+        tokens, masks, log_probs = [], [], []
+        for response in responses:
+            missing = response_length - len(response.tokens)
+            # With ignore_eos the tokens after the first end do not count, as upstream has it.
+            ends = (index + 1 for index, token in enumerate(response.tokens) if token in eos)
+            counted = next(ends, len(response.tokens))
+            tokens.append(response.tokens + [pad] * missing)
+            masks.append([1] * counted + [0] * (response_length - counted))
+            log_probs.append((response.log_probs or []) + [LOG_PROB_PADDING] * missing)
+        response_ids = torch.tensor(tokens, dtype=ids.dtype)
+        positions = position_ids[:, -1:] + torch.arange(1, response_length + 1)
+        batch = {
+            "prompts": ids,
+            "responses": response_ids,
+            "input_ids": torch.cat([ids, response_ids], dim=-1),
+            "attention_mask": torch.cat([mask, torch.tensor(masks, dtype=mask.dtype)], dim=-1),
+            "position_ids": torch.cat([position_ids, positions], dim=-1),
+        }
+        if self.rollout.calculate_log_probs:
+            batch["rollout_log_probs"] = torch.tensor(log_probs, dtype=torch.float32)
+        output: DataProto = DataProto.from_dict(batch)
+        output.non_tensor_batch = {k: v for k, v in prompts.non_tensor_batch.items() if k != "raw_prompt_ids"}
+        return output
+
+
+def _raise(error: Exception | None) -> None:
+    if error is not None:
+        raise error
+
+
+def _check_settings(config: Any, ranks: Ranks) -> None:
+    """Settings that cannot work together."""
+    settings, collective_timeout = config.local.server, config.actor_rollout_ref.nccl_timeout
+    if ranks.world_size > 1 and not settings.url and settings.startup_timeout >= collective_timeout:
+        raise ConfigError(
+            f"local.server.startup_timeout is {settings.startup_timeout}, and the other processes wait for at most "
+            f"{collective_timeout} s (actor_rollout_ref.nccl_timeout)",
+            "raise actor_rollout_ref.nccl_timeout above it",
+        )
+    if settings.url and not settings.url.startswith(("http://", "https://")):
+        raise ConfigError(f"local.server.url is {settings.url!r}", "write it as http://HOST:PORT")
+    if settings.concurrency < 1:
+        raise ConfigError("local.server.concurrency is less than 1", "leave it out for the default")

@@ -1,0 +1,90 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""What the engine asks of a kind of server."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from .http import Connection
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to write one batch of responses.
+
+    Attributes:
+        temperature: 0 takes the likeliest token always.
+        top_k: sample among so many of the likeliest tokens; -1: all.
+        top_p: sample among the likeliest tokens up to this total probability.
+        max_tokens: of each response.
+        stop_token_ids: a response ends with any of these; none with ignore_eos.
+        ignore_eos: go on after the end-of-sequence token.
+        log_probs: whether the tokens' log-probabilities are wanted.
+    """
+
+    temperature: float
+    top_k: int
+    top_p: float
+    max_tokens: int
+    stop_token_ids: tuple[int, ...]
+    ignore_eos: bool
+    log_probs: bool
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt, as tokens; `seed` makes its response repeatable."""
+
+    prompt: list[int]
+    max_tokens: int
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class Response:
+    """The tokens of a response, with the one that ended it, and their log-probabilities if they were asked for."""
+
+    tokens: list[int]
+    log_probs: list[float] | None
+
+
+class Server(Protocol):
+    """One kind of server, at the other end of a connection."""
+
+    name: str
+
+    def __init__(self, connection: Connection, config: Any) -> None: ...
+
+    @staticmethod
+    def command(config: Any, port: int, max_model_len: int) -> list[str]:
+        """The command line that starts one."""
+
+    @staticmethod
+    def environment() -> Mapping[str, str]:
+        """Variables to set for it."""
+
+    @staticmethod
+    def healthy(connection: Connection) -> bool:
+        """Whether it answers, and can generate."""
+
+    def check(self, model_config: Any, max_model_len: int) -> None:
+        """Raise ConfigError if it serves another model, or if its weights cannot be replaced."""
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
+        """The responses, in the order of the requests."""
+
+    def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str) -> None:
+        """Replace its weights.
+
+        Args:
+            weights: all of them, by their names in a Hugging Face checkpoint, on the CPU.
+            directory: where files can be left for the server.
+        """
+
+    def sleep(self) -> None:
+        """Let it give back GPU memory; it keeps its weights elsewhere."""
+
+    def wake(self, part: str) -> None:
+        """Let it take back GPU memory, for "weights" or for the "kv_cache"."""

@@ -1,0 +1,23 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The rollout engine of this project: vLLM, in the trainer's own process or behind HTTP."""
+
+from typing import Any
+
+from ..training.distributed import Ranks
+from .rollout_interface import RolloutEngine
+from .trained_model import TrainedModel
+
+
+def build_rollout_engine(config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> RolloutEngine:
+    """The engine that `actor_rollout_ref.rollout.mode` names. Every process must call this.
+
+    The trainer need not have vLLM installed if it is a server's.
+    """
+    if config.actor_rollout_ref.rollout.mode == "async":
+        from .servers.engine import ServerEngine
+        from .servers.vllm_server import VllmServer
+
+        return ServerEngine(config, tokenizer, ranks, policy, VllmServer)
+    from .rollout_engine import RolloutEngine as InProcessEngine
+
+    return InProcessEngine(config, tokenizer, ranks, policy)
