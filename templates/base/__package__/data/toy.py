@@ -54,7 +54,7 @@ def ensure_toy_model(
     scratch = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
         _save_tokenizer(scratch)
-        _save_model(scratch, seed, layers or LAYERS[task], tie_word_embeddings)
+        _save_model(scratch, seed, layers or LAYERS.get(task, 1), tie_word_embeddings)
         try:
             os.replace(scratch, directory)
         except OSError:
