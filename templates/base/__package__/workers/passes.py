@@ -32,12 +32,13 @@ class SharedPasses:
     _most_rows = 0  # that one process forwards in a pass; 0: it is for each pass to see
 
     def share_between(self, ranks: Ranks) -> None:
-        """Compute updates together with the other processes. The config's sizes are those of one process alone."""
+        """Compute updates together with the other processes.
+
+        The config's sizes are those of one process alone; but a pass that is formed by tokens is as long as all
+        processes together can take (`ppo_max_token_len_per_gpu` times their number).
+        """
         self._ranks = ranks
         self._mini_batch_size: int = self.config.ppo_mini_batch_size
-        if ranks.world_size > 1 and self.config.use_dynamic_bsz:
-            # A pass is then as long as all processes together can take.
-            self.config.ppo_max_token_len_per_gpu = self.config.ppo_max_token_len_per_gpu * ranks.world_size
 
     def part_of(self, batch: DataProto) -> DataProto:
         """The rows of a global batch whose passes this process takes part in.

@@ -4,6 +4,7 @@
 Both are the vendored `DataParallelPPOActor` around a model; what is here is what upstream's workers do around it.
 """
 
+import copy
 from typing import Any
 
 import psutil
@@ -37,7 +38,9 @@ class Policy(TrainedModel):
         super().__init__(place(module, actor.fsdp_config, ranks), actor.optim, tokenizer, total_steps)
         self.config = config
         sizes = batch_sizes(actor, config.actor_rollout_ref.rollout.n)
-        self.actor = Actor(actor_config(config, *sizes), self.module, self.optimizer)
+        settings = copy.deepcopy(config)
+        settings.actor_rollout_ref.actor.ppo_max_token_len_per_gpu *= ranks.world_size  # see SharedPasses
+        self.actor = Actor(actor_config(settings, *sizes), self.module, self.optimizer)
         self.actor.share_between(ranks)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:

@@ -44,6 +44,7 @@ class Critic(TrainedModel):
         mini, micro = batch_sizes(section, config.actor_rollout_ref.rollout.n, "critic")
         node = OmegaConf.create(OmegaConf.to_container(section, resolve=True))
         node.ppo_mini_batch_size, node.ppo_micro_batch_size_per_gpu = mini, micro
+        node.ppo_max_token_len_per_gpu *= ranks.world_size  # see SharedPasses
         self.section = section
         self.critic = SharedCritic(node, self.module, self.optimizer)
         self.critic.share_between(ranks)
