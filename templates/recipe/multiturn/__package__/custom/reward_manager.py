@@ -72,7 +72,7 @@ class EnvRewardManager:
         lengths = data.batch["attention_mask"][:, -scores.shape[1] :].sum(dim=-1).tolist()
         for row, (length, options) in enumerate(zip(lengths, data.non_tensor_batch["extra_info"], strict=True)):
             env = make_env(self.env_settings)
-            env.reset(options=options)
+            env.reset(seed=0, options=options)
             _, reward, _, _, info = env.step(self._text(data, row))
             scores[row, max(length - 1, 0)] = reward
             for name, value in info.items():
