@@ -78,7 +78,7 @@ class ServerEngine:
         padded = prompts.batch["input_ids"].tolist()
         rows = [row[len(row) - length :] for row, length in zip(padded, lengths, strict=True)]
         seeds: list[int | None] = [None] * len(rows)
-        if sampling.temperature > 0 and self.settings.repeatable:
+        if sampling.temperature > 0:
             # Drawn from the generator that checkpoints save, and that is another on each process.
             seeds = list(torch.randint(SEEDS, (len(rows),)).tolist())
         requests = [

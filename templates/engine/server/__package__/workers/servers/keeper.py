@@ -18,6 +18,7 @@ from types import FrameType
 
 INTERVAL_SECONDS = 0.2
 GRACE_SECONDS = 15.0
+REST_SECONDS = 3.0
 
 
 def main(trainer: int, scratch: str, command: list[str]) -> None:
@@ -42,7 +43,26 @@ def main(trainer: int, scratch: str, command: list[str]) -> None:
     else:
         print(f"the server ended by itself, with exit code {server.returncode}", flush=True)
     shutil.rmtree(scratch, ignore_errors=True)
+    deadline = time.monotonic() + REST_SECONDS
+    while _others() and time.monotonic() < deadline:  # they clean up when they see that the server has ended
+        time.sleep(INTERVAL_SECONDS / 4)
     os.killpg(0, signal.SIGKILL)  # the server's own processes, and this one
+
+
+def _others() -> bool:
+    """Whether the server has left processes in this one's group; where that cannot be seen, that it has."""
+    if sys.platform != "linux":
+        return True
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="ascii", errors="replace") as stat:
+                    state, _, group = stat.read().rpartition(")")[2].split()[:3]
+            except OSError:  # it has just ended
+                continue
+            if int(group) == os.getpgid(0) and state != "Z":
+                return True
+    return False
 
 
 def _end_with_keeper() -> None:

@@ -22,7 +22,7 @@ from .weight_files import MEGABYTE, buckets
 
 
 class SglangServer:
-    """SGLang behind HTTP.
+    """SGLang behind HTTP (0.5.3 or newer).
 
     Args:
         connection: to the server.
@@ -108,7 +108,7 @@ class SglangServer:
         bodies = []
         for request in requests:
             params: dict[str, Any] = {**common, "max_new_tokens": request.max_tokens}
-            if request.seed is not None:
+            if request.seed is not None:  # deterministic inference without one gives equal prompts equal responses
                 params["sampling_seed"] = request.seed
             # The tokens are read beside their log-probabilities, which every version returns.
             bodies.append({"input_ids": request.prompt, "sampling_params": params, "return_logprob": True})
@@ -136,12 +136,13 @@ class SglangServer:
         self.connection.post("/flush_cache")
 
     def sleep(self) -> None:
-        """Let it give back GPU memory; it keeps its weights in CPU memory."""
-        self.connection.post("/release_memory_occupation", {"tags": ["kv_cache", "weights"]})
+        """Let it give back the memory of its cache. It keeps its weights, which would be lost with their memory."""
+        self.connection.post("/release_memory_occupation", {"tags": ["kv_cache"]})
 
     def wake(self, part: str) -> None:
         """Let it take back GPU memory, for "weights" or for the "kv_cache"."""
-        self.connection.post("/resume_memory_occupation", {"tags": [part]})
+        if part == "kv_cache":
+            self.connection.post("/resume_memory_occupation", {"tags": [part]})
 
     def _response(self, answer: dict[str, Any], log_probs: bool) -> Response:
         meta_info = answer["meta_info"]

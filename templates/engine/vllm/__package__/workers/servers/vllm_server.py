@@ -38,6 +38,7 @@ class VllmServer:
         self.connection = connection
         self.config = config
         self.dtype = to_dtype(config.actor_rollout_ref.rollout.dtype)
+        self.sends_seeds = bool(config.local.server.repeatable)
         self.bucket_bytes = config.local.server.bucket_megabytes * MEGABYTE
 
     @staticmethod
@@ -135,11 +136,16 @@ class VllmServer:
         }
         if sampling.log_probs:
             common["logprobs"] = 0  # of the token that was written, and of no others
-        bodies = []
-        for request in requests:
-            body = {**common, "prompt": request.prompt, "max_tokens": request.max_tokens}
-            bodies.append(body if request.seed is None else {**body, "seed": request.seed})
-        return [_response(answer["choices"][0]) for answer in self.connection.post_all("/v1/completions", bodies)]
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for row, request in enumerate(requests):
+            groups.setdefault((request.max_tokens, *request.prompt), []).append(row)
+        bodies = [self._body(common, requests[rows[0]], len(rows)) for rows in groups.values()]
+        responses: list[Response | None] = [None] * len(requests)
+        for rows, answer in zip(groups.values(), self.connection.post_all("/v1/completions", bodies), strict=True):
+            written = [_response(choice) for choice in sorted(answer["choices"], key=lambda choice: choice["index"])]
+            for number, row in enumerate(rows):
+                responses[row] = written[number % len(written)]  # greedy: one for all
+        return [response for response in responses if response is not None]
 
     def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str) -> None:
         """Replace its weights, a bucket at a time, each through a file in `directory`."""
@@ -167,6 +173,15 @@ class VllmServer:
     def wake(self, part: str) -> None:
         """Let it take back GPU memory, for "weights" or for the "kv_cache"."""
         self.connection.post(f"/wake_up?tags={part}")
+
+    def _body(self, common: dict[str, Any], request: Request, count: int) -> dict[str, Any]:
+        """One request for `count` responses to the same prompt; from a seed vLLM makes one for each."""
+        body = {**common, "prompt": request.prompt, "max_tokens": request.max_tokens}
+        if common["temperature"] > 0:
+            body["n"] = count
+        if request.seed is not None and self.sends_seeds:
+            body["seed"] = request.seed
+        return body
 
     def _rpc(self, method: str, *arguments: str) -> list[dict[str, Any]]:
         """Call a method of the receiver in every worker."""
