@@ -134,7 +134,7 @@ class LocalPPOTrainer:
                     return False
                 if is_last:
                     return True
-                if hasattr(self.train_loader.dataset, "on_batch_end"):
+                if hasattr(self.train_loader.dataset, "on_batch_end"):  # rank 0 has it, and the others no dataset
                     self.train_loader.dataset.on_batch_end(batch=batch)
         return True
 

@@ -34,7 +34,7 @@ class Policy(TrainedModel):
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
         actor = config.actor_rollout_ref.actor
-        module = _load_causal_lm(config, path, actor.fsdp_config, tokenizer)
+        module = _load_causal_lm(config, path, actor.fsdp_config, tokenizer, ranks)
         super().__init__(place(module, actor.fsdp_config, ranks), actor.optim, tokenizer, total_steps)
         self.config = config
         sizes = batch_sizes(actor, config.actor_rollout_ref.rollout.n)
@@ -85,7 +85,7 @@ class Reference:
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
         ref = config.actor_rollout_ref.ref
         path = (ref.model or {}).get("path") or config.actor_rollout_ref.model.path
-        module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer).requires_grad_(False)
+        module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks).requires_grad_(False)
         self.config = config
         node = OmegaConf.create(OmegaConf.to_container(ref, resolve=True))
         with open_dict(node):
@@ -111,10 +111,10 @@ def batch_sizes(section: Any, rollout_n: int, name: str = "actor_rollout_ref.act
     return mini, micro
 
 
-def _load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any) -> Any:
+def _load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ranks: Ranks) -> Any:
     from transformers import AutoModelForCausalLM
 
-    return load_model(path, config.actor_rollout_ref.model, fsdp_config, tokenizer, AutoModelForCausalLM)
+    return load_model(path, config.actor_rollout_ref.model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks)
 
 
 def _prepare(batch: DataProto, section: Any, rollout: Any) -> DataProto:

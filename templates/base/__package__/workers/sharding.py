@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..shims.precision import to_dtype
 from ..training.distributed import Ranks
@@ -16,12 +16,18 @@ from ..utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
 
 
 def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
-    """Put a model on this process's device; with several processes, share it out between them by FSDP2."""
+    """Put a model on this process's device; with several processes, share it out between them by FSDP2.
+
+    Args:
+        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none.
+        fsdp_config: how to share it out.
+        ranks: this process among its peers.
+    """
     if ranks.world_size == 1:
         return module.to(get_device_id())
     mesh = init_device_mesh(get_device_name(), (ranks.world_size,), mesh_dim_names=("fsdp",))
     offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
-    full_state = module.state_dict()
+    full_state = module.state_dict() if ranks.rank == 0 else {}
     apply_fsdp2(
         module,
         {
@@ -45,6 +51,13 @@ def whole(value: Any) -> Any:
     if isinstance(value, DTensor):
         value = value.full_tensor()
     return value.detach().cpu() if isinstance(value, torch.Tensor) else value
+
+
+def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
+    """A whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
+    if isinstance(shared, DTensor) and value.dim() > 0:
+        return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)
+    return value.clone()
 
 
 def _layer_classes(module: nn.Module, fsdp_config: Any) -> list[str]:

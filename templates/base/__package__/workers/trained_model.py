@@ -2,15 +2,16 @@
 """A model with its optimizer and the course of its learning rate."""
 
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 
+from ..training.distributed import Ranks
 from ..utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .role_configs import LR_SCHEDULE, build_optimizer
-from .sharding import whole
+from .sharding import like, whole
 
 
 class TrainedModel:
@@ -49,29 +50,66 @@ class TrainedModel:
         self.scheduler.step()
         return rate
 
-    def full_weights(self) -> dict[str, torch.Tensor]:
-        """All weights by name, whole, whether or not the processes share them. Every process must call this."""
-        return {name: whole(value) for name, value in self.module.state_dict().items()}
+    def full_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """All weights with their names, whole, on the CPU, whether or not the processes share them.
 
-    def optimizer_state(self) -> dict[str, Any]:
-        """The state of optimizer and scheduler, for any number of processes. Every process must call this."""
+        Every process must take them all; what it does not keep costs it the memory of one tensor.
+        """
+        for name, value in self.module.state_dict().items():
+            yield name, whole(value)
+
+    def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
+        """The state of optimizer and scheduler, for any number of processes.
+
+        Every process must call this; rank 0 gets all of it, the others get None in the place of tensors.
+        """
         optimizer = self.optimizer.state_dict()
-        optimizer["state"] = {
-            parameter: {name: whole(value) for name, value in state.items()}
-            for parameter, state in optimizer["state"].items()
-        }
-        return {"optimizer": optimizer, "scheduler": self.scheduler.state_dict()}
-
-    def load_optimizer_state(self, state: dict[str, Any]) -> None:
-        """Put optimizer and scheduler back to where `optimizer_state` saw them."""
-        optimizer = state["optimizer"]
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        for index, values in optimizer["state"].items():
-            parameter = parameters[index]
+        states: dict[int, dict[str, Any]] = {}
+        for parameter, values in optimizer["state"].items():
+            states[parameter] = {}
             for name, value in values.items():
-                if isinstance(parameter, DTensor) and isinstance(value, torch.Tensor) and value.dim() > 0:
-                    values[name] = distribute_tensor(
-                        value.to(parameter.device), parameter.device_mesh, parameter.placements
-                    )
-        self.optimizer.load_state_dict(optimizer)
-        self.scheduler.load_state_dict(state["scheduler"])
+                full = whole(value)
+                states[parameter][name] = full if ranks.rank == 0 or not isinstance(full, torch.Tensor) else None
+        return {"optimizer": {**optimizer, "state": states}, "scheduler": self.scheduler.state_dict()}
+
+    def load_optimizer_state(self, state: dict[str, Any] | None, ranks: Ranks) -> None:
+        """Put optimizer and scheduler back to where `optimizer_state` saw them.
+
+        Args:
+            state: on rank 0; the other processes need none.
+            ranks: this process among its peers; every one must call this.
+        """
+        tensors, rest = _take_tensors_out(state) if state is not None else ({}, None)
+        rest = ranks.on_driver(lambda: rest)
+        assert rest is not None
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        for index, values in rest["optimizer"]["state"].items():
+            for name, value in values.items():
+                if isinstance(value, _Shape):
+                    full = value.empty() if state is None else tensors[index, name]
+                    values[name] = like(full, parameters[index])
+        self.optimizer.load_state_dict(rest["optimizer"])
+        self.scheduler.load_state_dict(rest["scheduler"])
+
+
+class _Shape(NamedTuple):
+    """What stands for a tensor that only rank 0 has."""
+
+    size: tuple[int, ...]
+    dtype: torch.dtype
+
+    def empty(self) -> torch.Tensor:
+        return torch.empty(self.size, dtype=self.dtype)
+
+
+def _take_tensors_out(state: dict[str, Any]) -> tuple[dict[tuple[int, str], torch.Tensor], dict[str, Any]]:
+    """The large tensors of an optimizer's state, by parameter and name, and the state without them."""
+    tensors: dict[tuple[int, str], torch.Tensor] = {}
+    states: dict[int, dict[str, Any]] = {}
+    for index, values in state["optimizer"]["state"].items():
+        states[index] = dict(values)
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor) and value.dim() > 0:
+                tensors[index, name] = value
+                states[index][name] = _Shape(tuple(value.shape), value.dtype)
+    return tensors, {**state, "optimizer": {**state["optimizer"], "state": states}}

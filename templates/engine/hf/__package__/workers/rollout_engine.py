@@ -5,17 +5,15 @@ An engine is whatever has the three methods of `RolloutEngine`.
 """
 
 import contextlib
-import copy
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 
 from ..protocol import DataProto
-from ..training.distributed import Ranks
+from ..training.distributed import Ranks, random_state, set_random_state
 from ..utils.device import get_device_id
 from .hf_rollout import HFRollout
-from .models import load_model
 from .padding import WHOLE_SEQUENCE, common_left_padding
 from .trained_model import TrainedModel
 
@@ -40,7 +38,10 @@ class RolloutEngine(HFRollout):
         self.policy = policy
         self.tokenizer = tokenizer
         self.shares_weights = ranks.world_size == 1
-        self.module = policy.module if self.shares_weights else self._whole_copy(config)
+        self.module = policy.module
+        if not self.shares_weights:
+            self.module = self._whole_copy()
+            self.sync_weights()
 
     def generate_sequences(self, prompts: DataProto) -> DataProto:
         """Write a response to each prompt.
@@ -79,8 +80,9 @@ class RolloutEngine(HFRollout):
         """Take over the policy's weights, after each update. Every process must call this."""
         if self.shares_weights:
             return
-        for name, weight in self.policy.full_weights().items():
-            self.module.state_dict(keep_vars=True)[name].copy_(weight)
+        own = self.module.state_dict(keep_vars=True)
+        for name, weight in self.policy.full_weights():
+            own[name].copy_(weight)
 
     def close(self) -> None:
         """Give back what the engine holds: nothing that its owner does not hold as well."""
@@ -94,11 +96,14 @@ class RolloutEngine(HFRollout):
     async def release(self) -> None:
         """Part of upstream's interface: the weights are the policy's own, or a copy that stays."""
 
-    def _whole_copy(self, config: Any) -> torch.nn.Module:
+    def _whole_copy(self) -> torch.nn.Module:
+        """The policy's architecture, with random weights."""
         from transformers import AutoModelForCausalLM
 
-        section = copy.deepcopy(config.actor_rollout_ref.model)
-        section.enable_gradient_checkpointing = False
-        fsdp_config = config.actor_rollout_ref.actor.fsdp_config
-        module = load_model(section.path, section, fsdp_config, self.tokenizer, AutoModelForCausalLM)
-        return module.requires_grad_(False).to(get_device_id())
+        policy: Any = self.policy.module
+        before = random_state()
+        with torch.device(get_device_id()):
+            module = AutoModelForCausalLM.from_config(policy.config)
+        set_random_state(before)
+        module.generation_config = policy.generation_config
+        return module.requires_grad_(False).to(next(policy.parameters()).dtype)

@@ -6,7 +6,7 @@ An engine is whatever has the methods of `RolloutEngine` that have no underscore
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -93,9 +93,9 @@ class RolloutEngine(vLLMRollout):
         self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": self._named(weights)})
         self.inference_engine.reset_prefix_cache()
 
-    def _named(self, weights: dict[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
+    def _named(self, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
         tied = self.policy.module.config.tie_word_embeddings  # type: ignore[union-attr]
-        for name, weight in weights.items():
+        for name, weight in weights:
             if name == "lm_head.weight" and tied and not self.sends_cpu_head:
                 continue
             yield name, weight

@@ -37,8 +37,9 @@ class Critic(TrainedModel):
         path = path or section.model.path or config.actor_rollout_ref.model.path
         # Without dropout, so that values do not depend on chance.
         settings = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
+        auto_class = AutoModelForTokenClassification
         module = load_model(
-            path, section.model, section.model.fsdp_config, tokenizer, AutoModelForTokenClassification, **settings
+            path, section.model, section.model.fsdp_config, tokenizer, auto_class, ranks, **settings
         )
         super().__init__(place(module, section.model.fsdp_config, ranks), section.optim, tokenizer, total_steps)
         mini, micro = batch_sizes(section, config.actor_rollout_ref.rollout.n, "critic")
