@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
+from ..protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
 from .batches import REWARD_COLUMNS
 from .distributed import Ranks
@@ -58,11 +58,9 @@ class Rollouts:
         return episodes
 
     def _spread(self, function: Any, prompts: DataProto) -> DataProto:
-        """What the processes make of their shares, put together."""
-        padded, padding = pad_dataproto_to_divisor(prompts, self.ranks.world_size)
+        """What the processes make of their shares, put together; `function` may not wait for other processes."""
         with self.engine.session():
-            responses = self.ranks.gather(function(self.ranks.share(padded)))
-        return unpad_dataproto(responses, pad_size=padding)
+            return self.ranks.spread(lambda share: self.ranks.together(lambda: function(share)), prompts)
 
     def sync_weights(self) -> None:
         """The policy has changed: the engine takes over its weights. Every process must call this."""
