@@ -18,12 +18,13 @@ def generation_batch(batch: DataProto) -> DataProto:
 
     Args:
         batch: prompts; loses input_ids, attention_mask, position_ids, (bs, prompt_length), which the rollout returns
-            with the response attached, and the columns that the reward does not need.
+            with the response attached, and the columns that the reward does not need. Those that it needs are in both.
     """
     columns = set(batch.non_tensor_batch) - REWARD_COLUMNS
     prompts: DataProto = batch.pop(
         batch_keys=["input_ids", "attention_mask", "position_ids"], non_tensor_batch_keys=sorted(columns)
     )
+    prompts.non_tensor_batch.update(batch.non_tensor_batch)  # environments read them; the rollout does not return them
     return prompts
 
 

@@ -27,15 +27,18 @@ from .batches import generation_batch, sample_rows, shown_rows, write_rows
 from .checkpoint import Checkpoints
 from .core_algos import AdvantageEstimator, agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
+from .failures import add_note
 from .hook_errors import call_reward, check_advantages, naming_advantage, reward_metrics
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
+from .outcomes import episode_metrics
 from .rollout_check import rollout_metrics
 from .rollouts import Rollouts
 from .timing import timed
 from .tracking import RunTracker
 from .trainer_functions import apply_kl_penalty, compute_advantage, compute_response_mask
 from .validation import validation_metrics
+from .watch import is_connection_error
 
 Metrics = dict[str, Any]
 Reward = tuple[torch.Tensor, dict[str, list[Any]]]
@@ -161,6 +164,7 @@ class LocalPPOTrainer:
                 with timed("gen_max", timing):
                     self._add_reward_baselines(batch, prompt_batch)
             batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
+            metrics.update(episode_metrics(batch))
             if "response_mask" not in batch.batch.keys():
                 batch.batch["response_mask"] = compute_response_mask(batch)
             if config.trainer.balance_batch:
@@ -258,15 +262,21 @@ class LocalPPOTrainer:
         try:
             return self.train_step(prompts, timing)
         except Exception as error:
-            if stepped or self.ranks.world_size > 1:
-                error.add_note("The state was not saved: part of this step's update had been made.")
-            else:
-                self.save()
-                error.add_note(f"The state from before this step is saved: {self.checkpoints.directory}")
+            if not is_connection_error(error):
+                add_note(error, self._save_if_unchanged(bool(stepped)))
             raise
         finally:
             for hook in hooks:
                 hook.remove()
+
+    def _save_if_unchanged(self, stepped: bool) -> str:
+        """Save the state from before a step that has failed, if no process has changed a weight; returns what it did."""
+        if not self.ranks.all_arrive(f"failure in step {self.steps_done + 1}"):
+            return "The state was not saved: the error is one process's own, and the others cannot help to save it."
+        if self.ranks.any(stepped):
+            return "The state was not saved: part of this step's update had been made."
+        self.save()
+        return f"The state from before this step is saved: {self.checkpoints.directory}"
 
     def _remember_state(self) -> None:
         """What a run needs, besides the weights, to do the next step exactly as this one will."""
