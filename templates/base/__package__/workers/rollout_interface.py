@@ -7,16 +7,12 @@ from typing import Protocol
 from ..protocol import DataProto
 
 
-class RolloutError(RuntimeError):
+class RolloutError(Exception):
     """The rollout engine failed. The text ends with a hint that says what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(f"{message}\nhint: {hint}")
         self.parts = (message, hint)
-
-    def __reduce__(self) -> tuple[type["RolloutError"], tuple[str, str]]:
-        """Processes hand errors to each other."""
-        return type(self), self.parts
 
 
 class RolloutEngine(Protocol):
