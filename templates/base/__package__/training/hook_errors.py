@@ -5,9 +5,11 @@ A NaN in one reward reaches every weight within a step, and a tensor of the wron
 word. So each hook's result is checked where it enters the trainer.
 """
 
+import asyncio
 import inspect
 import numbers
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +20,12 @@ import numpy as np
 import torch
 
 from ..protocol import DataProto
+from ..rewards.scoring import ScoringError
 from . import core_algos
 from .reward import compute_reward
+
+# How long to look for the sample that made a reward raise, in seconds.
+SEARCH_LIMIT = 20.0
 
 
 class HookError(RuntimeError):
@@ -48,10 +54,11 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
     """Compute the reward of a batch, and check it.
 
     The hook is called exactly once. (verl's `compute_reward` catches what it raises and calls it again; here it gets
-    the finished result, and only unpacks it.)
+    the finished result, and only unpacks it.) Only if it raised, and does not say for which sample, it is called again
+    for one sample after another, to find the first that makes it raise.
 
     Args:
-        reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`.
+        reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`; it may be `async`.
         batch: rolled-out prompts; `responses` is (bs, response_length).
         tokenizer: decodes the sample that an error shows.
 
@@ -63,6 +70,8 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
     """
     try:
         result = _call(reward_fn, batch)
+    except ScoringError as error:
+        raise HookError(error.message, error.hook_file, describe_sample(batch, error.row, tokenizer)) from error
     except Exception as error:
         row = _first_bad_row(reward_fn, batch)
         sample = None if row is None else describe_sample(batch, row, tokenizer)
@@ -138,9 +147,15 @@ def hook_file_of(error: BaseException, hook: Any) -> str:
 
 
 def _call(reward_fn: Any, batch: DataProto) -> Any:
-    if "return_dict" in inspect.signature(reward_fn).parameters:
-        return _as_dict(reward_fn(batch, return_dict=True))
-    return _as_dict(reward_fn(batch))
+    takes_it = "return_dict" in inspect.signature(reward_fn).parameters
+    result = reward_fn(batch, return_dict=True) if takes_it else reward_fn(batch)
+    if inspect.isawaitable(result):
+        result = asyncio.run(_awaited(result))
+    return _as_dict(result)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 def _as_dict(result: Any) -> Any:
@@ -148,7 +163,10 @@ def _as_dict(result: Any) -> Any:
 
 
 def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
+    start = time.monotonic()
     for row in range(len(batch)):
+        if time.monotonic() - start > SEARCH_LIMIT:
+            return None
         try:
             _call(reward_fn, batch[row : row + 1])
         except Exception:
@@ -158,6 +176,7 @@ def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
 
 def _hook_of(reward_fn: Any) -> Any:
     """The part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
+    reward_fn = getattr(reward_fn, "manager", reward_fn)  # behind a reward model
     score: Any = getattr(reward_fn, "compute_score", None)
     raw: Any = score.args[0] if getattr(score, "args", ()) else score  # verl wraps it in functools.partial
     if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score":
