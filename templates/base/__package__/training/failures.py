@@ -7,6 +7,7 @@ from typing import Any
 
 from ..data.datasets import DataError
 from ..shims.not_vendored import FeatureNotVendored
+from ..workers.rollout_interface import RolloutError
 from .config_loading import ConfigError
 from .distributed import Ranks
 from .hook_errors import HookError
@@ -40,6 +41,11 @@ def report(error: BaseException, ranks: Ranks) -> int:
     return code
 
 
+def add_note(error: BaseException, note: str) -> None:
+    """Have `note` shown below the error, as `add_note` does, which Python has since 3.11."""
+    error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]
+
+
 def _describe(error: BaseException) -> tuple[int, str | None]:
     """Exit code and text of an error that is not a bug; no text if it may be one, which needs its traceback."""
     notes: list[Any] = getattr(error, "__notes__", [])
@@ -47,6 +53,6 @@ def _describe(error: BaseException) -> tuple[int, str | None]:
         return 130, "interrupted"
     if isinstance(error, (ConfigError, DataError, FeatureNotVendored)):
         return 2, f"error: {error}"
-    if isinstance(error, HookError):
+    if isinstance(error, (HookError, RolloutError)):
         return 1, "\n".join([f"error: {error}", *notes])
     return 1, None

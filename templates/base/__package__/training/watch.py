@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import torch.distributed as dist
 
 from .timing import current_phase
@@ -67,7 +68,7 @@ class Watch(threading.Thread):
         while not self._over.wait(PERIOD):
             if failed := [rank for rank, peer in enumerate(self._peers) if peer.get("state") == "failed"]:
                 if time.monotonic() - self._changed[failed[0]] > GRACE:
-                    self._end(None if self._peers[failed[0]]["host"] == self._host else f"{self._name(failed[0])} failed")
+                    self._end(None if self._peers[failed[0]]["host"] == self._host else f"{self._who(failed[0])} failed")
             elif self.patience and (text := self.loss(self.patience)):
                 self._end(text)
 
@@ -83,8 +84,7 @@ class Watch(threading.Thread):
         ]
         if not silent:
             return None
-        names = ", ".join(f"{self._name(rank)} (last in: {self._peers[rank].get('phase')})" for rank in silent)
-        return f"no sign of life for {seconds:.0f} s from {names}: killed, hanging, or cut off"
+        return "; ".join(self._fate(rank, seconds) for rank in silent)
 
     def explain(self, error: BaseException) -> str | None:
         """Why a collective operation failed; None if the process that made it fail tells it itself."""
@@ -181,7 +181,14 @@ class Watch(threading.Thread):
         finally:
             self._lock.release()
 
-    def _name(self, rank: int) -> str:
+    def _fate(self, rank: int, seconds: float) -> str:
+        peer = self._peers[rank]
+        if peer.get("host") == self._host and not psutil.pid_exists(peer.get("process", 0)):
+            return f"{self._who(rank)} was killed in phase {peer.get('phase')}"
+        fate = f"{self._who(rank)} has given no sign of life for {seconds:.0f} s; it was in phase {peer.get('phase')}"
+        return f"{fate}, and hangs or is cut off"
+
+    def _who(self, rank: int) -> str:
         peer = self._peers[rank]
         return f"rank {rank} (process {peer.get('process')} on {peer.get('host')})"
 
