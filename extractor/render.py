@@ -84,7 +84,7 @@ def _context(
         "features": list(options.features),
         "recipe": options.recipe,
         "requirements": list(manifest.requirements_for(options)),
-        "tested": list(manifest.requirements.tested.get(options.engine, ())),
+        "tested": list(manifest.tested_for(options)),
         "vextract_version": __version__,
         "stubs": list(found.stubs),
         "fixes": list(applied_fixes(manifest, found)),

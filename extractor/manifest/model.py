@@ -122,12 +122,15 @@ class Requirements:
     Attributes:
         base: Ranges, for every project.
         engines: Ranges in addition, by engine.
-        tested: Exact versions that were tested together, by engine; a project gets them as its requirements.lock.
+        tested: Exact versions that were tested together, by engine and, in addition, by recipe; a project of an engine
+            that has them gets them as its requirements.lock.
+        recipes: Ranges in addition, by recipe.
     """
 
     base: tuple[str, ...]
     engines: Mapping[str, tuple[str, ...]]
     tested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    recipes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -171,11 +174,18 @@ class Manifest:
 
     def requirements_for(self, options: Options) -> tuple[str, ...]:
         """PEP 508 requirements of a project with these options, sorted."""
-        chosen = {*self.requirements.base, *self.requirements.engines.get(options.engine, ())}
+        needs = self.requirements
+        chosen = {*needs.base, *needs.engines.get(options.engine, ()), *needs.recipes.get(options.recipe, ())}
         for feature in self.features:
             if feature.name in options.features:
                 chosen.update(feature.requirements)
         return tuple(sorted(chosen, key=str.lower))
+
+    def tested_for(self, options: Options) -> tuple[str, ...]:
+        """The exact versions that a project with these options was tested with, sorted; empty: it was not."""
+        versions = self.requirements.tested.get(options.engine, ())
+        further = self.requirements.tested.get(options.recipe, ()) if versions else ()
+        return tuple(sorted({*versions, *further}, key=str.lower))
 
 
 def matches(symbol: str, patterns: Iterable[str]) -> bool:

@@ -15,6 +15,7 @@ from extractor.manifest.model import (
     SourcePin,
 )
 from extractor.manifest.table import Reader, Table
+from extractor.options import RECIPES
 
 SCHEMA = 1
 EDIT_OPS = (
@@ -143,13 +144,16 @@ def _edit(table: Table) -> Edit:
 
 
 def _requirements(table: Table) -> Requirements:
-    table.keys_are("base engines tested")
+    table.keys_are("base engines recipes tested")
     engines = table.table("engines", optional=True)
+    recipes = table.table("recipes", optional=True)
+    recipes.keys_are(" ".join(RECIPES))
     tested = table.table("tested", optional=True)
     return Requirements(
         base=table.requirements("base"),
         engines={name: engines.requirements(name) for name in engines.data},
         tested={name: tested.requirements(name) for name in tested.data},
+        recipes={name: recipes.requirements(name) for name in recipes.data},
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extractor.errors import UsageError
 from extractor.manifest import parse_manifest
+from extractor.options import Options
 
 GOOD = """
 schema = 1
@@ -31,6 +34,11 @@ match = "a"
 with = "b"
 [requirements]
 base = ["torch>=2.7"]
+[requirements.recipes]
+gsm8k = ["math-verify>=0.8"]
+[requirements.tested]
+hf = ["torch==2.13.0"]
+gsm8k = ["math-verify==0.9.0"]
 [renamed_keys]
 "a.old" = "a.new"
 """.replace("{digest}", "a" * 64)
@@ -42,6 +50,16 @@ def test_a_good_manifest_is_read() -> None:
     assert found.roles[0].symbols == ("verl.algo:*",)
     assert found.fixes[0].edits[0].replacement == "b"
     assert found.renamed_keys == {"a.old": "a.new"}
+
+
+def test_a_recipe_adds_to_what_a_project_needs() -> None:
+    found = parse_manifest(GOOD, "good.toml")
+    toy, gsm8k = Options("p", "1.2.3"), Options("p", "1.2.3", recipe="gsm8k")
+    assert found.requirements_for(toy) == ("torch>=2.7",)
+    assert found.requirements_for(gsm8k) == ("math-verify>=0.8", "torch>=2.7")
+    assert found.tested_for(toy) == ("torch==2.13.0",)
+    assert found.tested_for(gsm8k) == ("math-verify==0.9.0", "torch==2.13.0")
+    assert found.tested_for(replace(gsm8k, engine="vllm")) == ()
 
 
 @pytest.mark.parametrize(
@@ -57,6 +75,7 @@ def test_a_good_manifest_is_read() -> None:
         ('summary = "values"', "", "features.critic.summary", "add it"),
         ('op = "replace"', 'op = "rewrite"', "fixes[0].edits[0].op", "one of replace"),
         ('"torch>=2.7"', '"torch>>2"', "requirements.base", "torch>=2.6,<3"),
+        ("gsm8k = [", "gsm9k = [", "requirements.recipes.gsm9k", "did you mean `gsm8k`"),
         ('"a.new"', '"a new"', "renamed_keys.a.old", "a.b"),
         ('"a.new"', "3", "renamed_keys.a.old", "a string"),
         ('"a.new"', '"a.new"\n"a.other" = "a.new"', "renamed_keys.a.other", "two keys"),
