@@ -184,11 +184,9 @@ def _step_result(result: Any, env: Any) -> StepResult | Failure:
         found = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
         return unusable(env, f"step returned {found}, not (observation, reward, terminated, truncated, info)")
     observation, reward, terminated, truncated, info = result
-    if not isinstance(observation, str) and not (
-        isinstance(observation, Sequence) and all(isinstance(message, Mapping) for message in observation)
-    ):
+    if not isinstance(observation, str) and not _are_messages(observation):
         kind = type(observation).__name__
-        return unusable(env, f"step returned a {kind} as observation, not text or a list of messages")
+        return unusable(env, f"step returned a {kind} as observation, not text or a list of {{role, content}}")
     try:
         number = float(reward)
     except (TypeError, ValueError):
@@ -196,6 +194,12 @@ def _step_result(result: Any, env: Any) -> StepResult | Failure:
     if not math.isfinite(number):
         return unusable(env, f"step returned {reward!r} as reward, not a finite number")
     return StepResult(observation, number, bool(terminated), bool(truncated), dict(info or {}))
+
+
+def _are_messages(observation: Any) -> bool:
+    return isinstance(observation, Sequence) and all(
+        isinstance(message, Mapping) and {"role", "content"} <= message.keys() for message in observation
+    )
 
 
 def _failure(name: str, error: BaseException, hook: Any) -> Failure:

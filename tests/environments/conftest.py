@@ -1,0 +1,71 @@
+"""One project for all tests of a process, imported: look, do not touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from extractor.source import Source
+from tests.environments.support import OneProcess, Project, Scripted, make_project
+
+
+@pytest.fixture(scope="session")
+def episodic(verl_0_6_1: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project of the multi-turn recipe whose package is called `episodic`."""
+    project = make_project(verl_0_6_1, "hf", tmp_path_factory.mktemp("episodic") / "project", "episodic")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(project.root))
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        import torch
+
+        torch.set_num_threads(1)
+        yield project
+
+
+@pytest.fixture(scope="session")
+def model_path(episodic: Project, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The toy model in a directory of its own."""
+    return str(episodic.module("data.toy").ensure_toy_model(tmp_path_factory.mktemp("model") / "toy", task="guess"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer(model_path: str) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model_path)
+
+
+@pytest.fixture
+def rollouts(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """A function to rollouts with an engine that says, and an environment that answers, what it is told to.
+
+    It takes `say`, from the contexts as texts to what is written in each, as text; `make_env`; and overrides of the
+    config.
+    """
+
+    def make(say: Any, make_env: Any, *overrides: str) -> Any:
+        monkeypatch.setattr(episodic.module("custom.env_wrapper"), "make_env", make_env)
+
+        def write(contexts: list[list[int]]) -> list[list[int]]:
+            texts = say([tokenizer.decode(tokens) for tokens in contexts])
+            return [tokenizer(text)["input_ids"] for text in texts]
+
+        config = episodic.config("local.env.max_turn_tokens=null", *overrides)
+        engine = Scripted(episodic, write, wider=3)
+        return episodic.module("training.rollouts").Rollouts(config, tokenizer, OneProcess(), engine)
+
+    return make
+
+
+@pytest.fixture
+def play(rollouts: Callable[..., Any]) -> Callable[..., tuple[Any, Scripted]]:
+    """A function that plays episodes from prompts, and returns the batch and the engine."""
+
+    def run(say: Any, make_env: Any, prompts: Any, *overrides: str) -> tuple[Any, Scripted]:
+        made = rollouts(say, make_env, *overrides)
+        return made.generate(prompts), made.engine
+
+    return run

@@ -1,0 +1,115 @@
+"""A project of the multi-turn recipe, imported into the tests, and what they put in the place of a model."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from extractor import __version__, apply, base, lock, releases
+from extractor.generate import complete, generate
+from extractor.options import Options
+from extractor.plan import plan_new
+from extractor.source import Source
+
+
+@dataclass(frozen=True)
+class Project:
+    """A generated project on disk, whose modules can be imported."""
+
+    root: Path
+    package: str
+
+    def module(self, path: str) -> ModuleType:
+        """The module at a dotted path below the package ("training.episodes")."""
+        return importlib.import_module(f"{self.package}.{path}")
+
+    def config(self, *overrides: str) -> Any:
+        """The project's config, with toy sizes, and some settings changed."""
+        from omegaconf import OmegaConf
+
+        return OmegaConf.merge(_toy_config(self), OmegaConf.from_dotlist(list(overrides)))
+
+
+@lru_cache(maxsize=1)
+def _toy_config(project: Project) -> Any:
+    return project.module("training.config_loading").load_config(project.root / "config", ["scale=toy"])
+
+
+def make_project(source: Source, engine: str, root: Path, package: str) -> Project:
+    """A project of the multi-turn recipe, with GRPO."""
+    manifest = releases.load(source.release)
+    options = complete(Options(package, source.release, engine, "grpo", (), "multiturn"), manifest)
+    tree = generate(options, source, manifest).tree
+    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+    return Project(root, package)
+
+
+class OneProcess:
+    """A single process among no peers."""
+
+    rank = 0
+    world_size = 1
+
+    def spread(self, function: Callable[[Any], Any], batch: Any) -> Any:
+        return function(batch)
+
+    def together(self, function: Callable[[], Any]) -> Any:
+        return function()
+
+
+class Scripted:
+    """An engine that writes the tokens that a function of the contexts names.
+
+    Args:
+        write: from the contexts of a call (lists of tokens without padding) to the tokens of each row.
+        wider: how many columns of padding the responses have in addition to what was asked for.
+    """
+
+    def __init__(self, package: Project, write: Callable[[list[list[int]]], list[list[int]]], wider: int = 0) -> None:
+        self.protocol = package.module("protocol")
+        self.write = write
+        self.wider = wider
+        self.calls: list[tuple[list[list[int]], dict[str, Any]]] = []
+
+    def session(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def generate_sequences(self, prompts: Any) -> Any:
+        import torch
+
+        ids, mask = prompts.batch["input_ids"], prompts.batch["attention_mask"]
+        assert (mask.diff(dim=-1) >= 0).all() and mask[:, -1].all(), "padding is on the left"
+        assert (prompts.batch["position_ids"] == (mask.cumsum(-1) - 1).clamp(min=0)).all()
+        contexts = [row[valid.bool()].tolist() for row, valid in zip(ids, mask, strict=True)]
+        assert [list(tokens) for tokens in prompts.non_tensor_batch["raw_prompt_ids"]] == contexts
+        self.calls.append((contexts, dict(prompts.meta_info)))
+        limit = prompts.meta_info["response_length"]
+        rows = [tokens[:limit] for tokens in self.write(contexts)]
+        width = limit + self.wider
+        responses = torch.tensor([tokens + [0] * (width - len(tokens)) for tokens in rows])
+        written = torch.tensor([[1] * len(tokens) + [0] * (width - len(tokens)) for tokens in rows])
+        tensors = {
+            "responses": responses,
+            "attention_mask": torch.cat([mask, written], dim=-1),
+            "rollout_log_probs": -written.float() * responses,
+        }
+        return self.protocol.DataProto.from_dict(tensors)
+
+
+def prompts_of(package: Project, contexts: list[list[int]], infos: list[dict[str, Any]], **meta: Any) -> Any:
+    """Prompts as the trainer hands them to `Rollouts.generate`: padded on the left, each with a uid of its own."""
+    import numpy as np
+
+    batch = package.module("training.episodes").context_batch(contexts, 0, {"global_steps": 1, **meta})
+    rows: Any = np.empty(len(infos), dtype=object)
+    rows[:] = infos
+    uids = np.array([f"uid{row}" for row in range(len(infos))], dtype=object)
+    batch.non_tensor_batch.update(uid=uids, extra_info=rows)
+    return batch
