@@ -11,6 +11,9 @@ import tempfile
 from pathlib import Path
 
 ALPHABET = "0123456789+-=?!.,:"
+# Tasks whose prompts are sentences: every printable character of ASCII, and in one piece each what answers are made of.
+TEXT = "".join(map(chr, range(32, 127))) + "\n"
+WORDS = {"gsm8k": ("#### ",), "reasoning": ("<think>", "</think>", "<answer>", "</answer>")}
 # Decoding skips <eos>, which also pads, and <unk>. Other tokens in a response show, and cost reward.
 TOKENS = ("<eos>", "<unk>", "<system>", "<user>", "<assistant>")
 
@@ -40,7 +43,7 @@ def ensure_toy_model(
 
     Args:
         directory: where the model goes.
-        task: chooses the number of layers, unless `layers` does.
+        task: chooses the alphabet, and the number of layers unless `layers` does.
         seed: of the initial weights. The global random state is left as it was.
         tie_word_embeddings: whether input and output embeddings are one matrix.
 
@@ -53,8 +56,8 @@ def ensure_toy_model(
     directory.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
-        _save_tokenizer(scratch)
-        _save_model(scratch, seed, layers or LAYERS.get(task, 1), tie_word_embeddings)
+        size = _save_tokenizer(scratch, TEXT if task in WORDS else ALPHABET, WORDS.get(task, ()))
+        _save_model(scratch, size, seed, layers or LAYERS.get(task, 1), tie_word_embeddings)
         try:
             os.replace(scratch, directory)
         except OSError:
@@ -65,15 +68,16 @@ def ensure_toy_model(
     return directory
 
 
-def _save_tokenizer(directory: Path) -> None:
+def _save_tokenizer(directory: Path, alphabet: str, words: tuple[str, ...]) -> int:
+    """Save the tokenizer; returns how many tokens it has."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    vocabulary = {token: index for index, token in enumerate([*TOKENS, *ALPHABET])}
+    vocabulary = {token: index for index, token in enumerate([*TOKENS, *words, *alphabet])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in TOKENS[2:]])
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in (*TOKENS[2:], *words)])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<eos>",
@@ -85,20 +89,21 @@ def _save_tokenizer(directory: Path) -> None:
     )
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(directory)
+    return len(fast)
 
 
-def _save_model(directory: Path, seed: int, layers: int, tie_word_embeddings: bool) -> None:
+def _save_model(directory: Path, size: int, seed: int, layers: int, tie_word_embeddings: bool) -> None:
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
     from transformers.utils import logging
 
     config = Qwen2Config(
-        vocab_size=len(TOKENS) + len(ALPHABET),
+        vocab_size=size,
         hidden_size=64,
         intermediate_size=256,
         num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=4,
+        num_attention_heads=2,  # of 32 numbers each: vLLM has no smaller ones on a CPU
+        num_key_value_heads=2,
         max_position_embeddings=512,
         initializer_range=0.1,
         tie_word_embeddings=tie_word_embeddings,

@@ -151,9 +151,8 @@ class Scorer:
                     results.append(self._unscored(f"took longer than {self.timeout:g} s"))
                 except ProcessExpired as error:
                     results.append(self._unscored(f"ended its process (exit code {error.exitcode})"))
-        except BaseException:
-            for future in futures:
-                future.cancel()
+        except BaseException:  # also Ctrl-C: nothing is left running
+            self.close()
             raise
         return results
 
