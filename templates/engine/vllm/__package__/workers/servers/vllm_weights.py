@@ -52,10 +52,19 @@ class WeightReceiver:
 
     @_answering
     def start_weights(self) -> None:
-        """All weights will be replaced; none may be used until finish_weights."""
-        from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
+        """All weights will be replaced; none may be used until finish_weights.
 
-        initialize_layerwise_reload(self.model_runner.get_model())
+        What an earlier trainer left half done is forgotten: one that was killed, or sent weights that did not fit.
+        """
+        from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
+        from vllm.model_executor.model_loader.reload.layerwise import get_layerwise_info
+
+        model = self.model_runner.get_model()
+        for layer in model.modules():
+            info = get_layerwise_info(layer)
+            info.loaded_weights.clear()
+            info.load_numel = 0
+        initialize_layerwise_reload(model)
 
     @_answering
     def load_weights_file(self, path: str) -> None:

@@ -1,0 +1,1 @@
+"""Rollouts from a server: its process, and the projects that use one."""

@@ -1,0 +1,133 @@
+"""Projects that take rollouts from a server, made once, and what runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import environment
+from tests.project.support import vextract
+
+SMALL = (
+    "scale=toy",
+    "data.train_batch_size=4",
+    "actor_rollout_ref.rollout.n=4",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.logger=[console]",
+)
+
+
+@pytest.fixture(scope="session")
+def sglang_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of engine sglang, whose package is `sgserved`."""
+    return _made("sglang", "sgserved", tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture(scope="session")
+def vllm_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of engine vllm, whose package is `vserved`."""
+    return _made("vllm", "vserved", tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Run]]:
+    """Starts `python main.py` in a project; what still runs at the end is killed."""
+    runs: list[Run] = []
+
+    def starter(project: Path, directory: Path, *overrides: str, processes: int = 1, **variables: str) -> Run:
+        runs.append(Run(project, directory, overrides, processes, variables))
+        return runs[-1]
+
+    yield starter
+    for run in runs:
+        run.kill()
+
+
+class Run:
+    """`python main.py` in a process of its own, with its output in a file."""
+
+    def __init__(
+        self, project: Path, directory: Path, overrides: tuple[str, ...], processes: int, variables: dict[str, str]
+    ) -> None:
+        self.directory = directory
+        self.output = directory.with_suffix(".out")
+        launcher = [sys.executable]
+        if processes > 1:
+            launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*launcher, "main.py", *SMALL, f"trainer.default_local_dir={directory}", *overrides],
+                cwd=project,
+                env={**environment(project), **variables},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def text(self) -> str:
+        """What it has printed so far."""
+        return self.output.read_text(encoding="utf-8", errors="replace")
+
+    def steps(self) -> list[dict[str, float]]:
+        """The metrics of the steps so far."""
+        path = self.directory / "metrics.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def wait_for_steps(self, count: int, timeout: float = 120.0) -> None:
+        """Wait until so many steps are done."""
+        wait_until(lambda: len(self.steps()) >= count or self.process.poll() is not None, timeout)
+        assert len(self.steps()) >= count, self.text()[-4000:]
+
+    def end(self, timeout: float = 120.0) -> int:
+        """Wait for the end; the exit code."""
+        return self.process.wait(timeout)
+
+    def kill(self) -> None:
+        """End all of it, if it still runs."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def server_processes(self) -> list[int]:
+        """The processes whose command line names this run's directory, other than the trainer's own."""
+        return [pid for pid, command in commands() if str(self.directory) in command and "main.py" not in command]
+
+
+def commands() -> list[tuple[int, str]]:
+    """All processes that have not ended, with their command lines."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if command:
+                found.append((int(entry.name), command))
+    return found
+
+
+def wait_until(condition: Callable[[], bool], timeout: float = 20.0) -> None:
+    """Wait until something is so; fail if it takes longer."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout} s"
+        time.sleep(0.1)
+
+
+def _made(engine: str, name: str, folder: Path) -> Path:
+    done = vextract("new", name, "--engine", engine, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / name

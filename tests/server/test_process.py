@@ -1,0 +1,218 @@
+"""The server as a process: it starts, its failures are told, and it never outlives the trainer.
+
+Python's own HTTP server stands where vLLM or SGLang would: what is tested is how a process is kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import commands, wait_until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+
+SERVE = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1"]
+# A server with a process of its own, which a signal to the server alone does not reach; both name {mark}.
+FAMILY = (
+    "import subprocess, sys, time; "
+    "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', '{mark}']); time.sleep(600)"
+)
+
+
+@pytest.fixture
+def process(sglang_project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of the project that is tested."""
+    monkeypatch.syspath_prepend(str(sglang_project))
+    return importlib.import_module("sgserved.workers.servers.process")
+
+
+@pytest.fixture
+def launch(process: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Makes a server process from a command line, which is stopped at the end."""
+    started = []
+
+    def launcher(command: Callable[[int], list[str]], port: int | None = None, **environment: str) -> Any:
+        scratch = tmp_path / "scratch"
+        scratch.mkdir(exist_ok=True)
+        server = process.ServerProcess(
+            "the test server",
+            command,
+            environment,
+            host="127.0.0.1",
+            port=port,
+            log=tmp_path / "run" / "server.log",
+            scratch=scratch,
+        )
+        started.append(server)
+        return server
+
+    yield launcher
+    for server in started:
+        server.stop()
+
+
+def serve(port: int) -> list[str]:
+    return [*SERVE, str(port)]
+
+
+def python(code: str) -> Callable[[int], list[str]]:
+    return lambda port: [sys.executable, "-c", code]
+
+
+def answers(url: str) -> bool:
+    try:
+        return bool(urllib.request.urlopen(url, timeout=2).status == 200)
+    except OSError:
+        return False
+
+
+def never(url: str) -> bool:
+    return False
+
+
+def named(mark: object) -> list[int]:
+    """The processes that name `mark`."""
+    return [pid for pid, command in commands() if str(mark) in command and pid != os.getpid()]
+
+
+def test_it_answers_until_it_is_stopped(launch: Any, tmp_path: Path) -> None:
+    server = launch(serve)
+    server.wait(answers, timeout=30)
+    url = server.url
+    assert answers(url)
+    server.stop()
+    server.stop()
+    assert not answers(url)
+    assert not (tmp_path / "scratch").exists()
+    log = (tmp_path / "run" / "server.log").read_text()
+    assert log.startswith("$ ")
+    assert "http.server" in log.splitlines()[0]
+
+
+def test_what_it_started_ends_with_it(launch: Any, tmp_path: Path) -> None:
+    server = launch(python(FAMILY.format(mark=tmp_path)))
+    wait_until(lambda: len(named(tmp_path)) >= 3)  # the keeper, the server, the server's own
+    server.stop()
+    wait_until(lambda: not named(tmp_path))
+
+
+def test_a_server_that_ends_while_it_starts_shows_its_log(launch: Any, process: Any) -> None:
+    server = launch(python("import sys; print('no such model'); sys.exit(3)"))
+    with pytest.raises(process.RolloutError, match=r"ended while it started(.|\n)*no such model(.|\n)*exit code 3"):
+        server.wait(answers, timeout=30)
+
+
+def test_a_program_that_does_not_exist_is_told(launch: Any, process: Any) -> None:
+    server = launch(lambda port: ["/no/such/python", "-m", "server"])
+    with pytest.raises(process.RolloutError, match=r"/no/such/python"):
+        server.wait(answers, timeout=30)
+
+
+def test_a_server_that_never_answers_is_stopped(launch: Any, process: Any, tmp_path: Path) -> None:
+    server = launch(python(f"import time; time.sleep(600)  # {tmp_path}"))
+    with pytest.raises(process.RolloutError, match="did not answer within 1 s"):
+        server.wait(never, timeout=1)
+    assert not named(tmp_path)
+
+
+def test_progress_is_shown(
+    launch: Any, process: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process, "PROGRESS_SECONDS", 0.3)
+    server = launch(python("import time; print('loading shards', flush=True); time.sleep(600)"))
+    with pytest.raises(process.RolloutError):
+        server.wait(never, timeout=2)
+    assert "waiting for the test server" in (shown := capsys.readouterr().out)
+    assert "loading shards" in shown
+
+
+def test_a_port_in_use_is_told_at_once(launch: Any, process: Any) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(process.ConfigError, match=f"local.server.port is {port}"):
+            launch(serve, port=port)
+
+
+def test_a_free_port_that_another_takes_is_replaced(launch: Any) -> None:
+    taken = socket.socket()
+    ports: list[int] = []
+
+    def command(port: int) -> list[str]:
+        ports.append(port)
+        if len(ports) == 1:
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+        return serve(port)
+
+    with taken:
+        server = launch(command)
+        server.wait(answers, timeout=30)
+    assert [server.port] == ports[1:]
+
+
+def test_a_death_is_told_with_the_end_of_the_log(launch: Any, process: Any) -> None:
+    server = launch(serve)
+    server.wait(answers, timeout=30)
+    server.check()
+    (child,) = [pid for pid, command in commands() if f"127.0.0.1 {server.port}" in command and "keeper" not in command]
+    os.kill(child, signal.SIGKILL)
+    wait_until(lambda: not server.running())
+    with pytest.raises(process.RolloutError, match=r"has ended(.|\n)*exit code -9"):
+        server.check()
+
+
+def test_the_server_ends_when_its_keeper_is_killed(launch: Any) -> None:
+    server = launch(serve)
+    server.wait(answers, timeout=30)
+    os.kill(server._keeper.pid, signal.SIGKILL)
+    wait_until(lambda: not answers(server.url))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_is_left_of_a_trainer_that_is_killed(sglang_project: Path, tmp_path: Path, number: int) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", TRAINER.format(family=FAMILY.format(mark=tmp_path), folder=str(tmp_path))],
+        cwd=sglang_project,
+    )
+    wait_until(lambda: len(named(tmp_path / "scratch")) == 1 and len(named(tmp_path)) >= 4, timeout=60)
+    trainer.send_signal(number)
+    trainer.wait()
+    wait_until(lambda: not named(tmp_path))
+    wait_until(lambda: not scratch.exists())
+
+
+TRAINER = """
+import sys, time
+from pathlib import Path
+from sgserved.workers.servers.process import ServerProcess
+folder = Path({folder!r})
+code = {family!r}
+server = ServerProcess("it", lambda port: [sys.executable, "-c", code], {{}}, host="127.0.0.1", port=None,
+                       log=folder / "log", scratch=folder / "scratch")
+time.sleep(600)
+"""
+
+
+def test_torchruns_variables_are_not_the_servers(launch: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("RANK", "MASTER_PORT", "TORCHELASTIC_RUN_ID"):
+        monkeypatch.setenv(name, "1")
+    server = launch(python("import os, time; print(sorted(os.environ), flush=True); time.sleep(600)"), EXTRA="1")
+    log = tmp_path / "run" / "server.log"
+    wait_until(lambda: "EXTRA" in log.read_text())
+    assert not any(name in log.read_text() for name in ("RANK", "MASTER_PORT", "TORCHELASTIC"))
+    assert server.running()
