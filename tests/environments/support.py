@@ -85,7 +85,8 @@ class Scripted:
         import torch
 
         ids, mask = prompts.batch["input_ids"], prompts.batch["attention_mask"]
-        assert (mask.diff(dim=-1) >= 0).all() and mask[:, -1].all(), "padding is on the left"
+        assert (mask.diff(dim=-1) >= 0).all(), "padding is on the left"
+        assert mask[:, -1].all()
         assert (prompts.batch["position_ids"] == (mask.cumsum(-1) - 1).clamp(min=0)).all()
         contexts = [row[valid.bool()].tolist() for row, valid in zip(ids, mask, strict=True)]
         assert [list(tokens) for tokens in prompts.non_tensor_batch["raw_prompt_ids"]] == contexts

@@ -1,0 +1,243 @@
+"""Episodes in training: what is learned from, and that it does not matter how many processes play them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.source import Source
+from tests.environments.support import Project, make_project
+from tests.project.running import environment
+
+# Full precision is meant where torch says that it casts nothing.
+pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+
+
+@pytest.fixture(scope="module")
+def ranks(episodic: Project) -> Iterator[Any]:
+    """A group of one process."""
+    made = episodic.module("training.distributed").Ranks()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def policy(episodic: Project, tokenizer: Any, model_path: str, ranks: Any) -> Callable[[], Any]:
+    """A function that makes the policy anew."""
+    config = episodic.config(f"actor_rollout_ref.model.path={model_path}", "local.device=cpu", "local.dtype=float32")
+    config.actor_rollout_ref.actor.update({"ppo_mini_batch_size": 4, "ppo_micro_batch_size_per_gpu": 16})
+    config.actor_rollout_ref.rollout.n = 4
+    return lambda: episodic.module("workers.policy").Policy(config, tokenizer, ranks, model_path, 1)
+
+
+@pytest.fixture
+def engine(episodic: Project, tokenizer: Any, ranks: Any, policy: Callable[[], Any]) -> Any:
+    made = policy()
+    return episodic.module("workers.rollout_choice").build_rollout_engine(made.config, tokenizer, ranks, made)
+
+
+@pytest.fixture
+def prompts(episodic: Project, tokenizer: Any) -> Any:
+    """Four prompts of different lengths, each four times, as the trainer hands them over."""
+    import numpy as np
+    import torch
+
+    data = episodic.module("protocol").DataProto
+    texts = ["<user>?<assistant>", "<user>12<assistant>", "<user>?!?<assistant>", "<assistant>"]
+    encoded = tokenizer(texts, padding="max_length", max_length=8, padding_side="left", return_tensors="pt")
+    infos: Any = np.empty(4, dtype=object)
+    infos[:] = [{"digit": digit} for digit in range(4)]
+    columns = {"uid": np.array(list("abcd"), dtype=object), "extra_info": infos, "index": np.arange(4)}
+    mask = encoded["attention_mask"]
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    tensors = {"input_ids": encoded["input_ids"], "attention_mask": mask, "position_ids": positions}
+    torch.manual_seed(0)
+    return data.from_dict(tensors, columns, {"global_steps": 1}).repeat(4, interleave=True)
+
+
+@pytest.fixture
+def batch(episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any) -> Any:
+    """Episodes that the toy model has played."""
+    rollouts = episodic.module("training.rollouts").Rollouts(engine.policy.config, tokenizer, ranks, engine)
+    return rollouts.generate(prompts)
+
+
+def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[], Any], model_path: str) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
+    log_probs = policy().compute_log_prob(batch).batch["old_log_probs"]
+    compared = 0
+    for row, mask in enumerate(batch.batch["attention_mask"].bool()):
+        ids = batch.batch["input_ids"][row][mask][None]
+        sampled = batch.batch["response_mask"][row].bool()
+        written = batch.batch["attention_mask"][row, 8:].sum()
+        with torch.no_grad():
+            alone = model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[-written:, 0]
+        torch.testing.assert_close(log_probs[row, :written], alone, atol=1e-5, rtol=0)
+        compared += int(sampled.sum())
+    assert compared > batch.batch["response_mask"].shape[0] * 4
+    assert (batch.non_tensor_batch["turns"] > 1).any()
+
+
+def test_greedy_turns_are_what_transformers_writes(
+    episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any, model_path: str
+) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
+    prompts.meta_info["do_sample"] = False
+    rollouts = episodic.module("training.rollouts").Rollouts(engine.policy.config, tokenizer, ranks, engine)
+    batch = rollouts.generate(prompts[::4])
+    turns = 0
+    for row, ends in enumerate(batch.non_tensor_batch["turn_ends"]):
+        ids = batch.batch["input_ids"][row][batch.batch["attention_mask"][row].bool()]
+        start = int(batch.batch["attention_mask"][row, :8].sum())
+        for end in ends:
+            first = end
+            while first > 0 and batch.batch["response_mask"][row, first - 1]:
+                first -= 1
+            context, turn = ids[: start + first], ids[start + first : start + end + 1]
+            written = model.generate(context[None], max_new_tokens=2, do_sample=False)[0, len(context) :]
+            assert turn.tolist() == written.tolist()
+            turns += 1
+    assert turns == 4 * 4  # the untrained model has found no digit
+
+
+def test_only_the_models_tokens_are_learned_from(batch: Any, policy: Callable[[], Any]) -> None:
+    """What stands at the environment's tokens moves no weight: neither advantages nor old log-probabilities there."""
+    import torch
+
+    mask = batch.batch["response_mask"].bool()
+    assert (batch.batch["attention_mask"][:, 8:].bool() & ~mask).any()
+    generator = torch.Generator().manual_seed(1)
+    batch.batch["advantages"] = torch.randn(mask.shape, generator=generator) * mask
+    batch.batch["old_log_probs"] = policy().compute_log_prob(batch).batch["old_log_probs"]
+
+    def updated(change: float) -> dict[str, Any]:
+        model = policy()
+        changed = batch.select(deepcopy=True)
+        for name in ("advantages", "old_log_probs"):
+            changed.batch[name] = torch.where(mask, changed.batch[name], changed.batch[name] + change)
+        model.update(changed)
+        return {name: weight.clone() for name, weight in model.module.state_dict().items()}
+
+    before, plain, other = policy().module.state_dict(), updated(0.0), updated(7.0)
+    assert all(torch.equal(plain[name], other[name]) for name in plain)
+    assert not all(torch.equal(plain[name], before[name]) for name in plain)
+
+
+def test_the_environments_tokens_are_no_labels(batch: Any, policy: Callable[[], Any]) -> None:
+    """Another token in the place of an observation's last one, with nothing after it: the gradient is the same."""
+    import torch
+
+    last = batch.batch["attention_mask"][:, 8:].sum(-1) - 1
+    rows = torch.arange(len(last))
+    batch.batch["response_mask"][rows, last] = 0  # as if the environment had written it
+    batch.batch["advantages"] = batch.batch["response_mask"].float()
+
+    def gradients(token: int) -> list[Any]:
+        changed = batch.select(deepcopy=True)
+        changed.batch["responses"][rows, last] = token
+        changed.batch["input_ids"][rows, 8 + last] = token
+        model = policy()
+        model.optimizer.step = lambda *_, **__: None
+        model.scheduler.step = lambda *_, **__: None
+        model.optimizer.zero_grad = lambda *_, **__: None
+        changed.batch["old_log_probs"] = model.compute_log_prob(changed).batch["old_log_probs"]
+        model.update(changed)
+        return [parameter.grad.clone() for parameter in model.module.parameters()]
+
+    one, other = gradients(5), gradients(11)
+    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    assert any(gradient.abs().max() > 0 for gradient in one)
+
+
+def test_a_single_turn_is_what_the_engine_writes(
+    episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any
+) -> None:
+    """Without multi_turn the batch is the engine's own, bit for bit and column for column."""
+    import torch
+
+    config = episodic.config("actor_rollout_ref.rollout.multi_turn.enable=false")
+    torch.manual_seed(3)
+    own = engine.generate_sequences(prompts)
+    torch.manual_seed(3)
+    given = episodic.module("training.rollouts").Rollouts(config, tokenizer, ranks, engine).generate(prompts)
+    assert set(given.batch.keys()) == set(own.batch.keys())
+    assert all(torch.equal(given.batch[name], own.batch[name]) for name in own.batch.keys())  # noqa: SIM118
+    assert set(given.non_tensor_batch) == {"index"}
+
+
+def run(root: Path, *settings: str, launcher: tuple[str, ...] | list[str] = (sys.executable,)) -> None:
+    done = subprocess.run(
+        [*launcher, "main.py", "trainer.logger=[console]", *settings],
+        cwd=root,
+        env=environment(root),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def trained(episodic: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of the recipe as it is, but for its length: the directory of a copy of the project."""
+    root = Path(shutil.copytree(episodic.root, tmp_path_factory.mktemp("trained") / "project"))
+    steps = ("trainer.total_training_steps=30", "trainer.test_freq=30", "trainer.save_freq=30")
+    samples = "trainer.validation_data_dir=one"
+    run(root, *steps, samples, "trainer.default_local_dir=run", "trainer.val_before_train=false")
+    return root
+
+
+@pytest.mark.slow
+def test_it_learns_more_than_one_guess_can_give(trained: Path) -> None:
+    """Thirty steps of the recipe; with one turn nothing does better than one in ten."""
+    rows = rows_of(trained / "run" / "metrics.jsonl")
+    rewards = [row["critic/score/mean"] for row in rows]
+    assert rewards[0] < 0.1
+    assert sum(rewards[-5:]) / 5 > 0.25
+    assert rows[-1]["val-core/guess_digit/acc/mean@1"] >= 0.3
+    assert rows[-1]["env/errors"] == 0
+
+
+@pytest.mark.slow
+def test_two_processes_play_the_same_episodes(trained: Path) -> None:
+    """Greedy validation of the trained model: five episodes on each of two processes, of different lengths."""
+    model = "actor_rollout_ref.model.path=run/global_step_30/actor"
+    only = ("trainer.val_only=true", "trainer.validation_data_dir=two", "trainer.default_local_dir=run_two")
+    run(trained, model, "scale=toy", *only, launcher=TORCHRUN)
+    files = (trained / "one" / "30.jsonl", trained / "two" / "0.jsonl")
+    wanted = ("output", "score", "turns", "gts")
+    texts = [[tuple(row[name] for name in wanted) for row in rows_of(file)] for file in files]
+    assert len(texts[0]) == 10
+    assert texts[0] == texts[1]
+    assert len({turns for _, _, turns, _ in texts[0]}) > 1
+
+
+@pytest.mark.slow
+def test_it_trains_with_the_older_release(verl_0_5_0: Source, tmp_path: Path) -> None:
+    project = make_project(verl_0_5_0, "hf", tmp_path / "project", "older")
+    small = ("data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=10")
+    passes = ("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=160", "trainer.total_training_steps=1")
+    run(project.root, *small, *passes, "trainer.default_local_dir=run")
+    rows = rows_of(project.root / "run" / "metrics.jsonl")
+    assert {"val-core/guess_digit/acc/mean@1", "val-aux/guess_digit/turns/mean@1"} <= rows[0].keys()
+    assert rows[-1]["actor/grad_norm"] > 0
+    assert rows[-1]["env/turns/mean"] > 1
