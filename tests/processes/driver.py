@@ -1,9 +1,11 @@
-"""Runs inside a project, under torchrun or alone: many short trainings on given rollouts, one after the other.
+"""Runs inside a project, under torchrun: many short trainings one after the other, each on the same given rollouts.
 
-    python driver.py CASES.json DIRECTORY
+    driver.py CASES.json DIRECTORY
 
-Each case is a name and settings. What it gives goes to DIRECTORY/<name>: the checkpoint after its steps, and from rank 0
-steps.pt with the advantages and metrics of each step.
+A case is a name and settings; name#more goes on with an earlier one. What it gives goes to DIRECTORY/<name>: checkpoints, and from each process
+steps-<rank>.pt with the advantages, metrics and memory of each step. A case with the setting `fails_at=N@R` has its
+reward (R is "reward"), its loss ("loss") or its rollout on one process (R is a rank) fail in step N, goes on from what
+was saved, and leaves the error that each process saw in failure-<rank>.json.
 """
 
 import json
@@ -15,22 +17,33 @@ from typing import Any
 
 sys.path.insert(0, os.getcwd())
 warnings.filterwarnings("ignore")
+sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each case would take most of the time
 
 import main as program  # type: ignore[import-not-found]
+import psutil
 import torch
 from toy.protocol import DataProto  # type: ignore[import-not-found]
 from toy.training import trainer as training  # type: ignore[import-not-found]
 from toy.training.config_loading import load_config, settle_device  # type: ignore[import-not-found]
 from toy.training.distributed import Ranks  # type: ignore[import-not-found]
 from toy.training.rollouts import Rollouts  # type: ignore[import-not-found]
+from toy.workers.actor import Actor  # type: ignore[import-not-found]
 
 steps: list[dict[str, Any]] = []
+failure = ("", "")  # step, and where
 
 
 def given_responses(rollouts: Any, prompts: Any) -> Any:
     """Responses of very different lengths, drawn by a seed: the same ones however many processes there are."""
+    step = prompts.meta_info["global_steps"]
+
+    def fail_on_one_process() -> None:
+        if failure == (str(step), str(rollouts.ranks.rank)):
+            raise OSError("the environment of this process is gone")
+
+    rollouts.ranks.together(fail_on_one_process)
     length = rollouts.config.data.max_response_length
-    generator = torch.Generator().manual_seed(prompts.meta_info.get("global_steps", 0))
+    generator = torch.Generator().manual_seed(step)
     ids, mask = prompts.batch["input_ids"], prompts.batch["attention_mask"]
     rows = len(ids)
     responses = torch.randint(4, len(rollouts.tokenizer), (rows, length), generator=generator)
@@ -53,29 +66,61 @@ def noting(train_step: Any) -> Any:
     """`train_step`, which also keeps what it gave."""
 
     def step(self: Any, prompts: Any, timing: Any) -> Any:
+        os.environ["STEP"] = str(self.steps_done + 1)
         batch, metrics = train_step(self, prompts, timing)
         wanted = ("advantages", "returns", "values", "old_log_probs", "ref_log_prob")
         columns = {name: batch.batch[name] for name in wanted if name in batch.batch.keys()}
-        steps.append({"columns": columns, "metrics": dict(metrics)})
+        memory = psutil.Process().memory_info().rss
+        steps.append({"columns": columns, "metrics": dict(metrics), "memory": memory})
         return batch, metrics
 
     return step
+
+
+def failing(update_policy: Any) -> Any:
+    """`update_policy`, which fails on all processes when it is told to."""
+
+    def update(self: Any, data: Any) -> Any:
+        if failure == (os.environ["STEP"], "loss"):
+            raise ValueError("this loss cannot be computed")
+        return update_policy(self, data)
+
+    return update
+
+
+def run(name: str, settings: list[str], directory: Path, ranks: Any) -> None:
+    """One case."""
+    global failure
+    where = directory / name.partition("#")[0]
+    told = [setting for setting in settings if setting.startswith("fails_at=")]
+    rest = [setting for setting in settings if setting not in told]
+    config = load_config(Path("config"), [*rest, f"trainer.default_local_dir={where}"])
+    settle_device(config)
+    steps.clear()
+    if told:
+        step, _, place = told[0].removeprefix("fails_at=").partition("@")
+        failure = (step, place)
+        os.environ["REWARD_FAILS_AT"] = step if place == "reward" else ""
+        try:
+            program.train(config, ranks)
+        except Exception as error:
+            seen = {"type": type(error).__name__, "text": str(error), "notes": getattr(error, "__notes__", [])}
+            (where / f"failure-{ranks.rank}.json").write_text(json.dumps(seen))
+        failure = ("", "")
+        os.environ["REWARD_FAILS_AT"] = ""
+    assert program.train(config, ranks)
+    torch.save(steps, where / f"steps-{ranks.rank}.pt")
 
 
 def main() -> None:
     Rollouts.generate = given_responses
     Rollouts.sync_weights = lambda self: None
     training.LocalPPOTrainer.train_step = noting(training.LocalPPOTrainer.train_step)
+    Actor.update_policy = failing(Actor.update_policy)
     cases, directory = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
     ranks = Ranks()
     for name, settings in cases.items():
-        run = directory / name
-        config = load_config(Path("config"), [*settings, f"trainer.default_local_dir={run}"])
-        settle_device(config)
-        steps.clear()
-        assert program.train(config, ranks)
-        if ranks.rank == 0:
-            torch.save(steps, run / "steps.pt")
+        run(name, settings, directory, ranks)
     ranks.close()
 
 

@@ -1,0 +1,190 @@
+"""However many processes: the same responses give the same advantages and the same weights, and any number resumes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.processes.launching import SCORE, drive, overrides
+
+pytestmark = pytest.mark.slow
+
+ACTOR = "actor_rollout_ref.actor"
+# 15 responses of 1 to 9 tokens: no number of processes but 1 divides them.
+COMMON = (
+    "scale=toy",
+    "algorithm.adv_estimator=grpo",
+    "data.max_response_length=9",
+    "data.train_batch_size=5",
+    "actor_rollout_ref.rollout.n=3",
+    f"{ACTOR}.ppo_mini_batch_size=5",
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu=15",
+    f"{ACTOR}.optim.lr=1e-4",
+    "trainer.total_training_steps=2",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=2",
+    "trainer.logger=[]",
+    f"custom_reward_function.path={SCORE}",
+    "local.recompute_old_log_probs=true",
+)
+ALL_TERMS = (f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.entropy_coeff=0.01")
+PPO = (
+    "algorithm.adv_estimator=gae",
+    "algorithm.use_kl_in_reward=true",
+    "algorithm.lam=0.95",
+    "actor_rollout_ref.rollout.n=1",
+    "data.train_batch_size=15",
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
+    "critic.optim.lr=1e-4",
+)
+CASES: dict[str, tuple[str, ...]] = {
+    "one_pass": ALL_TERMS,
+    "passes_and_epochs": (*ALL_TERMS, f"{ACTOR}.ppo_micro_batch_size_per_gpu=5", f"{ACTOR}.ppo_epochs=2"),
+    "short_passes": (
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu=3",
+        f"{ACTOR}.loss_agg_mode=seq-mean-token-sum-norm",
+    ),
+    "incomplete_mini_batch": (
+        *ALL_TERMS,
+        "data.train_batch_size=10",
+        "actor_rollout_ref.rollout.n=2",
+        f"{ACTOR}.ppo_mini_batch_size=4",
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu=2",
+        f"{ACTOR}.loss_agg_mode=seq-mean-token-mean",
+    ),
+    "sums_of_sequences": (*ALL_TERMS, f"{ACTOR}.loss_agg_mode=seq-mean-token-sum"),
+    "own_normalisation": (*ALL_TERMS, f"{ACTOR}.policy_loss.loss_mode=gspo"),
+    "drawing_loss": (
+        f"{ACTOR}.policy_loss.loss_mode=clip_cov",
+        f"{ACTOR}.policy_loss.clip_cov_ratio=0.2",
+        f"{ACTOR}.policy_loss.clip_cov_lb=-10.0",
+        f"{ACTOR}.policy_loss.clip_cov_ub=10.0",
+    ),
+    "ppo": PPO,
+}
+# What four processes do as well.
+HARD = ("one_pass", "passes_and_epochs", "short_passes", "incomplete_mini_batch", "ppo")
+TOKENS = 40  # of a pass, on one process
+MORE = ("trainer.total_training_steps=4",)
+
+
+def dynamic(processes: int) -> tuple[str, ...]:
+    return (*ALL_TERMS, f"{ACTOR}.use_dynamic_bsz=true", f"{ACTOR}.ppo_max_token_len_per_gpu={TOKENS * processes}")
+
+
+@pytest.fixture(scope="module")
+def runs(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What each number of processes made of the cases; a checkpoint of each number, and who went on from it."""
+    root = tmp_path_factory.mktemp("runs")
+    cases = {name: overrides(COMMON, case) for name, case in CASES.items()}
+    half, whole = overrides(COMMON, PPO), overrides(COMMON, PPO, MORE)
+
+    def go(directory: str, processes: int, cases: dict[str, list[str]], resumed: dict[str, str] | None = None) -> None:
+        (root / directory).mkdir()
+        for name, origin in (resumed or {}).items():
+            shutil.copytree(root / origin, root / directory / name)
+        more = {name: whole for name in resumed or {}}
+        drive(project, processes, {**cases, **more}, root / directory)
+
+    hard = {name: cases[name] for name in HARD}
+    packings = {f"dynamic_{n}": overrides(COMMON, dynamic(n)) for n in (2, 4)}
+    go("1", 1, {**cases, **packings, "whole": whole, "half": half})
+    failures = {f"fails_{place}": overrides(whole, [f"fails_at={step}@{place}"]) for step, place in FAILURES.items()}
+    packing = {"dynamic_2": overrides(COMMON, dynamic(1))}
+    again = {"half": half, "half#resumed": whole}
+    go("2", 2, {**cases, **packing, "whole": whole, **again, **failures}, {"1_to_2": "1/half"})
+    packing = {"dynamic_4": overrides(COMMON, dynamic(1))}
+    go("4", 4, {**hard, **packing, "half": half}, {"2_to_4": "2/half"})
+    go("2_again", 2, {}, {"4_to_2": "4/half"})
+    go("1_again", 1, {}, {"2_to_1": "2/half"})
+    return root
+
+
+FAILURES = {2: "reward", 3: "loss", 4: "1"}
+
+
+def weights(run: Path, step: int = 2) -> dict[str, torch.Tensor]:
+    """All weights of a checkpoint, of both models if there are two."""
+    found = {}
+    for model in ("actor", "critic"):
+        if (file := run / f"global_step_{step}" / model / "model.safetensors").exists():
+            found |= {f"{model}.{name}": weight for name, weight in load_file(file).items()}
+    return found
+
+
+def steps(run: Path, rank: int = 0) -> list[dict[str, Any]]:
+    """What each step of a run gave on a process."""
+    found: list[dict[str, Any]] = torch.load(run / f"steps-{rank}.pt", weights_only=False)
+    return found
+
+
+def furthest(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    """The largest difference between two sets of tensors."""
+    assert one.keys() == other.keys()
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+@pytest.mark.parametrize(
+    ("case", "processes"), [*((case, 2) for case in (*CASES, "dynamic")), *((case, 4) for case in (*HARD, "dynamic"))]
+)
+def test_the_number_of_processes_changes_nothing(runs: Path, case: str, processes: int) -> None:
+    name = f"dynamic_{processes}" if case == "dynamic" else case
+    alone, together = runs / "1" / name, runs / str(processes) / name
+    for one, other in zip(steps(alone), steps(together), strict=True):
+        assert "advantages" in one["columns"]
+        assert furthest(one["columns"], other["columns"]) < 1e-5
+        assert other["metrics"]["actor/grad_norm"] == pytest.approx(one["metrics"]["actor/grad_norm"], rel=1e-4)
+        assert one["metrics"]["actor/grad_norm"] > 1e-3
+    assert furthest(weights(alone), weights(together)) < 1e-6
+    (model,) = alone.glob("toy_model_*/model.safetensors")
+    before = {f"actor.{name}": weight for name, weight in load_file(model).items()}
+    after = {name: weight for name, weight in weights(together).items() if name.startswith("actor.")}
+    assert furthest(before, after) > 5e-5
+
+
+@pytest.mark.parametrize("case", HARD)
+def test_all_processes_hold_the_same_numbers(runs: Path, case: str) -> None:
+    ranks = [steps(runs / "4" / case, rank) for rank in range(4)]
+    for number, one in enumerate(ranks[0]):
+        for other in ranks[1:]:
+            assert furthest(one["columns"], other[number]["columns"]) == 0
+            assert one["metrics"]["actor/pg_loss"] == other[number]["metrics"]["actor/pg_loss"]
+
+
+@pytest.mark.parametrize(
+    "resumed", ["2/1_to_2", "4/2_to_4", "2_again/4_to_2", "1_again/2_to_1"]
+)
+def test_any_number_of_processes_goes_on(runs: Path, resumed: str) -> None:
+    assert furthest(weights(runs / resumed, 4), weights(runs / "1" / "whole", 4)) < 1e-6
+    assert len(steps(runs / resumed)) == 2
+
+
+def test_the_same_number_goes_on_bit_for_bit(runs: Path) -> None:
+    resumed, whole = "2/half", "2/whole"
+    assert furthest(weights(runs / resumed, 4), weights(runs / whole, 4)) == 0
+    states = [torch.load(runs / run / "global_step_4/trainer.pt", weights_only=False) for run in (resumed, whole)]
+    assert states[0]["ids"] == states[1]["ids"]
+    assert len(states[0]["random"]) == len(states[1]["random"]) == 2
+    for one, other in zip(states[0]["random"], states[1]["random"], strict=True):
+        assert torch.equal(one["torch"], other["torch"])
+
+
+@pytest.mark.parametrize("place", FAILURES.values())
+def test_a_step_that_fails_is_saved_and_repeated(runs: Path, place: str) -> None:
+    """The reward fails on rank 0, the loss on both, the rollout on one. Both see it, and agree on what is saved."""
+    run = runs / "2" / f"fails_{place}"
+    seen = [json.loads((run / f"failure-{rank}.json").read_text()) for rank in range(2)]
+    words = {"reward": "judge is out of order", "loss": "loss cannot be computed", "1": "this process is gone"}
+    saved = {"loss": "was not saved: part of this step's update had been made"}  # the critic's
+    for failure in seen:
+        assert words[place] in failure["text"]
+        assert saved.get(place, "The state from before this step is saved") in failure["notes"][-1]
+    assert seen[0]["type"] == seen[1]["type"]
+    assert furthest(weights(run, 4), weights(runs / "2" / "whole", 4)) == 0
