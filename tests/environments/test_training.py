@@ -179,6 +179,14 @@ def test_a_single_turn_is_what_the_engine_writes(
     assert set(given.non_tensor_batch) == {"index"}
 
 
+EPISODES = (
+    "data.train_batch_size=20",
+    "actor_rollout_ref.rollout.n=8",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=20",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=160",
+)
+
+
 def run(root: Path, *settings: str, launcher: tuple[str, ...] | list[str] = (sys.executable,)) -> None:
     done = subprocess.run(
         [*launcher, "main.py", "trainer.logger=[console]", *settings],
@@ -198,32 +206,37 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def trained(episodic: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of the recipe as it is, but for its length: the directory of a copy of the project."""
+    """A run of the recipe with a quarter of its episodes per step: the directory of a copy of the project."""
     root = Path(shutil.copytree(episodic.root, tmp_path_factory.mktemp("trained") / "project"))
-    steps = ("trainer.total_training_steps=30", "trainer.test_freq=30", "trainer.save_freq=30")
-    samples = "trainer.validation_data_dir=one"
-    run(root, *steps, samples, "trainer.default_local_dir=run", "trainer.val_before_train=false")
+    run(
+        root,
+        *EPISODES,
+        *(f"trainer.{name}=40" for name in ("total_training_steps", "test_freq", "save_freq")),
+        "trainer.val_before_train=false",
+        "trainer.validation_data_dir=one",
+        "trainer.default_local_dir=run",
+    )
     return root
 
 
 @pytest.mark.slow
 def test_it_learns_more_than_one_guess_can_give(trained: Path) -> None:
-    """Thirty steps of the recipe; with one turn nothing does better than one in ten."""
+    """Forty steps; with one turn nothing does better than one in ten."""
     rows = rows_of(trained / "run" / "metrics.jsonl")
     rewards = [row["critic/score/mean"] for row in rows]
     assert rewards[0] < 0.1
     assert sum(rewards[-5:]) / 5 > 0.25
-    assert rows[-1]["val-core/guess_digit/acc/mean@1"] >= 0.3
+    assert rows[-1]["val-core/guess_digit/acc/mean@1"] >= 0.2
     assert rows[-1]["env/errors"] == 0
 
 
 @pytest.mark.slow
 def test_two_processes_play_the_same_episodes(trained: Path) -> None:
     """Greedy validation of the trained model: five episodes on each of two processes, of different lengths."""
-    model = "actor_rollout_ref.model.path=run/global_step_30/actor"
+    model = "actor_rollout_ref.model.path=run/global_step_40/actor"
     only = ("trainer.val_only=true", "trainer.validation_data_dir=two", "trainer.default_local_dir=run_two")
     run(trained, model, "scale=toy", *only, launcher=TORCHRUN)
-    files = (trained / "one" / "30.jsonl", trained / "two" / "0.jsonl")
+    files = (trained / "one" / "40.jsonl", trained / "two" / "0.jsonl")
     wanted = ("output", "score", "turns", "gts")
     texts = [[tuple(row[name] for name in wanted) for row in rows_of(file)] for file in files]
     assert len(texts[0]) == 10
@@ -234,9 +247,7 @@ def test_two_processes_play_the_same_episodes(trained: Path) -> None:
 @pytest.mark.slow
 def test_it_trains_with_the_older_release(verl_0_5_0: Source, tmp_path: Path) -> None:
     project = make_project(verl_0_5_0, "hf", tmp_path / "project", "older")
-    small = ("data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=10")
-    passes = ("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=160", "trainer.total_training_steps=1")
-    run(project.root, *small, *passes, "trainer.default_local_dir=run")
+    run(project.root, *EPISODES, "trainer.total_training_steps=1", "trainer.default_local_dir=run")
     rows = rows_of(project.root / "run" / "metrics.jsonl")
     assert {"val-core/guess_digit/acc/mean@1", "val-aux/guess_digit/turns/mean@1"} <= rows[0].keys()
     assert rows[-1]["actor/grad_norm"] > 0
