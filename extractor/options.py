@@ -15,7 +15,7 @@ class Options:
     Attributes:
         package: Import name of the generated package, an identifier.
         verl: Release of verl, such as "0.6.1".
-        engine: Rollout engine: "hf" or "vllm".
+        engine: Rollout engine: "hf", "sglang" or "vllm".
         algorithm: Preset that the configuration starts from, such as "grpo".
         features: Names of the optional features that are vendored, sorted.
         recipe: What the hooks, the data preparation and the settings are for, one of RECIPES.

@@ -50,7 +50,7 @@ CONFIGURATIONS = [
     for release in releases.supported()
     for engine in ("hf", "vllm")
     for everything in (False, True)
-]
+] + [Configuration(release, "sglang") for release in releases.supported()]
 DEFAULTS = [configuration for configuration in CONFIGURATIONS if not configuration.everything]
 
 

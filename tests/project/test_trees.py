@@ -100,9 +100,10 @@ def test_what_was_not_asked_for_is_not_there(made: Maker, configuration: Configu
     text = {file.path: file.data.decode() for file in project.vendored}
     assert not [path for path in text if "critic" in path]
     assert not [path for path, code in text.items() if "class DataParallelPPOCritic" in code]
-    other = "vllm" if configuration.engine == "hf" else "hf_rollout"
-    assert not [path for path in text if other in path]
-    if configuration.engine == "hf":
+    rollouts = {"hf": "hf_rollout", "vllm": "vllm"}
+    others = [part for engine, part in rollouts.items() if engine != configuration.engine]
+    assert not [path for path in text for other in others if other in path]
+    if configuration.engine != "vllm":
         imported = [path for path, code in text.items() if _imports(code, "vllm")]
         assert imported == []
 
@@ -110,7 +111,11 @@ def test_what_was_not_asked_for_is_not_there(made: Maker, configuration: Configu
 @every_configuration
 def test_one_engine_and_one_trainer(made: Maker, configuration: Configuration) -> None:
     paths = {file.path for file in made(configuration).generated.tree}
-    engines = {"hf": "toy/workers/hf_rollout.py", "vllm": "toy/workers/vllm_rollout_spmd.py"}
+    engines = {
+        "hf": "toy/workers/hf_rollout.py",
+        "sglang": "toy/workers/servers/sglang_server.py",
+        "vllm": "toy/workers/vllm_rollout_spmd.py",
+    }
     assert {engine for engine, path in engines.items() if path in paths} == {configuration.engine}
     assert ("toy/workers/dp_critic.py" in paths) == configuration.everything
     assert {"main.py", "toy/training/trainer.py", "toy/training/core_algos.py", "NOTICE", "LICENSE.verl"} <= paths
