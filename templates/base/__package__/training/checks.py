@@ -61,6 +61,11 @@ def _check_episodes(config: Any) -> None:
     for key, value in limits.items():
         if value is not None and value < 1:
             raise ConfigError(f"{key} is {value}", "it must be at least 1; where the default is null, null is no limit")
+    if env.is_reward and config.custom_reward_function.path and not config.reward_model.reward_kwargs.get("weights"):
+        raise ConfigError(
+            "custom_reward_function.path scores texts, and with local.env.is_reward the environments give the reward",
+            "local.env.is_reward=false, or weigh both: reward_model.reward_kwargs.weights (rm is the environments')",
+        )
     if env.timeout is not None and env.timeout <= 0:
         raise ConfigError(f"local.env.timeout is {env.timeout}", "it is in seconds; null is no limit")
 

@@ -1,86 +1,41 @@
 # vextract:hook  yours: written once, never touched by an upgrade
-"""The reward: what the environment has given for each turn.
+"""The reward: what the environment has given for the turns of an episode.
 
 Select it with `reward_model.reward_manager=env`; verl's own managers (naive, batch, dapo, prime) stay selectable.
 """
 
-from collections import defaultdict
 from typing import Any
 
-import torch
-
-from .env_wrapper import make_env
+from ..rewards.manager import TextRewardManager
+from .env_wrapper import GuessDigitEnv
 
 try:
-    from ..protocol import DataProto
     from ..workers.reward_manager.registry import register
 except ImportError:  # under full verl, where this project's own copy is not there
-    from verl.protocol import DataProto
     from verl.workers.reward_manager.registry import register
 
 
+def score_guess(
+    data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Score a response that is no episode: the only guess at the digit. Arguments as verl passes them.
+
+    It is used with actor_rollout_ref.rollout.multi_turn.enable=false, and with local.env.is_reward=false.
+    """
+    env = GuessDigitEnv(max_turns=1)
+    env.reset(options={"digit": ground_truth})
+    _, reward, _, _, info = env.step(solution_str)
+    return {"score": reward, **info}
+
+
 @register("env")
-class EnvRewardManager:
-    """Returns the rewards of the environments that the responses were episodes of.
+class EnvRewardManager(TextRewardManager):
+    """Returns the rewards of the environments (`rm_scores` in the batch), and scores what is no episode by itself.
 
-    Without `actor_rollout_ref.rollout.multi_turn.enable` there were none: each response then is the only action of an
-    episode, and its reward what an environment gives for that.
-
-    Args:
-        tokenizer: decodes the responses.
-        num_examine: how many responses to print, for a look at what the model writes.
-        env_settings: for `make_env`, where episodes have a single turn: `reward_model.reward_kwargs.env_settings`.
+    `TextRewardManager` says what it does besides, and which settings it takes; with `weights`, the environments' reward
+    is the component `rm`, next to those of a scoring function. Override what is different here, or replace it: verl
+    asks for no more than `__init__(tokenizer, num_examine, compute_score, reward_fn_key, ...)` and
+    `__call__(data, return_dict)`.
     """
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        num_examine: int,
-        compute_score: Any = None,
-        reward_fn_key: str = "data_source",
-        env_settings: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.num_examine = num_examine
-        self.env_settings = env_settings or {}
-
-    def __call__(self, data: DataProto, return_dict: bool = False) -> torch.Tensor | dict[str, Any]:
-        """The reward of a batch.
-
-        Args:
-            data: has in `batch` prompts (bs, prompt_length), responses (bs, response_length), attention_mask
-                (bs, prompt_length + response_length) and, of episodes, rm_scores (bs, response_length) float32; in
-                `non_tensor_batch` the columns that `meta_info["reward_extra_keys"]` names.
-
-        Returns:
-            The scores, float32 of shape (bs, response_length); with `return_dict`, {"reward_tensor": those,
-            "reward_extra_info": {component: list of bs values}}.
-        """
-        if "rm_scores" in data.batch.keys():
-            scores = data.batch["rm_scores"]
-            extra = {key: list(data.non_tensor_batch[key]) for key in data.meta_info.get("reward_extra_keys", [])}
-        else:
-            scores, extra = self._single_turns(data)
-        for row in range(min(self.num_examine, len(data))):
-            print(f"{self._text(data, row)!r}, score {scores[row].sum().item():.2f}")
-        return {"reward_tensor": scores, "reward_extra_info": extra} if return_dict else scores
-
-    def _single_turns(self, data: DataProto) -> tuple[torch.Tensor, dict[str, list[Any]]]:
-        scores = torch.zeros(data.batch["responses"].shape, dtype=torch.float32)
-        extra: dict[str, list[Any]] = defaultdict(list)
-        lengths = data.batch["attention_mask"][:, -scores.shape[1] :].sum(dim=-1).tolist()
-        for row, (length, options) in enumerate(zip(lengths, data.non_tensor_batch["extra_info"], strict=True)):
-            env = make_env(self.env_settings)
-            env.reset(seed=0, options=options)
-            _, reward, _, _, info = env.step(self._text(data, row))
-            scores[row, max(length - 1, 0)] = reward
-            for name, value in info.items():
-                extra[name].append(value)
-        return scores, dict(extra)
-
-    def _text(self, data: DataProto, row: int) -> str:
-        responses = data.batch["responses"]
-        mask = data.batch["attention_mask"][row, -responses.shape[1] :].bool()
-        text: str = self.tokenizer.decode(responses[row][mask].tolist(), skip_special_tokens=True)
-        return text
+    score = staticmethod(score_guess)
