@@ -71,8 +71,8 @@ def table(samples: Sequence[Mapping[str, Any]], title: str, width: int = 60) -> 
         ]
         for sample in samples
     ]
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows]]
     return "\n".join([f"-- {title}", *lines])
 
 

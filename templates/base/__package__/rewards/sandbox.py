@@ -61,8 +61,8 @@ class Run:
     """How a program ended.
 
     Attributes:
-        status: "ok" (it ended by itself, without an error), "error", "timeout", "memory", "output" (it printed more than
-            it may).
+        status: "ok" (it ended by itself, without an error), "error", "timeout", "memory", "output" (it printed more
+            than it may).
         exit_code: of the process; negative: the signal that ended it.
         stdout: what it printed, and `stderr`, cut off at the limit; bytes that are no UTF-8 are replaced.
         seconds: that it took, start and end included.

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:/\d+)?%?")
-HASHES = re.compile(r"####[ \t]*([^\n]+)")
+HASHES = re.compile(r"####[ \t]*([^\n#]+)")
 
 
 def last_boxed(text: str) -> str | None:

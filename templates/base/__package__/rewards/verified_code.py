@@ -23,7 +23,7 @@ def run_tests(source: str, tests: Mapping[str, Any], limits: Limits | None = Non
         source: Python.
         tests: `{"inputs": [...], "outputs": [...]}`: the program is run once for each input, which it reads from
             standard input, and must print the output that belongs to it (spaces at the ends of lines and empty lines
-            at the end do not count). Or `{"asserts": [...]}`: the program is run once, and then each statement. Or both.
+            at the end do not count). Or `{"asserts": [...]}`: the program is run once, then each statement. Or both.
         limits: of each run.
 
     Returns:

@@ -2,21 +2,25 @@
 """Whether two mathematical answers are the same, by math-verify (https://github.com/huggingface/Math-Verify)."""
 
 import logging
+import re
 import threading
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-from .text import final_answer
+from .text import final_answer, last_number
 
 HINT = "pip install 'math-verify[antlr4_9_3]' (the extra is the version of antlr4 that hydra needs too)"
 LONGEST = 500
+# Nothing to compute in it: a number with a unit, a name, a sentence.
+WORDS = re.compile(r"[^\\^*/+=(){}\[\]|<>-]*-?[^\\^*/+=(){}\[\]|<>-]*")
 
 
 def same_answer(given: str, expected: str, timeout: int = 5) -> bool:
     r"""Whether two answers have the same value: 0.5 and \frac{1}{2}, x+1 and 1+x, (1, 2) and \left(1,2\right).
 
-    Two plain numbers are compared at once, exactly, and without math-verify. For anything else math-verify is needed,
+    Two plain numbers are compared at once, exactly, and without math-verify, also if there are words beside the given
+    one (72 rolls). For anything else math-verify is needed,
     whose time limits are signals: they work in a main thread only, so also in the worker processes of `Scorer`, which
     have a harder limit besides.
 
@@ -37,6 +41,10 @@ def same_answer(given: str, expected: str, timeout: int = 5) -> bool:
     if given == expected and expected:
         return True
     numbers = plain_number(given), plain_number(expected)
+    if numbers[1] is not None and numbers[0] is None and WORDS.fullmatch(given):
+        numbers = plain_number(last_number(given) or ""), numbers[1]
+        if numbers[0] is None:
+            return False
     if None not in numbers:
         return numbers[0] == numbers[1]
     if not given or len(given) > LONGEST:
@@ -76,7 +84,7 @@ def plain_number(text: str) -> Fraction | None:
 def score_math(
     data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    r"""Score a response by its final answer (`#### 42`, `\boxed{42}` or the last number). Arguments as verl passes them.
+    r"""Score a response by its final answer: `#### 42`, `\boxed{42}` or the last number. Arguments as verl passes them.
 
     Returns:
         `score` and `acc`: 1.0 if the answer is right, else 0.0; `pred`, the answer found, for majority voting.

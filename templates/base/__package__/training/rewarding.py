@@ -48,7 +48,7 @@ class Rewards:
         self.model: RewardModel | None = None
         if config.reward_model.enable:
             ranks.on_driver(lambda: self._load_model(config, tokenizer))
-        self.train, self.validation = (managers if self.model is None else [Judged(m, self.model) for m in managers])
+        self.train, self.validation = managers if self.model is None else [Judged(m, self.model) for m in managers]
 
     def close(self) -> None:
         """End the processes that score samples."""

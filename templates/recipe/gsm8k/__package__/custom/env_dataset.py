@@ -1,0 +1,90 @@
+# vextract:hook  yours: written once, never touched by an upgrade
+"""The prompts: GSM8K's word problems, in verl's schema of rows.
+
+It is used when the config names no data files. To use it under full verl, write files with `data/prepare.py`, or name it:
+`data.custom_cls.path=.../env_dataset.py data.custom_cls.name=EnvDataset data.train_files=train data.val_files=val`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import datasets
+
+from ..data.datasets import DataError
+from ..data.hub import load_rows
+from ..data.problems import TRAIN, VAL
+
+try:
+    from ..data.rl_dataset import RLHFDataset
+except ImportError:  # under full verl, where this project's own copy is not there
+    from verl.utils.dataset.rl_dataset import RLHFDataset
+
+INSTRUCTION = "Solve it step by step. End with a line that holds the answer alone, in this form: #### 42"
+
+
+def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The problems as rows. This is the function to replace for other problems.
+
+    Args:
+        split: "train" or "val" (GSM8K calls it test).
+        settings: the config's `data.env`. source: "hub", or "sample" (the handmade one), or "auto" (the hub's if it can
+            be had, and otherwise the sample). path, name: the data set on the hub. instruction: follows the question.
+            val_size: problems to validate on, null: all.
+
+    Returns:
+        Dicts in verl's schema: data_source (names the validation metric), prompt (chat messages), ability,
+        reward_model (style and ground_truth, which the reward manager reads), extra_info (index, and what you like).
+
+    Raises:
+        DataError: source is "hub", and the data set is not to be had.
+    """
+    source = settings.get("source", "auto")
+    if source not in ("auto", "hub", "sample"):
+        raise DataError(f"data.env.source is {source!r}", "choose one of: auto, hub, sample")
+    name, problems = "gsm8k_sample", list(VAL if split == "val" else TRAIN)
+    if source != "sample":
+        path = settings.get("path", "openai/gsm8k")
+        try:
+            rows = load_rows(path, settings.get("name", "main"), "test" if split == "val" else "train")
+            name, problems = path, [(row["question"], row["answer"]) for row in rows]
+        except DataError as error:
+            if source == "hub":
+                raise
+            print(f"NOTE: {error.message}\n      {split}: the {len(problems)} handmade problems of data/problems.py")
+            print("      instead. They show that it works; nobody learns arithmetic from them.", flush=True)
+    if split == "val" and settings.get("val_size"):
+        problems = problems[: settings["val_size"]]
+    instruction = settings.get("instruction", INSTRUCTION)
+    return [
+        {
+            "data_source": name,
+            "prompt": [{"role": "user", "content": f"{question} {instruction}".strip()}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": ground_truth(answer)},
+            "extra_info": {"index": index, "split": split, "question": question, "answer": str(answer)},
+        }
+        for index, (question, answer) in enumerate(problems)
+    ]
+
+
+def ground_truth(answer: str | int) -> str:
+    """The number at the end of a worked solution: GSM8K's stand behind `####`, with commas."""
+    return str(answer).rpartition("####")[2].replace(",", "").strip()
+
+
+class EnvDataset(RLHFDataset):
+    """Prompts from `environment_rows` instead of from files.
+
+    Everything after the rows (chat template, tokens, left padding, position ids) is `RLHFDataset`'s, and so is the
+    constructor; `data_files` only says which split is wanted: `["train"]` or `["val"]`.
+    """
+
+    def _download(self, use_origin_parquet: bool = False) -> None:
+        """Nothing to fetch: `data_files` is the name of a split."""
+
+    def _read_files_and_tokenize(self) -> None:
+        split = "val" if "val" in str(self.data_files[0]) else "train"
+        rows = environment_rows(split, self.config.get("env") or {})
+        limit = getattr(self, "max_samples", -1)
+        rows = rows[:limit] if limit > 0 else rows
+        self.dataframe = self.maybe_filter_out_long_prompts(datasets.Dataset.from_list(rows))
