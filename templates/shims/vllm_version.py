@@ -1,0 +1,17 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""What the vendored code asks about vLLM itself."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+# How deep the engine sleeps between rollouts: 2 gives back weights and KV cache, since new weights come anyway.
+VLLM_SLEEP_LEVEL = 2
+
+
+def get_version(pkg: str) -> str | None:
+    """The version of a package; None where it is not installed. The CPU build of vLLM goes by a name of its own."""
+    for name in (pkg, f"{pkg}-cpu") if pkg == "vllm" else (pkg,):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return None
