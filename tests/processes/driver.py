@@ -1,34 +1,41 @@
-"""Runs inside a project, under torchrun: many short trainings one after the other, each on the same given rollouts.
+"""Runs inside a project: many short trainings in one or more processes, all on the same given rollouts.
 
-    driver.py CASES.json DIRECTORY
+    driver.py PHASES.json
 
-A case is a name and settings; name#more goes on with an earlier one. What it gives goes to DIRECTORY/<name>: checkpoints, and from each process
-steps-<rank>.pt with the advantages, metrics and memory of each step. A case with the setting `fails_at=N@R` has its
-reward (R is "reward"), its loss ("loss") or its rollout on one process (R is a rank) fail in step N, goes on from what
-was saved, and leaves the error that each process saw in failure-<rank>.json.
+A phase is a number of processes, a directory, cases that they run one after the other, and directories of earlier runs
+to copy there first. A case is a name and settings; name#more goes on with an earlier one. What it gives goes to
+DIRECTORY/<name>: checkpoints, and from each process steps-<rank>.pt with the advantages, metrics and memory of each
+step. A case with the setting `fails_at=N@R` has its reward (R is "reward"), its loss ("loss") or its rollout on one
+process (R is a rank) fail in step N, goes on from what was saved, and leaves the error that each process saw in
+failure-<rank>.json.
 """
 
+import copy
 import json
+import multiprocessing
 import os
+import shutil
+import socket
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, os.getcwd())
-warnings.filterwarnings("ignore")
-sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each case would take most of the time
-
 import main as program  # type: ignore[import-not-found]
 import psutil
 import torch
+import yaml
+from omegaconf import OmegaConf
 from toy.protocol import DataProto  # type: ignore[import-not-found]
 from toy.training import trainer as training  # type: ignore[import-not-found]
 from toy.training.config_loading import load_config, settle_device  # type: ignore[import-not-found]
 from toy.training.distributed import Ranks  # type: ignore[import-not-found]
+from toy.training.failures import report  # type: ignore[import-not-found]
 from toy.training.rollouts import Rollouts  # type: ignore[import-not-found]
 from toy.workers.actor import Actor  # type: ignore[import-not-found]
 
+warnings.filterwarnings("ignore")
+sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each case would take most of the time
 steps: list[dict[str, Any]] = []
 failure = ("", "")  # step, and where
 
@@ -69,7 +76,7 @@ def noting(train_step: Any) -> Any:
         os.environ["STEP"] = str(self.steps_done + 1)
         batch, metrics = train_step(self, prompts, timing)
         wanted = ("advantages", "returns", "values", "old_log_probs", "ref_log_prob")
-        columns = {name: batch.batch[name] for name in wanted if name in batch.batch.keys()}
+        columns = {name: value for name, value in batch.batch.items() if name in wanted}
         memory = psutil.Process().memory_info().rss
         steps.append({"columns": columns, "metrics": dict(metrics), "memory": memory})
         return batch, metrics
@@ -88,13 +95,16 @@ def failing(update_policy: Any) -> Any:
     return update
 
 
-def run(name: str, settings: list[str], directory: Path, ranks: Any) -> None:
+def run(name: str, settings: list[str], default: Any, directory: Path, ranks: Any) -> None:
     """One case."""
     global failure
     where = directory / name.partition("#")[0]
     told = [setting for setting in settings if setting.startswith("fails_at=")]
     rest = [setting for setting in settings if setting not in told]
-    config = load_config(Path("config"), [*rest, f"trainer.default_local_dir={where}"])
+    config = copy.deepcopy(default)
+    for setting in [*rest, f"trainer.default_local_dir={where}"]:
+        key, _, value = setting.partition("=")
+        OmegaConf.update(config, key, yaml.safe_load(value))
     settle_device(config)
     steps.clear()
     if told:
@@ -112,16 +122,44 @@ def run(name: str, settings: list[str], directory: Path, ranks: Any) -> None:
     torch.save(steps, where / f"steps-{ranks.rank}.pt")
 
 
+def process(rank: int, phase: dict[str, Any], port: int, default: Any) -> None:
+    """One of the processes of a phase, as torchrun would start it."""
+    directory, world_size = Path(phase["directory"]), phase["processes"]
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world_size))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    ranks = Ranks(timeout_seconds=120)
+    try:
+        for name, settings in phase["cases"].items():
+            run(name, settings, default, directory, ranks)
+    except Exception as error:
+        ranks.fail(report(error, ranks))
+    ranks.barrier()
+    ranks.close()
+
+
 def main() -> None:
     Rollouts.generate = given_responses
     Rollouts.sync_weights = lambda self: None
     training.LocalPPOTrainer.train_step = noting(training.LocalPPOTrainer.train_step)
     Actor.update_policy = failing(Actor.update_policy)
-    cases, directory = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
-    ranks = Ranks()
-    for name, settings in cases.items():
-        run(name, settings, directory, ranks)
-    ranks.close()
+    default = load_config(Path("config"), ["scale=toy"])
+    forking = multiprocessing.get_context("fork")  # importing takes much longer than a case: once for all processes
+    for phase in json.loads(Path(sys.argv[1]).read_text()):
+        Path(phase["directory"]).mkdir(parents=True)
+        for name, origin in phase["resumed"].items():
+            shutil.copytree(origin, Path(phase["directory"]) / name)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        processes = [
+            forking.Process(target=process, args=(rank, phase, port, default)) for rank in range(phase["processes"])
+        ]
+        for one in processes:
+            one.start()
+        for one in processes:
+            one.join()
+        if any(one.exitcode for one in processes):
+            sys.exit(f"{phase['directory']}: {[one.exitcode for one in processes]}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.project.running import environment
@@ -25,16 +26,49 @@ def overrides(*groups: Sequence[str]) -> list[str]:
     return list({setting.partition("=")[0]: setting for group in groups for setting in group}.values())
 
 
-def drive(root: Path, processes: int, cases: dict[str, list[str]], directory: Path) -> None:
-    """Run cases of driver.py."""
-    directory.mkdir(exist_ok=True)
-    file = directory / "cases.json"
-    file.write_text(json.dumps(cases))
-    arguments = [*TORCHRUN, f"--nproc-per-node={processes}", str(DRIVER), str(file), str(directory)]
-    done = subprocess.run(
-        arguments, cwd=root, env=environment(root), capture_output=True, text=True, timeout=300, check=False
+@dataclass(frozen=True)
+class Phase:
+    """Cases of driver.py that some processes run together.
+
+    Attributes:
+        directory: where each case gets a directory of its name.
+        processes: how many there are.
+        cases: settings by name.
+        resumed: directories of earlier runs, copied to that of a case beforehand.
+    """
+
+    directory: str
+    processes: int
+    cases: dict[str, list[str]]
+    resumed: dict[str, str] = field(default_factory=dict)
+
+
+def drive(root: Path, phases: Sequence[Phase], directory: Path) -> None:
+    """Run phases one after the other, in directories below this one."""
+    file = directory / "phases.json"
+    file.write_text(
+        json.dumps(
+            [
+                {
+                    "directory": str(directory / phase.directory),
+                    "processes": phase.processes,
+                    "cases": phase.cases,
+                    "resumed": {name: str(directory / origin) for name, origin in phase.resumed.items()},
+                }
+                for phase in phases
+            ]
+        )
     )
-    assert done.returncode == 0, done.stdout[-1000:] + done.stderr.partition("torch/distributed/elastic")[0][-4000:]
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), str(file)],
+        cwd=root,
+        env={**environment(root), "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-4000:]
 
 
 class Started:
@@ -78,10 +112,8 @@ class Started:
         except OSError:
             workers = []
         for process in (*workers, self.process.pid):
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         self.process.wait()
 
 

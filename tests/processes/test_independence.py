@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.processes.launching import SCORE, drive, overrides
+from tests.processes.launching import SCORE, Phase, drive, overrides
 
 pytestmark = pytest.mark.slow
 
 ACTOR = "actor_rollout_ref.actor"
 # 15 responses of 1 to 9 tokens: no number of processes but 1 divides them.
 COMMON = (
-    "scale=toy",
     "algorithm.adv_estimator=grpo",
     "data.max_response_length=9",
     "data.train_batch_size=5",
     "actor_rollout_ref.rollout.n=3",
     f"{ACTOR}.ppo_mini_batch_size=5",
     f"{ACTOR}.ppo_micro_batch_size_per_gpu=15",
-    f"{ACTOR}.optim.lr=1e-4",
+    f"{ACTOR}.optim.lr=0.0001",
     "trainer.total_training_steps=2",
     "trainer.val_before_train=false",
     "trainer.test_freq=-1",
@@ -42,7 +40,7 @@ PPO = (
     "actor_rollout_ref.rollout.n=1",
     "data.train_batch_size=15",
     f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
-    "critic.optim.lr=1e-4",
+    "critic.optim.lr=0.0001",
 )
 CASES: dict[str, tuple[str, ...]] = {
     "one_pass": ALL_TERMS,
@@ -86,24 +84,21 @@ def runs(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = {name: overrides(COMMON, case) for name, case in CASES.items()}
     half, whole = overrides(COMMON, PPO), overrides(COMMON, PPO, MORE)
 
-    def go(directory: str, processes: int, cases: dict[str, list[str]], resumed: dict[str, str] | None = None) -> None:
-        (root / directory).mkdir()
-        for name, origin in (resumed or {}).items():
-            shutil.copytree(root / origin, root / directory / name)
-        more = {name: whole for name in resumed or {}}
-        drive(project, processes, {**cases, **more}, root / directory)
-
     hard = {name: cases[name] for name in HARD}
     packings = {f"dynamic_{n}": overrides(COMMON, dynamic(n)) for n in (2, 4)}
-    go("1", 1, {**cases, **packings, "whole": whole, "half": half})
     failures = {f"fails_{place}": overrides(whole, [f"fails_at={step}@{place}"]) for step, place in FAILURES.items()}
-    packing = {"dynamic_2": overrides(COMMON, dynamic(1))}
-    again = {"half": half, "half#resumed": whole}
-    go("2", 2, {**cases, **packing, "whole": whole, **again, **failures}, {"1_to_2": "1/half"})
-    packing = {"dynamic_4": overrides(COMMON, dynamic(1))}
-    go("4", 4, {**hard, **packing, "half": half}, {"2_to_4": "2/half"})
-    go("2_again", 2, {}, {"4_to_2": "4/half"})
-    go("1_again", 1, {}, {"2_to_1": "2/half"})
+    split = {"half": half, "split": half, "split#resumed": whole}
+    one = {**cases, **packings, "whole": whole, "half": half}
+    two = {**cases, "dynamic_2": overrides(COMMON, dynamic(1)), "whole": whole, **split, **failures, "1_to_2": whole}
+    four = {**hard, "dynamic_4": overrides(COMMON, dynamic(1)), "half": half, "2_to_4": whole}
+    phases = [
+        Phase("1", 1, one),
+        Phase("2", 2, two, resumed={"1_to_2": "1/half"}),
+        Phase("4", 4, four, resumed={"2_to_4": "2/half"}),
+        Phase("2_again", 2, {"4_to_2": whole}, resumed={"4_to_2": "4/half"}),
+        Phase("1_again", 1, {"2_to_1": whole}, resumed={"2_to_1": "2/half"}),
+    ]
+    drive(project, phases, root)
     return root
 
 
@@ -158,16 +153,14 @@ def test_all_processes_hold_the_same_numbers(runs: Path, case: str) -> None:
             assert one["metrics"]["actor/pg_loss"] == other[number]["metrics"]["actor/pg_loss"]
 
 
-@pytest.mark.parametrize(
-    "resumed", ["2/1_to_2", "4/2_to_4", "2_again/4_to_2", "1_again/2_to_1"]
-)
+@pytest.mark.parametrize("resumed", ["2/1_to_2", "4/2_to_4", "2_again/4_to_2", "1_again/2_to_1"])
 def test_any_number_of_processes_goes_on(runs: Path, resumed: str) -> None:
     assert furthest(weights(runs / resumed, 4), weights(runs / "1" / "whole", 4)) < 1e-6
     assert len(steps(runs / resumed)) == 2
 
 
 def test_the_same_number_goes_on_bit_for_bit(runs: Path) -> None:
-    resumed, whole = "2/half", "2/whole"
+    resumed, whole = "2/split", "2/whole"
     assert furthest(weights(runs / resumed, 4), weights(runs / whole, 4)) == 0
     states = [torch.load(runs / run / "global_step_4/trainer.pt", weights_only=False) for run in (resumed, whole)]
     assert states[0]["ids"] == states[1]["ids"]
