@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import sizes, speed, training
+from benchmarks import multiturn, sizes, speed, training
 
 
 def main() -> int:
@@ -13,7 +13,9 @@ def main() -> int:
     print("\n## Speed, as ratios within this run\n")
     ok = speed.run() and ok
     print("\n## Training, as ratios within this run\n")
-    return 0 if training.run() and ok else 1
+    ok = training.run() and ok
+    print("\n## Episodes of several turns\n")
+    return 0 if multiturn.run() and ok else 1
 
 
 if __name__ == "__main__":

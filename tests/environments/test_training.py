@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import multiturn
 from extractor.source import Source
 from tests.environments.support import Project, make_project
 from tests.project.running import environment
@@ -252,3 +253,14 @@ def test_it_trains_with_the_older_release(verl_0_5_0: Source, tmp_path: Path) ->
     assert {"val-core/guess_digit/acc/mean@1", "val-aux/guess_digit/turns/mean@1"} <= rows[0].keys()
     assert rows[-1]["actor/grad_norm"] > 0
     assert rows[-1]["env/turns/mean"] > 1
+
+
+@pytest.mark.thorough
+def test_several_turns_reach_what_one_turn_cannot(tmp_path: Path) -> None:
+    """The recipe as it is, to its target: every digit is found, where a single guess finds one in ten."""
+    root = multiturn.make_project(tmp_path / "guess")
+    several, one = multiturn.train(root, "several"), multiturn.train(root, "one", *multiturn.ONE_TURN)
+    assert several.accuracy >= 0.9
+    assert several.reward >= 0.9
+    assert one.reward <= 0.2
+    assert one.accuracy <= 0.2

@@ -1,0 +1,86 @@
+"""What the multi-turn recipe learns in several turns, and what one turn can learn of the same game."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from extractor import apply, base, lock, releases
+from extractor.generate import complete, generate
+from extractor.options import Options
+from extractor.plan import plan_new
+from extractor.source import open_source
+
+TARGET = 0.9
+CHANCE = 0.2
+ONE_TURN = (
+    "actor_rollout_ref.rollout.multi_turn.enable=false",
+    "data.max_response_length=2",
+)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a run has come to.
+
+    Attributes:
+        reward: mean over the last ten steps.
+        accuracy: of the last validation: the share of the ten digits that greedy guesses find.
+        steps: until the reward of a step was at least TARGET; None if it never was.
+        seconds: spent in these steps, or in all.
+    """
+
+    reward: float
+    accuracy: float
+    steps: int | None
+    seconds: float
+
+
+def run() -> bool:
+    """Print what was learned; True where several turns reach the target and one turn does not."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = make_project(Path(folder) / "guess")
+        several, one = train(root, "several"), train(root, "one", *ONE_TURN)
+    print("A digit is hidden; the answers are higher and lower. Learned from scratch, on one thread.\n")
+    print(f"| turns | reward at the end | digits found | steps to {TARGET} | seconds |")
+    print("|---|---|---|---|---|")
+    for name, learned in (("4", several), ("1", one)):
+        steps = "-" if learned.steps is None else str(learned.steps)
+        print(f"| {name} | {learned.reward:.2f} | {learned.accuracy:.0%} | {steps} | {learned.seconds:.0f} |")
+    return several.accuracy >= TARGET and several.steps is not None and one.reward <= CHANCE
+
+
+def make_project(root: Path) -> Path:
+    """A project of the recipe, with the newest release."""
+    release = releases.default()
+    manifest = releases.load(release)
+    source = open_source(manifest.pin)
+    options = complete(Options(root.name, release, recipe="multiturn"), manifest)
+    tree = generate(options, source, manifest).tree
+    locked = lock.Lock.of(tree, options, vextract="0", source_kind=source.kind, source_sha256=source.sha256)
+    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+    return root
+
+
+def train(root: Path, name: str, *settings: str) -> Learned:
+    """`python main.py` in a project, with the recipe's own settings and these."""
+    directory = root / name
+    arguments = ["trainer.logger=[console]", f"trainer.default_local_dir={directory}", *settings]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    subprocess.run([sys.executable, "main.py", *arguments], cwd=root, env=environment, check=True, capture_output=True)
+    lines = (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    steps = [row for row in rows if row["step"] > 0]
+    rewards = [row["critic/score/mean"] for row in steps]
+    reached = next((index + 1 for index, reward in enumerate(rewards) if reward >= TARGET), None)
+    return Learned(
+        reward=sum(rewards[-10:]) / len(rewards[-10:]),
+        accuracy=[row[key] for row in rows for key in row if key == "val-core/guess_digit/acc/mean@1"][-1],
+        steps=reached,
+        seconds=sum(row["timing_s/step"] for row in steps[:reached]),
+    )
