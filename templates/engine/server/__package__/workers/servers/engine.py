@@ -3,6 +3,7 @@
 
 import contextlib
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from .weight_files import bytes_of, make_directory, with_output_matrix
 # What stands after the end of a response in rollout_log_probs, as upstream has it.
 LOG_PROB_PADDING = -1.0
 SEEDS = 2**31 - 1
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class ServerEngine:
@@ -259,5 +261,12 @@ def _check_settings(config: Any, ranks: Ranks) -> None:
         )
     if settings.url and not settings.url.startswith(("http://", "https://")):
         raise ConfigError(f"local.server.url is {settings.url!r}", "write it as http://HOST:PORT")
+    hosts = sorted(set(ranks.gather_objects(socket.gethostname())))
+    if len(hosts) > 1 and not settings.url and settings.host in LOOPBACK:
+        raise ConfigError(
+            f"the processes are on {len(hosts)} machines, and those on others than the first cannot reach a server at "
+            f"{settings.host}",
+            "set local.server.host to an address of the first machine, or local.server.url",
+        )
     if settings.concurrency < 1:
         raise ConfigError("local.server.concurrency is less than 1", "leave it out for the default")

@@ -54,7 +54,8 @@ def with_output_matrix(
         if tied and name == "lm_head.weight":
             continue
         yield name, weight
-        if tied and wanted and name == name_of_input:
+        # With adapters the module's own names have more in front.
+        if wanted and name_of_input is not None and f".{name_of_input}".endswith(f".{name}"):
             yield "lm_head.weight", weight
 
 
