@@ -180,6 +180,17 @@ def test_a_single_turn_is_what_the_engine_writes(
     assert set(given.non_tensor_batch) == {"index"}
 
 
+def test_the_engine_takes_a_batch_that_its_passes_do_not_divide(engine: Any, prompts: Any) -> None:
+    """Episodes end one by one, so a batch of any size may come."""
+    import torch
+
+    prompts.meta_info["do_sample"] = False
+    whole = engine.generate_sequences(prompts[:11]).batch["responses"]
+    engine.config.micro_batch_size = 4
+    assert torch.equal(engine.generate_sequences(prompts[:11]).batch["responses"], whole)
+    assert torch.equal(engine.generate_sequences(prompts[:3]).batch["responses"], whole[:3])
+
+
 EPISODES = (
     "data.train_batch_size=20",
     "actor_rollout_ref.rollout.n=8",

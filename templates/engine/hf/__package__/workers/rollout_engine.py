@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from ..protocol import DataProto
+from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..training.distributed import Ranks, random_state, set_random_state
 from ..utils.device import get_device_id
 from .hf_rollout import HFRollout
@@ -64,7 +64,10 @@ class RolloutEngine(HFRollout):
         columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
         first = common_left_padding(columns["attention_mask"], columns["attention_mask"].shape[-1])
         inputs = {name: value[..., first:].to(get_device_id()) for name, value in columns.items()}
-        output: DataProto = super().generate_sequences(DataProto.from_dict(inputs, meta_info=meta_info)).to("cpu")
+        # Upstream's passes are equally long, and a batch of any length may come.
+        pass_length = min(self.config.get("micro_batch_size", 1), len(prompts))
+        padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), pass_length)
+        output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
             output.batch[name] = torch.cat([columns[name][..., :first].cpu(), output.batch[name]], dim=-1)
         output.batch["prompts"] = columns["input_ids"].cpu()
