@@ -19,6 +19,8 @@ from extractor.slicer import Slice
 from extractor.tree import File, FileKind
 
 PACKAGE = "__package__"
+# One file per algorithm; a project gets those that its release has.
+_PRESETS = "config/preset/"
 # Engines that share a layer with others: what talks to a server is the same whichever server it is.
 _ENGINE_LAYERS = {"vllm": ("server", "vllm"), "sglang": ("server", "sglang")}
 _MARKER = re.compile(r"vextract:(template|hook)\b")
@@ -54,6 +56,9 @@ def render(
     texts: dict[str, str] = {}
     for layer in _layers(manifest, options):
         texts.update(_layer(layer, environment, context, options.package))
+    for path in [path for path in texts if path.startswith(_PRESETS)]:
+        if PurePosixPath(path).stem not in manifest.algorithms:
+            del texts[path]
     shims = dict(_layer("shims", environment, context, f"{options.package}/shims"))
     texts.update(_needed_shims(shims, found, vendored, options.package, texts.values()))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))

@@ -28,6 +28,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "custom_reward_function.path": str,
     "data.cache_dir": str,
     "data.custom_cls.name": str,
+    "data.gen_batch_size": int,
     "data.custom_cls.path": str,
     "data.seed": int,
     "data.train_files": (str, list),

@@ -89,7 +89,7 @@ def _build(data: Any, train_dataset: Dataset, val_dataset: Dataset) -> tuple[Sta
     # Generators of their own: starting an epoch must not draw from the global one, or a resumed run would differ.
     train_loader = StatefulDataLoader(
         train_dataset,
-        batch_size=data.train_batch_size,
+        batch_size=data.gen_batch_size or data.train_batch_size,
         sampler=_sampler(data, train_dataset),
         num_workers=workers,
         drop_last=True,

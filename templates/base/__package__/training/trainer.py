@@ -32,7 +32,9 @@ from .hook_errors import call_reward, check_advantages, naming_advantage, reward
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 from .outcomes import episode_metrics
+from .dynamic_sampling import Scored, sample_until_full
 from .rollout_check import rollout_metrics
+from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
 from .timing import timed
 from .tracking import RunTracker
@@ -114,7 +116,8 @@ class LocalPPOTrainer:
             return True
         with StopSignal() as stop:
             self._remember_state()
-            for prompts in self._batches():
+            self._prompts = self._batches()
+            for prompts in self._prompts:
                 step = self.steps_done + 1
                 is_last = step >= self.total_steps
                 timing: dict[str, float] = {}
@@ -152,33 +155,15 @@ class LocalPPOTrainer:
             The global batch with everything that was computed for it, and the metrics so far.
         """
         config, ranks, metrics = self.config, self.ranks, Metrics()
-        batch = DataProto.from_single_dict(prompts)
-        batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
-        prompt_batch = generation_batch(batch)
-        prompt_batch.meta_info["global_steps"] = self.steps_done + 1
-
         with timed("step", timing):
-            with timed("gen", timing):
-                responses = self.rollouts.generate(prompt_batch.repeat(self.rollout_n, interleave=True))
-            if config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
-                with timed("gen_max", timing):
-                    self._add_reward_baselines(batch, prompt_batch)
-            batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
-            metrics.update(episode_metrics(batch))
-            if "response_mask" not in batch.batch.keys():
-                batch.batch["response_mask"] = compute_response_mask(batch)
-            if config.trainer.balance_batch:
-                metrics.update(balance_batch(batch, ranks.world_size))
-            batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
-
-            with timed("reward", timing):
-                reward = self._start_reward(batch)
-            if self._needs_old_log_probs(batch):
+            if config.algorithm.filter_groups.enable:
+                batch, reward = self._collect_filtered(prompts, timing, metrics)
+            else:
+                batch, reward = self._collect(prompts, timing, metrics)
+            if not take_rollout_log_probs(batch, config) and self._needs_old_log_probs(batch):
                 with timed("old_log_prob", timing):
                     batch, entropy = self._old_log_probs(batch)
                     metrics.update({"actor/entropy": entropy, **rollout_metrics(batch)})
-                    if "rollout_correction" not in config.algorithm:  # nothing further needs them
-                        batch.batch.pop("rollout_log_probs", None)
             if self.reference is not None:
                 with timed("ref", timing):
                     batch = batch.union(ranks.spread(self.reference.compute_log_prob, batch))
@@ -228,7 +213,8 @@ class LocalPPOTrainer:
         set_random_state(before)
         core = [value for name, value in metrics.items() if name.startswith("val-core/")]
         self.score = float(np.mean(core)) if core else None
-        self.tracker.log_generations(shown_rows(rows, self.config.trainer.log_val_generations), self.steps_done)
+        shown = shown_rows(rows, infos, self.config.trainer.log_val_generations)
+        self.tracker.log_generations(shown, self.steps_done)
         if self.config.trainer.validation_data_dir and self.ranks.rank == 0:
             write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
@@ -291,6 +277,58 @@ class LocalPPOTrainer:
     def _new_id(self) -> str:
         return str(uuid.UUID(int=self.ids.getrandbits(128), version=4))
 
+    def _collect(
+        self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
+    ) -> tuple[DataProto, "Future[Reward] | None"]:
+        """The batch that a step learns from: every prompt with its responses, and their reward, which may be under way."""
+        batch = self._answer(prompts, timing, metrics)
+        self._arrange(batch, metrics)
+        with timed("reward", timing):
+            return batch, self._start_reward(batch)
+
+    def _collect_filtered(
+        self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
+    ) -> tuple[DataProto, "Future[Reward] | None"]:
+        """As `_collect`, of these and further prompts, only those whose responses have different rewards."""
+        waiting = [prompts]
+
+        def draw() -> Scored:
+            batch = self._answer(waiting.pop() if waiting else next(self._prompts), timing, metrics)
+            with timed("reward", timing):
+                return batch, *self.ranks.on_driver(partial(call_reward, self.reward_fn, batch, self.tokenizer))
+
+        count = self.config.data.train_batch_size
+        batch, scores, extra = sample_until_full(draw, self.config, count, metrics)
+        batch.batch["token_level_scores"] = scores
+        batch.non_tensor_batch.update({name: np.array(values) for name, values in extra.items()})
+        self._arrange(batch, metrics)
+        done: Future[Reward] = Future()
+        done.set_result((batch.batch["token_level_scores"], {name: list(batch.non_tensor_batch[name]) for name in extra}))
+        return batch, done
+
+    def _answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
+        """A batch of prompts with `rollout.n` responses to each; responses to the same prompt have the same uid."""
+        batch = DataProto.from_single_dict(prompts)
+        batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
+        prompt_batch = generation_batch(batch)
+        prompt_batch.meta_info["global_steps"] = self.steps_done + 1
+        with timed("gen", timing):
+            responses = self.rollouts.generate(prompt_batch.repeat(self.rollout_n, interleave=True))
+        if self.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
+            with timed("gen_max", timing):
+                self._add_reward_baselines(batch, prompt_batch)
+        batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
+        metrics.update(episode_metrics(batch))
+        if "response_mask" not in batch.batch.keys():
+            batch.batch["response_mask"] = compute_response_mask(batch)
+        return batch
+
+    def _arrange(self, batch: DataProto, metrics: Metrics) -> None:
+        """Order the rows for the processes, if so configured, and note how long they are."""
+        if self.config.trainer.balance_batch:
+            metrics.update(balance_batch(batch, self.ranks.world_size))
+        batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
+
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """ReMax: the reward of the likeliest response to each prompt, (prompts,), is the baseline of the others."""
         greedy = DataProto(
@@ -344,6 +382,8 @@ class LocalPPOTrainer:
             metrics.update(kl_metrics)
         else:
             batch.batch["token_level_rewards"] = scores
+        batch, correction_metrics = correct(batch, self.config)
+        metrics.update(correction_metrics)
         with naming_advantage(algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,

@@ -1,0 +1,54 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The rollout engine's policy is not quite the trained one: importance weights and rejection, by upstream's functions.
+
+Needs the engine's log-probabilities: actor_rollout_ref.rollout.calculate_log_probs=true.
+"""
+
+from typing import Any
+
+from ..protocol import DataProto
+from .config_loading import ConfigError
+from .rollout_corr_helper import apply_rollout_correction, compute_rollout_correction_and_add_to_batch
+
+
+def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
+    """In bypass mode, take the log-probabilities of the rollout as the old ones.
+
+    Args:
+        batch: with rollout_log_probs, (bs, response_length); gets old_log_probs of that shape.
+
+    Returns:
+        Whether it did: the policy then need not compute them.
+    """
+    section = config.algorithm.rollout_correction
+    if not section.bypass_mode:
+        return False
+    if section.use_policy_gradient:
+        raise ConfigError(
+            "algorithm.rollout_correction.use_policy_gradient is true, which this trainer does not have",
+            "leave it false: bypass_mode then clips against the rollout's policy",
+        )
+    if "rollout_log_probs" not in batch.batch.keys():
+        raise ConfigError(
+            "algorithm.rollout_correction.bypass_mode needs the log-probabilities of the rollout",
+            "set actor_rollout_ref.rollout.calculate_log_probs=true, with engine vllm or sglang",
+        )
+    apply_rollout_correction(batch=batch, rollout_corr_config=section, policy_loss_config={})
+    return True
+
+
+def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]:
+    """Weigh tokens, and reject tokens or responses, by how far the rollout's policy is from the trained one.
+
+    Args:
+        batch: with old_log_probs, response_mask and maybe rollout_log_probs, (bs, response_length).
+
+    Returns:
+        The batch with rollout_is_weights, (bs, response_length), if `rollout_is` is set, and what is rejected taken out
+        of response_mask; and metrics named rollout_corr/*. Without rollout_log_probs the batch as it is.
+    """
+    section = config.algorithm.rollout_correction
+    if "rollout_log_probs" not in batch.batch.keys() or section.bypass_mode:
+        return batch, {}
+    corrected, metrics = compute_rollout_correction_and_add_to_batch(batch, section)
+    return corrected, dict(metrics)
