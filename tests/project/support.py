@@ -30,13 +30,14 @@ class Configuration:
     release: str
     engine: str
     everything: bool = False
+    algorithm: str = ""
 
     def __str__(self) -> str:
         return f"{self.release}-{self.engine}-{'everything' if self.everything else 'default'}"
 
     def options(self, manifest: Manifest) -> Options:
         """As the command line would make them."""
-        algorithm = "ppo" if self.everything else "grpo"
+        algorithm = self.algorithm or ("ppo" if self.everything else "grpo")
         features = sorted(
             feature.name
             for feature in manifest.features

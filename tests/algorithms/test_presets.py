@@ -1,0 +1,98 @@
+"""Every preset of every release trains, by the functions that it is named after."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor import releases
+from extractor.source import Source
+from tests.project.running import python
+from tests.project.support import PACKAGE, Configuration, make
+
+pytestmark = pytest.mark.slow
+DRIVER = Path(__file__).with_name("driver.py")
+
+# Preset -> registered estimator and policy loss. GRPO and GAE are called by name, so that the registry does not see them.
+FUNCTIONS: dict[str, tuple[list[str], list[str]]] = {
+    "clip_cov": ([], ["clip_cov"]),
+    "dapo": ([], ["vanilla"]),
+    "dr_grpo": ([], ["vanilla"]),
+    "gmpo": ([], ["geo_mean"]),
+    "gpg": (["gpg"], ["gpg"]),
+    "grpo": ([], ["vanilla"]),
+    "grpo_passk": (["grpo_passk"], ["vanilla"]),
+    "gspo": ([], ["gspo"]),
+    "kl_cov": ([], ["kl_cov"]),
+    "opo": (["opo"], ["vanilla"]),
+    "ppo": ([], ["vanilla"]),
+    "reinforce_plus_plus": (["reinforce_plus_plus"], ["vanilla"]),
+    "reinforce_plus_plus_baseline": (["reinforce_plus_plus_baseline"], ["vanilla"]),
+    "remax": (["remax"], ["vanilla"]),
+    "rloo": (["rloo"], ["vanilla"]),
+}
+
+
+@pytest.fixture(scope="module")
+def found(
+    verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], dict[str, Any]]:
+    """What two steps of each preset gave, by release; run once for each."""
+    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
+    known: dict[str, dict[str, Any]] = {}
+
+    def run(release: str) -> dict[str, Any]:
+        if release not in known:
+            root = tmp_path_factory.mktemp("presets") / release
+            # With a critic, so that one project has room for every preset.
+            made = make(Configuration(release, "hf", algorithm="ppo"), sources[release], root)
+            done = python(root, str(DRIVER), PACKAGE, *made.manifest.algorithms)
+            assert done.returncode == 0, done.stderr[-3000:]
+            known[release] = json.loads((root / "found.json").read_text(encoding="utf-8"))
+        return known[release]
+
+    return run
+
+
+@pytest.mark.parametrize("release", releases.supported())
+def test_every_preset_trains_by_its_own_functions(found: Callable[[str], dict[str, Any]], release: str) -> None:
+    results = found(release)
+    assert sorted(results) == sorted(releases.load(release).algorithms)
+    for preset, result in results.items():
+        assert result["code"] == 0, preset
+        assert [row["step"] for row in result["rows"]] == [1, 2]
+        for row in result["rows"]:
+            assert [name for name, value in row.items() if value is None or not math.isfinite(value)] == [], preset
+        assert any(row["actor/grad_norm"] > 0 for row in result["rows"]), preset
+        estimators, losses = FUNCTIONS[preset]
+        assert result["estimators"] == estimators, preset
+        in_the_actor = release == "0.5.0" and losses == ["vanilla"]  # which calls this loss without the registry
+        assert result["losses"] == ([] if in_the_actor else losses), preset
+
+
+@pytest.mark.parametrize("release", releases.supported())
+def test_what_only_one_preset_does_shows_in_its_metrics(found: Callable[[str], dict[str, Any]], release: str) -> None:
+    results = found(release)
+    assert all(row["train/num_gen_batches"] >= 1 for row in results["dapo"]["rows"])
+    assert any(0 < row["train/kept_groups"] < 1 for row in results["dapo"]["rows"])
+    assert "train/num_gen_batches" not in results["grpo"]["rows"][0]
+    assert "timing_s/gen_max" in results["remax"]["rows"][0]
+    assert "critic/vf_loss" in results["ppo"]["rows"][0]
+    assert "critic/vf_loss" not in results["rloo"]["rows"][0]
+
+
+@pytest.mark.parametrize("release", releases.supported())
+def test_a_project_has_the_presets_of_its_release(
+    verl_0_6_1: Source, verl_0_5_0: Source, tmp_path: Path, release: str
+) -> None:
+    source = verl_0_6_1 if release == "0.6.1" else verl_0_5_0
+    root = make(Configuration(release, "hf"), source, tmp_path / "project").root
+    files = sorted(path.stem for path in (root / "config" / "preset").glob("*.yaml"))
+    assert files == sorted(releases.load(release).algorithms)
+    shutil.rmtree(root)
