@@ -114,7 +114,10 @@ class ServerProcess:
             if attempt == ATTEMPTS or self.chosen_port is not None or ADDRESS_IN_USE not in self._tail().lower():
                 break
             self._start()
-        raise self._error(f"{self.name} ended while it started", "the log says why; its command line is at the top")
+        raise self._error(
+            f"{self.name} ended while it started",
+            f"{self.log} has its command line and all that it said; local.server.python names the Python that has it",
+        )
 
     def running(self) -> bool:
         """Whether it has not ended."""
