@@ -1,22 +1,35 @@
-"""Run every benchmark and print its figures."""
+"""Run every benchmark and print its figures, or those that are named: `python -m benchmarks sizes training`."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import multiturn, sizes, speed, training
+from benchmarks import algorithms, multiturn, sizes, speed, training, vllm_sync
+
+BENCHMARKS = {
+    "sizes": ("Size of the vendored code (engine hf, GRPO)", sizes.run),
+    "speed": ("Speed, as ratios within this run", speed.run),
+    "training": ("Training, as ratios within this run", training.run),
+    "vllm_sync": ("New weights for vLLM", vllm_sync.run),
+    "multiturn": ("Episodes of several turns", multiturn.run),
+    "algorithms": ("Every preset on the toy task", algorithms.run),
+}
 
 
-def main() -> int:
-    print("## Size of the vendored code (engine hf, GRPO)\n")
-    ok = sizes.run()
-    print("\n## Speed, as ratios within this run\n")
-    ok = speed.run() and ok
-    print("\n## Training, as ratios within this run\n")
-    ok = training.run() and ok
-    print("\n## Episodes of several turns\n")
-    return 0 if multiturn.run() and ok else 1
+def main(names: list[str]) -> int:
+    """Run these, or all; the exit code is 1 where a limit does not hold."""
+    unknown = sorted(set(names) - set(BENCHMARKS))
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    results = []
+    for name in names or BENCHMARKS:
+        title, run = BENCHMARKS[name]
+        print(f"## {title}\n")
+        results.append(run())
+        print()
+    return 0 if all(results) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -45,7 +45,7 @@ def run() -> bool:
         print(f"left out: {PEERS_PYTHON.parents[1].name} is missing (`make bench` makes it)")
         return True
     with tempfile.TemporaryDirectory() as folder:
-        project = _project(Path(folder) / "bench")
+        project = make_project(Path(folder) / "bench")
         model, data = _model_and_data(project)
         ours: list[Run] = []
         peers: dict[str, list[Run]] = {name: [] for name in PEERS}
@@ -70,11 +70,12 @@ def _print(ours: list[Run], peers: dict[str, list[Run]], outside: float) -> bool
     return max(steps) <= LIMIT_STEP and max(starts) <= LIMIT_START and outside <= LIMIT_OUTSIDE
 
 
-def _project(root: Path) -> Path:
-    release = releases.default()
+def make_project(root: Path, *, release: str | None = None, engine: str = "hf", algorithm: str = "grpo") -> Path:
+    """Write a project whose package is `bench`; with the newest release by default."""
+    release = release or releases.default()
     manifest = releases.load(release)
     source = open_source(manifest.pin)
-    options = complete(Options("bench", release), manifest)
+    options = complete(Options("bench", release, engine, algorithm), manifest)
     tree = generate(options, source, manifest).tree
     locked = lock.Lock.of(tree, options, vextract="0", source_kind=source.kind, source_sha256=source.sha256)
     apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))

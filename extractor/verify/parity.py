@@ -50,6 +50,8 @@ MET = frozenset(
         "overlong-prompt-filter",
         "profiler-without-gpu",
         "remove-padding-without-flash-attn",
+        "vllm-adapter-patch",
+        "vllm-distribution",
     }
 )
 BAD = (Verdict.DIFFERS, Verdict.FAILS_HERE)

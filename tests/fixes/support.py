@@ -54,10 +54,12 @@ class Part:
     Attributes:
         roles: The manifest's roles that it has.
         features: Optional features that are on.
+        engine: The rollout engine.
     """
 
     roles: tuple[str, ...]
     features: tuple[str, ...] = ()
+    engine: str = "hf"
 
 
 def vendor(source: Source, release: str, part: Part, without: str | None, package: str, folder: Path) -> Vendored:
@@ -77,7 +79,7 @@ def vendor(source: Source, release: str, part: Part, without: str | None, packag
         roles=tuple(role for role in manifest.roles if role.name in part.roles),
         fixes=tuple(fix for fix in manifest.fixes if fix.id != without),
     )
-    made = generate(Options(package, release, features=tuple(sorted(part.features))), source, manifest)
+    made = generate(Options(package, release, part.engine, features=tuple(sorted(part.features))), source, manifest)
     for file in made.tree:
         if file.path.startswith(f"{package}/"):
             path = folder / file.path

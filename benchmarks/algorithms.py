@@ -1,0 +1,72 @@
+"""How many steps every preset of every release needs to learn the toy task."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.training import make_project
+from extractor import releases
+
+TARGET = 0.9
+MOST_STEPS = 240
+WINDOW = 5
+# What a preset needs beside its own settings to learn from scratch in so few steps: the toy's numbers suit GRPO.
+SETTINGS: dict[str, tuple[str, ...]] = {}
+
+
+def run() -> bool:
+    """Print a table; True where every preset reaches the target."""
+    reached: dict[str, dict[str, int | None]] = {}
+    for release in releases.supported():
+        with tempfile.TemporaryDirectory() as folder:
+            project = make_project(Path(folder) / "bench", release=release, algorithm="ppo")
+            for preset in releases.load(release).algorithms:
+                reached.setdefault(preset, {})[release] = _steps_to_target(project, preset)
+    print(f"Steps until the mean reward of {WINDOW} steps is {TARGET}; at most {MOST_STEPS}.\n")
+    print(f"| preset | {' | '.join(releases.supported())} |")
+    print("|---|" + "---|" * len(releases.supported()))
+    for preset, found in sorted(reached.items()):
+        cells = [_cell(found, release) for release in releases.supported()]
+        print(f"| {preset} | {' | '.join(cells)} |")
+    return all(steps is not None for found in reached.values() for steps in found.values())
+
+
+def _cell(found: dict[str, int | None], release: str) -> str:
+    if release not in found:
+        return "not in this release"
+    return "not reached" if found[release] is None else str(found[release])
+
+
+def _steps_to_target(project: Path, preset: str) -> int | None:
+    directory = project / "runs" / preset
+    settings = [
+        f"preset={preset}",
+        f"trainer.default_local_dir={directory}",
+        f"trainer.total_training_steps={MOST_STEPS}",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "trainer.logger=[console]",
+        *SETTINGS.get(preset, ()),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "main.py", *settings],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode and not (preset == "dapo" and "have given" in done.stderr):  # nothing was left to learn
+        raise RuntimeError(f"{preset} failed:\n{done.stderr[-2000:]}")
+    lines = (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    rewards = [row["critic/score/mean"] for row in map(json.loads, lines) if row["step"] > 0]
+    for last in range(WINDOW, len(rewards) + 1):
+        if sum(rewards[last - WINDOW : last]) / WINDOW >= TARGET:
+            return last
+    return None

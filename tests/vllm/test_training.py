@@ -1,0 +1,117 @@
+"""Projects of engine vllm, with the real vLLM in the trainer's own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor import releases
+from extractor.source import Source
+from tests.project.running import environment, overrides, python
+from tests.project.support import Configuration, make
+
+pytestmark = [pytest.mark.slow, pytest.mark.vllm]
+every_release = pytest.mark.parametrize("release", releases.supported())
+
+
+@pytest.fixture(scope="module")
+def projects(
+    verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """A project of each release, made once."""
+    pytest.importorskip("vllm")
+    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
+    known: dict[str, Path] = {}
+
+    def project(release: str) -> Path:
+        if release not in known:
+            root = tmp_path_factory.mktemp("vllm") / release
+            known[release] = make(Configuration(release, "vllm"), sources[release], root).root
+        return known[release]
+
+    return project
+
+
+def metrics(root: Path) -> list[dict[str, Any]]:
+    (file,) = root.glob("checkpoints/*/*/metrics.jsonl")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+@every_release
+def test_the_engine_agrees_with_transformers_after_every_update(projects: Callable[[str], Path], release: str) -> None:
+    """The project's own tests of its rollout: greedy tokens and log-probabilities, tied and untied, and failures."""
+    pytest.importorskip("vllm")
+    done = python(projects(release), "-m", "pytest", "-q", "-x", "tests/test_rollout.py")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "10 passed" in done.stdout
+
+
+@every_release
+def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
+    root = Path(shutil.copytree(projects(release), tmp_path / "project"))
+    done = python(
+        root,
+        "main.py",
+        "actor_rollout_ref.rollout.calculate_log_probs=true",
+        "trainer.total_training_steps=40",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "trainer.logger=[console]",
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = metrics(root)
+    first, last = (sum(row["critic/rewards/mean"] for row in part) / 5 for part in (rows[:5], rows[-5:]))
+    assert last > first + 0.3
+    # What vLLM drew a token with is what the policy gives it, in every step, so every update has reached vLLM.
+    assert max(row["training/rollout_probs_diff_max"] for row in rows) < 1e-4
+
+
+def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_path: Path) -> None:
+    root = Path(shutil.copytree(projects("0.6.1"), tmp_path / "project"))
+    settings = overrides(
+        f"trainer.rollout_data_dir={tmp_path / 'samples'}",
+        "actor_rollout_ref.rollout.calculate_log_probs=true",
+        "data.shuffle=false",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "main.py", *settings],
+        cwd=root,
+        env={**os.environ, **environment(root)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = metrics(root)
+    assert [row["step"] for row in rows] == [1, 2]
+    assert max(row["training/rollout_probs_diff_max"] for row in rows) < 1e-4
+    lines = (tmp_path / "samples" / "1.jsonl").read_text(encoding="utf-8").splitlines()
+    outputs = [json.loads(line)["output"] for line in lines]
+    half = len(outputs) // 2
+    assert outputs[:half] != outputs[half:]
+
+
+def test_without_vllm_the_project_says_what_to_install(projects: Callable[[str], Path], tmp_path: Path) -> None:
+    root = Path(shutil.copytree(projects("0.6.1"), tmp_path / "project"))
+    hidden = "import sys; sys.modules['vllm'] = None; from main import main; sys.exit(main(sys.argv[1:]))"
+    done = python(root, "-c", hidden, *overrides())
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-2].startswith("error: vLLM cannot be imported")
+    assert done.stderr.splitlines()[-1].startswith("hint: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_model_path(projects: Callable[[str], Path], tmp_path: Path) -> None:
+    done = python(projects("0.6.1"), "main.py", f"actor_rollout_ref.model.path={tmp_path / 'nothing'}")
+    assert done.returncode == 2
+    assert "hint: check actor_rollout_ref.model.path" in done.stderr
+    assert "Traceback" not in done.stderr
