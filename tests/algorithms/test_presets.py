@@ -19,7 +19,7 @@ from tests.project.support import PACKAGE, Configuration, make
 pytestmark = pytest.mark.slow
 DRIVER = Path(__file__).with_name("driver.py")
 
-# Preset -> registered estimator and policy loss. GRPO and GAE are called by name, so that the registry does not see them.
+# Preset -> registered estimator and policy loss. GRPO and GAE are called by name, which the registry does not see.
 FUNCTIONS: dict[str, tuple[list[str], list[str]]] = {
     "clip_cov": ([], ["clip_cov"]),
     "dapo": ([], ["vanilla"]),
@@ -96,3 +96,28 @@ def test_a_project_has_the_presets_of_its_release(
     files = sorted(path.stem for path in (root / "config" / "preset").glob("*.yaml"))
     assert files == sorted(releases.load(release).algorithms)
     shutil.rmtree(root)
+
+
+def test_dynamic_sampling_goes_on_exactly_after_a_checkpoint(verl_0_6_1: Source, tmp_path: Path) -> None:
+    """A step that draws several batches leaves the data loader where a resumed run finds it."""
+    root = make(Configuration("0.6.1", "hf", algorithm="dapo"), verl_0_6_1, tmp_path / "project").root
+    settings = [
+        "algorithm.filter_groups.max_num_gen_batches=0",
+        "data.train_batch_size=8",
+        "actor_rollout_ref.rollout.n=4",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=32",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "trainer.logger=[console]",
+        "trainer.save_freq=2",
+    ]
+    weights = []
+    for name, parts in (("whole", (4,)), ("parts", (2, 4))):
+        for steps in parts:
+            directory = tmp_path / name
+            changed = [f"trainer.total_training_steps={steps}", f"trainer.default_local_dir={directory}"]
+            done = python(root, "main.py", *settings, *changed)
+            assert done.returncode == 0, done.stderr[-2000:]
+        weights.append((directory / "global_step_4" / "actor" / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]

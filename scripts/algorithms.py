@@ -1,0 +1,57 @@
+"""Write the README's table of algorithms from the manifests and the presets, or check it: `--check`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import yaml
+
+from extractor import releases, resources
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+BEGIN, END = "<!-- algorithms: written by scripts/algorithms.py -->", "<!-- end of algorithms -->"
+# What people look for and no release here has, and why.
+MISSING = {
+    "CISPO, SAPO": "upstream has these losses since 0.7.0 and later; register your own in `custom/algorithms.py`",
+    "PRIME": "its implicit process reward model is a recipe of upstream's, outside the package; the release's `prime` "
+    "reward manager comes with `--with reward_managers`",
+}
+
+
+def table() -> str:
+    """The table as Markdown."""
+    known = releases.supported()
+    manifests = {release: releases.load(release) for release in known}
+    names = sorted({name for manifest in manifests.values() for name in manifest.algorithms})
+    lines = [
+        f"| preset | estimator | loss | {' | '.join(known)} |",
+        "|---|---|---|" + "---|" * len(known),
+    ]
+    for name in names:
+        text = (resources.templates() / "base" / "config" / "preset" / f"{name}.yaml").read_text(encoding="utf-8")
+        preset = yaml.safe_load(text)
+        actor = preset.get("actor_rollout_ref", {}).get("actor", {})
+        loss = actor.get("policy_loss", {}).get("loss_mode", "vanilla")
+        cells = ["yes" if name in manifests[release].algorithms else "not vendored: new in 0.6" for release in known]
+        lines.append(f"| `{name}` | `{preset['algorithm']['adv_estimator']}` | `{loss}` | {' | '.join(cells)} |")
+    lines += ["", *(f"Not there: {name}: {why}." for name, why in MISSING.items())]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Rewrite the table, or with --check say whether it is as it would be written."""
+    text = README.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    wanted = f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    if arguments == ["--check"]:
+        if text != wanted:
+            print("README.md: the table of algorithms is outdated: python scripts/algorithms.py", file=sys.stderr)
+        return int(text != wanted)
+    README.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
