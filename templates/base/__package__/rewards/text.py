@@ -40,26 +40,35 @@ def tagged(text: str, tag: str) -> str | None:
 
 
 def tags_share(text: str, tags: Sequence[str]) -> float:
-    """How much of a form made of tags is there: `<a>...</a>` for each of `tags`, in their order, once.
+    """How much of a form made of tags is there: `<a>...</a>` for each of `tags`, in their order.
 
     Returns:
-        The share of the 2 * len(tags) marks that stand exactly once and after all marks that come before them in the
-        form: a model that writes the first one only already gets something, so that there is a slope to learn on.
+        The share of the 2 * len(tags) marks that are found one after another, whatever else is there: a model that
+        writes the first one only already gets something, so that there is a slope to learn on.
     """
-    marks = [mark for tag in tags for mark in (f"<{tag}>", f"</{tag}>")]
-    right, reached = 0, 0
-    for mark in marks:
-        place = text.find(mark)
-        if text.count(mark) == 1 and place >= reached:
-            right += 1
-            reached = place + len(mark)
-    return right / len(marks)
+    reached, right = 0, 0
+    for mark in _marks(tags):
+        place = text.find(mark, reached)
+        if place < 0:
+            break
+        right += 1
+        reached = place + len(mark)
+    return right / (2 * len(tags))
+
+
+def tags_once(text: str, tags: Sequence[str]) -> float:
+    """The share of the marks of `tags`, `<a>` and `</a>` each, that stand in a text exactly once."""
+    return sum(text.count(mark) == 1 for mark in _marks(tags)) / (2 * len(tags))
 
 
 def has_form(text: str, tags: Sequence[str]) -> bool:
     """Whether a text is `<a>...</a>` for each of `tags`, in their order, once each, with nothing around or between."""
-    form = r"\s*".join(f"<{tag}>((?:(?!</?{tag}>).)*)</{tag}>" for tag in tags)
-    return re.fullmatch(rf"\s*{form}\s*", text, re.DOTALL) is not None
+    form = r"\s*".join(f"<{tag}>.*</{tag}>" for tag in tags)
+    return tags_once(text, tags) == 1.0 and re.fullmatch(rf"\s*{form}\s*", text, re.DOTALL) is not None
+
+
+def _marks(tags: Sequence[str]) -> list[str]:
+    return [mark for tag in tags for mark in (f"<{tag}>", f"</{tag}>")]
 
 
 def exact_match(given: str, expected: str) -> bool:

@@ -39,10 +39,10 @@ class Rewards:
         try:
             managers = [load_reward_manager(config, tokenizer, num_examine=n, **arguments) for n in (0, 1)]
         except (TypeError, ValueError) as error:
-            names = ", ".join(sorted(set(inspect.signature(manager).parameters) - {"tokenizer", "num_examine"}))
+            names = sorted(_arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
             raise ConfigError(
                 f"the reward manager {config.reward_model.reward_manager!r}: {error}",
-                f"reward_model.reward_kwargs can set {names}",
+                f"reward_model.reward_kwargs can set {', '.join(names) or 'nothing of it'}",
             ) from error
         self.managers = managers
         self.model: RewardModel | None = None
@@ -103,5 +103,18 @@ def _offered(config: Any, manager: Any) -> dict[str, Any]:
         "overlong_buffer_cfg": config.reward_model.overlong_buffer,
         "max_resp_len": config.data.max_response_length,
     }
-    names = inspect.signature(manager).parameters
+    names = _arguments_of(manager)
     return {name: value for name, value in offered.items() if name in names}
+
+
+def _arguments_of(manager: Any) -> set[str]:
+    """The arguments that a class names in its constructor, and in those that this hands further arguments on to."""
+    names: set[str] = set()
+    for cls in inspect.getmro(manager) if inspect.isclass(manager) else (manager,):
+        function = cls.__dict__.get("__init__") if inspect.isclass(cls) else cls
+        if function is not None:
+            parameters = inspect.signature(function).parameters.values()
+            names.update(item.name for item in parameters if item.kind is not item.VAR_KEYWORD)
+            if not any(item.kind is item.VAR_KEYWORD for item in parameters):
+                break
+    return names - {"self", "args"}

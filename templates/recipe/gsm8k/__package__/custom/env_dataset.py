@@ -1,8 +1,8 @@
 # vextract:hook  yours: written once, never touched by an upgrade
 """The prompts: GSM8K's word problems, in verl's schema of rows.
 
-It is used when the config names no data files. To use it under full verl, write files with `data/prepare.py`, or name it:
-`data.custom_cls.path=.../env_dataset.py data.custom_cls.name=EnvDataset data.train_files=train data.val_files=val`.
+It is used when the config names no data files. To use it under full verl, write files with `data/prepare.py`, or name
+it: `data.custom_cls.path=.../env_dataset.py data.custom_cls.name=EnvDataset data.train_files=train data.val_files=val`.
 """
 
 from collections.abc import Mapping

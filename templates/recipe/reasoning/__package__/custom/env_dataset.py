@@ -1,0 +1,94 @@
+# vextract:hook  yours: written once, never touched by an upgrade
+"""The prompts: countdown problems (reach a number by arithmetic on some others), in verl's schema of rows.
+
+It is used when the config names no data files. To use it under full verl, write files with `data/prepare.py`, or name
+it: `data.custom_cls.path=.../env_dataset.py data.custom_cls.name=EnvDataset data.train_files=train data.val_files=val`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import datasets
+
+from ..data.datasets import DataError
+from ..data.hub import load_rows
+from ..data.problems import TRAIN, VAL
+
+try:
+    from ..data.rl_dataset import RLHFDataset
+except ImportError:  # under full verl, where this project's own copy is not there
+    from verl.utils.dataset.rl_dataset import RLHFDataset
+
+INSTRUCTION = (
+    "Use each number exactly once, with + - * / and parentheses, to get the target. First think about it between "
+    "<think> and </think>, then write the expression between <answer> and </answer>."
+)
+
+
+def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The problems as rows. This is the function to replace for other problems.
+
+    Args:
+        split: "train" or "val". The data set on the hub has one split: its first `val_size` rows are for validation,
+            the next `train_size` for training.
+        settings: the config's `data.env`. source: "hub", or "sample" (the handmade one), or "auto" (the hub's if it can
+            be had, and otherwise the sample). path, name: the data set on the hub, with columns nums and target.
+            instruction: follows the problem.
+
+    Returns:
+        Dicts in verl's schema: data_source (names the validation metric), prompt (chat messages), ability,
+        reward_model (style and ground_truth, which the reward manager reads), extra_info (index, and what you like).
+
+    Raises:
+        DataError: source is "hub", and the data set is not to be had.
+    """
+    source = settings.get("source", "auto")
+    if source not in ("auto", "hub", "sample"):
+        raise DataError(f"data.env.source is {source!r}", "choose one of: auto, hub, sample")
+    name, problems = "countdown_sample", list(VAL if split == "val" else TRAIN)
+    if source != "sample":
+        path = settings.get("path", "Jiayi-Pan/Countdown-Tasks-3to4")
+        val_size, train_size = settings.get("val_size") or 256, settings.get("train_size") or 20000
+        part = f"train[:{val_size}]" if split == "val" else f"train[{val_size}:{val_size + train_size}]"
+        try:
+            rows = load_rows(path, settings.get("name"), part)
+            name, problems = path, [(tuple(row["nums"]), row["target"]) for row in rows]
+        except DataError as error:
+            if source == "hub":
+                raise
+            print(f"NOTE: {error.message}\n      {split}: the {len(problems)} handmade problems of data/problems.py")
+            print("      instead. They show that it works, and are too few to learn from.", flush=True)
+    instruction = settings.get("instruction", INSTRUCTION)
+    return [
+        {
+            "data_source": name,
+            "prompt": [{"role": "user", "content": f"{question(numbers, target)} {instruction}".strip()}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": {"numbers": list(numbers), "target": target}},
+            "extra_info": {"index": index, "split": split, "numbers": list(numbers), "target": target},
+        }
+        for index, (numbers, target) in enumerate(problems)
+    ]
+
+
+def question(numbers: tuple[int, ...], target: int) -> str:
+    """A problem as text."""
+    return f"Numbers: {', '.join(map(str, numbers))}. Target: {target}."
+
+
+class EnvDataset(RLHFDataset):
+    """Prompts from `environment_rows` instead of from files.
+
+    Everything after the rows (chat template, tokens, left padding, position ids) is `RLHFDataset`'s, and so is the
+    constructor; `data_files` only says which split is wanted: `["train"]` or `["val"]`.
+    """
+
+    def _download(self, use_origin_parquet: bool = False) -> None:
+        """Nothing to fetch: `data_files` is the name of a split."""
+
+    def _read_files_and_tokenize(self) -> None:
+        split = "val" if "val" in str(self.data_files[0]) else "train"
+        rows = environment_rows(split, self.config.get("env") or {})
+        limit = getattr(self, "max_samples", -1)
+        rows = rows[:limit] if limit > 0 else rows
+        self.dataframe = self.maybe_filter_out_long_prompts(datasets.Dataset.from_list(rows))
