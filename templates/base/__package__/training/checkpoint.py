@@ -2,7 +2,8 @@
 """Checkpoints that are there whole or not at all, and from which a run goes on bit for bit.
 
 global_step_20/
-    actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt
+    actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt. Of a run that
+                    trains an adapter: the adapter, in peft's format
     critic/         the same, if there is a critic
     data.pt         where the data loader was
     trainer.pt      random states of every process, KL controller, sample ids
@@ -60,11 +61,7 @@ class Checkpoints:
         if writes:
             shutil.rmtree(scratch, ignore_errors=True)
         for name, model in models.items():  # one after the other: rank 0 holds a whole model meanwhile
-            weights = {name: weight for name, weight in model.full_weights() if writes}
-            if writes:
-                model.module.save_pretrained(scratch / name, state_dict=weights)  # type: ignore[operator]
-                model.tokenizer.save_pretrained(scratch / name)
-            del weights
+            model.save(scratch / name, self.ranks)
             optimizer_state = model.optimizer_state(self.ranks)
             if writes:
                 torch.save(optimizer_state, scratch / name / "optimizer.pt")

@@ -3,6 +3,9 @@
 
 from typing import Any
 
+from omegaconf import OmegaConf
+
+from ..workers.lora import check_adapter
 from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
 from .config_loading import ConfigError
 from .core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
@@ -35,6 +38,8 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
             f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one",
             "set actor_rollout_ref.rollout.n to 2 or more",
         )
+    check_adapter(config.actor_rollout_ref.model)
+    _check_token_budgets(config)
     if rollout.multi_turn.enable:
         _check_episodes(config)
     critic = config.get("critic")
@@ -48,6 +53,25 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     if needs_values and not use_critic:
         raise ConfigError("algorithm.adv_estimator=gae needs the critic", "leave critic.enable out")
     return bool(actor.use_kl_loss or algorithm.use_kl_in_reward), use_critic
+
+
+def _check_token_budgets(config: Any) -> None:
+    """A pass that is formed by tokens must have room for the longest sequence."""
+    section, critic = config.actor_rollout_ref, config.get("critic")
+    budgets = {
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
+        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": section.rollout.log_prob_use_dynamic_bsz,
+        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": section.ref.log_prob_use_dynamic_bsz,
+        "critic.ppo_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
+        "critic.forward_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
+    }
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    for key, used in budgets.items():
+        if used and OmegaConf.select(config, key) < longest:
+            raise ConfigError(
+                f"{key} is {OmegaConf.select(config, key)}, and a sequence may have {longest} tokens",
+                f"set {key} to {longest} or more; several times as much makes good use of a GPU",
+            )
 
 
 def _check_episodes(config: Any) -> None:

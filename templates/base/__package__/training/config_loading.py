@@ -18,8 +18,11 @@ GROUPS = ("preset", "recipe", "scale", "critic_scale")
 # The types of settings whose default is null; any other setting has its default's type.
 TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "actor_rollout_ref.model.custom_chat_template": str,
+    "actor_rollout_ref.model.exclude_modules": (str, list),
     "actor_rollout_ref.model.external_lib": str,
+    "actor_rollout_ref.model.lora_adapter_path": str,
     "actor_rollout_ref.model.path": str,
+    "actor_rollout_ref.model.target_modules": (str, list),
     "actor_rollout_ref.rollout.max_model_len": int,
     "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": int,
     "actor_rollout_ref.rollout.multi_turn.max_user_turns": int,

@@ -2,6 +2,7 @@
 """Tokenizer and models of the run, read from disk."""
 
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -25,6 +26,11 @@ def load_tokenizer(model: Any, ranks: Ranks) -> Any:
 
     # Code that comes with a model cannot be sent to other processes: there each reads for itself.
     tokenizer = read_tokenizer() if model.trust_remote_code else ranks.on_driver(read_tokenizer)
+    if tokenizer.eos_token_id is None:
+        raise ConfigError(
+            f"the tokenizer at {model.path} has no end-of-sequence token, so that no response would end",
+            "set eos_token in its tokenizer_config.json",
+        )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if model.custom_chat_template is not None:
@@ -37,6 +43,8 @@ def load_model(
 ) -> nn.Module:
     """A model in Hugging Face format: with its weights, on the CPU, on rank 0; without any ("meta") on other processes.
 
+    Weights that the directory lacks are an error, but for those of `settings["num_labels"]`, a new head.
+
     Args:
         path: a directory, or a name on the hub; only rank 0 reads it.
         model: the `model` section it belongs to.
@@ -45,6 +53,9 @@ def load_model(
         auto_class: the class of transformers that chooses the architecture.
         ranks: this process among its peers; every one must call this.
         settings: further settings of the model's config.
+
+    Raises:
+        ConfigError: there is no such model, it cannot be loaded as configured, or its tokenizer is another model's.
     """
     from transformers import AutoConfig
     from transformers.utils import logging
@@ -56,7 +67,8 @@ def load_model(
     arguments = {"trust_remote_code": model.trust_remote_code}
     if attention := override.pop("attn_implementation", None):
         arguments["attn_implementation"] = attention
-
+    if model.use_remove_padding:
+        _check_packing(attention)
 
     def read_config() -> Any:
         try:
@@ -64,20 +76,77 @@ def load_model(
         except (OSError, ValueError) as error:
             raise ConfigError(f"no model at {path}: {error}", "check actor_rollout_ref.model.path") from error
 
+    def read_model() -> nn.Module:
+        try:
+            if ranks.rank == 0:
+                loaded, report = auto_class.from_pretrained(
+                    path, config=model_config, output_loading_info=True, **arguments
+                )
+                _check_weights(path, report["missing_keys"] if "num_labels" not in settings else ())
+                return loaded
+            with torch.device("meta"):
+                return auto_class.from_config(model_config, **arguments)
+        except (OSError, ValueError, ImportError, RuntimeError) as error:
+            raise _explained(error, path, attention) from error
+
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
     tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     _override(model_config, {**tokens, **settings, **override})
-    if ranks.rank == 0:
-        module: nn.Module = auto_class.from_pretrained(path, config=model_config, **arguments)
-    else:
-        with torch.device("meta"):
-            module = auto_class.from_config(model_config, **arguments)
+    module = ranks.together(read_model)
+    _check_vocabulary(path, module, tokenizer)
     if generation_config := ranks.on_driver(lambda: getattr(module, "generation_config", None)):
         module.generation_config = generation_config
     module.to(to_dtype(fsdp_config.model_dtype))
     if model.enable_gradient_checkpointing:
         module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
     return module
+
+
+def _check_weights(path: str, missing: Iterable[str]) -> None:
+    """Refuse a model of which transformers would make up some weights."""
+    names = sorted(missing)
+    if names:
+        raise ConfigError(
+            f"the model at {path} lacks {len(names)} weights, such as {names[0]}",
+            "is it complete, and of the architecture that its config.json names?",
+        )
+
+
+def _check_vocabulary(path: str, module: Any, tokenizer: Any) -> None:
+    rows = module.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ConfigError(
+            f"the tokenizer has {len(tokenizer)} tokens, and the model at {path} embeds {rows}",
+            "use the tokenizer that the model was trained with, or resize the model's embeddings and save it",
+        )
+
+
+def _check_packing(attention: str | None) -> None:
+    """Refuse to put sequences one behind the other where their attention would not be kept apart."""
+    from importlib.metadata import version
+
+    from packaging.version import Version
+
+    if attention != "flash_attention_2" and Version(version("transformers")) < Version("4.53"):
+        raise ConfigError(
+            "actor_rollout_ref.model.use_remove_padding needs flash_attention_2, or transformers 4.53 or newer",
+            "pip install -U transformers; or actor_rollout_ref.model.override_config.attn_implementation="
+            "flash_attention_2",
+        )
+
+
+def _explained(error: Exception, path: str, attention: str | None) -> ConfigError:
+    """What to tell about a model that transformers does not load."""
+    if isinstance(error, ConfigError):
+        return error
+    text = " ".join(str(error).split())
+    if attention and attention not in ("sdpa", "eager") and (isinstance(error, ImportError) or attention in text):
+        return ConfigError(
+            f"attention by {attention} is not to be had here: {text}",
+            "install what it names (pip install flash-attn), or "
+            "actor_rollout_ref.model.override_config.attn_implementation=sdpa",
+        )
+    return ConfigError(f"cannot load the model at {path}: {text}", "check actor_rollout_ref.model.path")
 
 
 def _override(model_config: Any, values: dict[str, Any]) -> None:

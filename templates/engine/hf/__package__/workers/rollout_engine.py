@@ -75,8 +75,8 @@ class RolloutEngine(HFRollout):
         return output
 
     def session(self) -> contextlib.AbstractContextManager[object]:
-        """Nothing to fetch, nothing to give back: the weights stay where they are."""
-        return contextlib.nullcontext()
+        """Within it the policy is on its device, if it is what generates: with `param_offload` it rests otherwise."""
+        return self.policy.in_use() if self.shares_weights else contextlib.nullcontext()
 
     @torch.no_grad()
     def sync_weights(self) -> None:

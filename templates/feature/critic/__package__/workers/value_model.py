@@ -1,12 +1,14 @@
 # vextract:template - edit freely; upgrades merge your edits
 """The critic: a model with one number per token, trained to foretell the reward."""
 
+import time
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from ..protocol import DataProto
 from ..training.distributed import Ranks
+from ..training.flops import flops_metrics
 from ..utils.device import get_device_id
 from .dp_critic import DataParallelPPOCritic
 from .models import load_model
@@ -41,30 +43,40 @@ class Critic(TrainedModel):
         module = load_model(
             path, section.model, section.model.fsdp_config, tokenizer, auto_class, ranks, **settings
         )
-        super().__init__(place(module, section.model.fsdp_config, ranks), section.optim, tokenizer, total_steps)
+        fsdp_config = section.model.fsdp_config
+        super().__init__(place(module, fsdp_config, ranks), section.optim, fsdp_config, tokenizer, ranks, total_steps)
         mini, micro = batch_sizes(section, config.actor_rollout_ref.rollout.n, "critic")
         node = OmegaConf.create(OmegaConf.to_container(section, resolve=True))
         node.ppo_mini_batch_size, node.ppo_micro_batch_size_per_gpu = mini, micro
         node.ppo_max_token_len_per_gpu *= ranks.world_size  # see SharedPasses
         self.section = section
+        self._world_size = ranks.world_size
         self.critic = SharedCritic(node, self.module, self.optimizer)
         self.critic.share_between(ranks)
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """The value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
-        values = self.critic.compute_values(self._prepare(batch))
+        with self.in_use():
+            values = self.critic.compute_values(self._prepare(batch))
         return DataProto.from_dict({"values": values.float().cpu()})
 
     def update(self, batch: DataProto) -> dict[str, Any]:
         """Train on a batch: all its mini-batches, ppo_epochs times.
 
         Args:
-            batch: the global batch, the same on every process, with `values`, `returns`, `response_mask`, (bs, response_length).
+            batch: the global batch, the same on every process, with `values`, `returns`, `response_mask`,
+                (bs, response_length).
 
         Returns:
             Metrics named critic/*; those of mini- and micro-batches are lists.
         """
-        metrics: dict[str, Any] = self.critic.update_critic(self._prepare(self.critic.part_of(batch)))
+        prepared = self._prepare(self.critic.part_of(batch))
+        with self.in_use(optimizer=True):
+            start = time.perf_counter()
+            metrics: dict[str, Any] = self.critic.update_critic(prepared)
+            seconds = time.perf_counter() - start
+        epochs = self.section.ppo_epochs
+        metrics.update(flops_metrics("critic", self.module, batch, seconds, epochs, self._world_size))
         metrics["critic/lr"] = self.step_learning_rate()
         return metrics
 

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-# The setting in an `optim` section that names the course of the learning rate.
-LR_SCHEDULE = "warmup_style"
 # Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
 # the old ones.
 TAKES_OWN_LOG_PROBS = False
@@ -29,6 +27,11 @@ def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> Di
         use_remove_padding=config.actor_rollout_ref.model.use_remove_padding,
     )
     return OmegaConf.create(node)
+
+
+def lr_schedule(optim: Any) -> str:
+    """The course of the learning rate that an `optim` section names: constant or cosine."""
+    return str(optim.warmup_style)
 
 
 def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
