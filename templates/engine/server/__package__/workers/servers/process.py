@@ -16,6 +16,7 @@ from ..rollout_interface import RolloutError
 
 PROGRESS_SECONDS = 15.0
 STOP_SECONDS = 25.0  # more than the keeper gives the server
+LEFTOVER_SECONDS = 3.0
 ATTEMPTS = 3
 TAIL_LINES = 15
 ADDRESS_IN_USE = "address already in use"
@@ -134,9 +135,19 @@ class ServerProcess:
             self._keeper.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._keeper.wait(STOP_SECONDS)
+        deadline = time.monotonic() + LEFTOVER_SECONDS
+        while self._group_lives() and time.monotonic() < deadline:  # the keeper was killed, the server is still ending
+            time.sleep(0.1)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._keeper.pid, signal.SIGKILL)
         self._keeper.wait()
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self._keeper.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
 
     def _start(self) -> None:
         self.port = self.chosen_port or _free_port(self.host)
