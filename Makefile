@@ -37,7 +37,7 @@ test: setup $(VENV)/.vllm ## run all tests
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test-fast: setup ## run the tests that neither train nor fetch
-	$(BIN)/python -m pytest -m "not slow and not network"
+	$(BIN)/python -m pytest -m "not slow and not network and not thorough"
 
 bench: setup $(VENV)/.vllm $(PEERS)/.complete ## print sizes and speeds, as ratios of one run
 	$(BIN)/python -m benchmarks
