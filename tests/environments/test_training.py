@@ -275,3 +275,16 @@ def test_several_turns_reach_what_one_turn_cannot(tmp_path: Path) -> None:
     assert several.reward >= 0.9
     assert one.reward <= 0.2
     assert one.accuracy <= 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.vllm
+def test_vllm_plays_episodes(verl_0_6_1: Source, tmp_path: Path) -> None:
+    """The real vLLM: what it says of its tokens, spliced over the turns, is what the policy says of the whole."""
+    pytest.importorskip("vllm")
+    project = make_project(verl_0_6_1, "vllm", tmp_path / "project", "spoken")
+    probabilities = ("actor_rollout_ref.rollout.calculate_log_probs=true", "local.recompute_old_log_probs=true")
+    run(project.root, *EPISODES, *probabilities, "trainer.total_training_steps=2", "trainer.default_local_dir=run")
+    rows = rows_of(project.root / "run" / "metrics.jsonl")
+    assert rows[-1]["env/turns/mean"] > 1
+    assert all(row["training/rollout_probs_diff_max"] < 1e-4 for row in rows if row["step"] > 0)
