@@ -7,7 +7,7 @@ to copy there first. A case is a name and settings; name#more goes on with an ea
 DIRECTORY/<name>: checkpoints, and from each process steps-<rank>.pt with the advantages, metrics and memory of each
 step. A case with the setting `fails_at=N@R` has its reward (R is "reward"), its loss ("loss") or its rollout on one
 process (R is a rank) fail in step N, goes on from what was saved, and leaves the error that each process saw in
-failure-<rank>.json.
+failure-<rank>.json. With `rollouts=own` the project writes its own responses, and only the memory is kept.
 """
 
 import copy
@@ -38,10 +38,14 @@ warnings.filterwarnings("ignore")
 sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each case would take most of the time
 steps: list[dict[str, Any]] = []
 failure = ("", "")  # step, and where
+own_rollouts = False
+generate, sync_weights = Rollouts.generate, Rollouts.sync_weights
 
 
 def given_responses(rollouts: Any, prompts: Any) -> Any:
     """Responses of very different lengths, drawn by a seed: the same ones however many processes there are."""
+    if own_rollouts:
+        return generate(rollouts, prompts)
     step = prompts.meta_info["global_steps"]
 
     def fail_on_one_process() -> None:
@@ -77,8 +81,8 @@ def noting(train_step: Any) -> Any:
         batch, metrics = train_step(self, prompts, timing)
         wanted = ("advantages", "returns", "values", "old_log_probs", "ref_log_prob")
         columns = {name: value for name, value in batch.batch.items() if name in wanted}
-        memory = psutil.Process().memory_info().rss
-        steps.append({"columns": columns, "metrics": dict(metrics), "memory": memory})
+        kept = {} if own_rollouts else {"columns": columns, "metrics": dict(metrics)}
+        steps.append({**kept, "memory": psutil.Process().memory_info().rss})
         return batch, metrics
 
     return step
@@ -97,10 +101,11 @@ def failing(update_policy: Any) -> Any:
 
 def run(name: str, settings: list[str], default: Any, directory: Path, ranks: Any) -> None:
     """One case."""
-    global failure
+    global failure, own_rollouts
     where = directory / name.partition("#")[0]
     told = [setting for setting in settings if setting.startswith("fails_at=")]
-    rest = [setting for setting in settings if setting not in told]
+    own_rollouts = "rollouts=own" in settings
+    rest = [setting for setting in settings if setting not in (*told, "rollouts=own")]
     config = copy.deepcopy(default)
     for setting in [*rest, f"trainer.default_local_dir={where}"]:
         key, _, value = setting.partition("=")
@@ -139,7 +144,7 @@ def process(rank: int, phase: dict[str, Any], port: int, default: Any) -> None:
 
 def main() -> None:
     Rollouts.generate = given_responses
-    Rollouts.sync_weights = lambda self: None
+    Rollouts.sync_weights = lambda self: sync_weights(self) if own_rollouts else None
     training.LocalPPOTrainer.train_step = noting(training.LocalPPOTrainer.train_step)
     Actor.update_policy = failing(Actor.update_policy)
     default = load_config(Path("config"), ["scale=toy"])

@@ -150,18 +150,24 @@ def load_state(path: Path, ranks: Ranks) -> tuple[dict[str, Any], Any, dict[str,
 
 
 def load_optimizer_state(path: Path, ranks: Ranks) -> dict[str, Any] | None:
-    """The optimizer's and the scheduler's state of one of a checkpoint's models; None on other processes than rank 0."""
+    """Optimizer's and scheduler's state of one of a checkpoint's models; None on other processes than rank 0."""
     if ranks.rank != 0:
         return None
     state: dict[str, Any] = torch.load(path / "optimizer.pt", weights_only=False, map_location="cpu", mmap=True)
     return state
 
 
+def sync_tree(directory: Path) -> None:
+    """Bring everything in a directory to the disk."""
+    for path in sorted(directory.rglob("*")):
+        _sync(path)
+    _sync(directory)
+
+
 def _write_manifest(directory: Path, entries: dict[str, Any]) -> None:
     """Bring everything in the directory to the disk, and then note that it is complete."""
+    sync_tree(directory)
     files = sorted(path for path in directory.rglob("*") if path.is_file())
-    for path in [*files, *(path for path in directory.rglob("*") if path.is_dir())]:
-        _sync(path)
     sizes = {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
     _write_text(directory / MANIFEST, json.dumps({**entries, "files": sizes}, indent=1))
 

@@ -256,7 +256,7 @@ class LocalPPOTrainer:
                 hook.remove()
 
     def _save_if_unchanged(self, stepped: bool) -> str:
-        """Save the state from before a step that has failed, if no process has changed a weight; returns what it did."""
+        """Save the state from before a step that failed, if no process has changed a weight; says what it did."""
         if not self.ranks.all_arrive(f"failure in step {self.steps_done + 1}"):
             return "The state was not saved: the error is one process's own, and the others cannot help to save it."
         if self.ranks.any(stepped):

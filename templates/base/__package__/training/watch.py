@@ -67,8 +67,9 @@ class Watch(threading.Thread):
         """End this process when another has been silent for too long."""
         while not self._over.wait(PERIOD):
             if failed := [rank for rank, peer in enumerate(self._peers) if peer.get("state") == "failed"]:
+                elsewhere = self._peers[failed[0]]["host"] != self._host  # there is its message
                 if time.monotonic() - self._changed[failed[0]] > GRACE:
-                    self._end(None if self._peers[failed[0]]["host"] == self._host else f"{self._who(failed[0])} failed")
+                    self._end(f"{self._who(failed[0])} failed; its message is there" if elsewhere else None)
             elif self.patience and (text := self.loss(self.patience)):
                 self._end(text)
 

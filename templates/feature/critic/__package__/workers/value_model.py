@@ -40,9 +40,7 @@ class Critic(TrainedModel):
         # Without dropout, so that values do not depend on chance.
         settings = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
         auto_class = AutoModelForTokenClassification
-        module = load_model(
-            path, section.model, section.model.fsdp_config, tokenizer, auto_class, ranks, **settings
-        )
+        module = load_model(path, section.model, section.model.fsdp_config, tokenizer, auto_class, ranks, **settings)
         fsdp_config = section.model.fsdp_config
         super().__init__(place(module, fsdp_config, ranks), section.optim, fsdp_config, tokenizer, ranks, total_steps)
         mini, micro = batch_sizes(section, config.actor_rollout_ref.rollout.n, "critic")
