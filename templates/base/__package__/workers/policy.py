@@ -79,7 +79,7 @@ class Policy(TrainedModel):
         """
         rollout = self.config.actor_rollout_ref.rollout
         self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
-        if self.actor.noting_entropy:  # the vendored actor asks for them and does not use them; NaN would show if it did
+        if self.actor.noting_entropy:  # the vendored actor asks for them and does not use them: NaN would show it
             batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
         section = self.config.actor_rollout_ref.actor
         prepared = _prepare(self.actor.part_of(batch), rollout, rollout)

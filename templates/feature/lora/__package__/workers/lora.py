@@ -40,7 +40,7 @@ def add_adapter(module: nn.Module, model: Any, start: Start, ranks: Ranks) -> nn
     Args:
         module: the model, with its weights on rank 0, without any ("meta") on other processes; the adapter is likewise.
         model: the `model` section. If it asks for no adapter, the model comes back as it is.
-        start: its `adapter` is read by rank 0; without one the adapter is new, and changes nothing before it is trained.
+        start: its `adapter` is read by rank 0. Without one the adapter is new, and changes nothing until it is trained.
         ranks: this process among its peers; every one must call this.
 
     Raises:

@@ -1,0 +1,314 @@
+"""How a model is computed and kept does not change what is trained; what is trained can be taken elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from extractor.source import Source
+from tests.processes.launching import SCORE, Phase, drive, overrides
+from tests.project.running import python
+from tests.project.support import PACKAGE, Configuration, make
+
+pytestmark = pytest.mark.slow
+
+ACTOR = "actor_rollout_ref.actor"
+MODEL = "actor_rollout_ref.model"
+# 12 responses of 1 to 9 tokens; every row counts the same, however rows are put together.
+COMMON = (
+    "algorithm.adv_estimator=grpo",
+    "data.max_response_length=9",
+    "data.train_batch_size=4",
+    "actor_rollout_ref.rollout.n=3",
+    f"{ACTOR}.ppo_mini_batch_size=4",
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu=12",
+    f"{ACTOR}.optim.lr=0.0001",
+    f"{ACTOR}.loss_agg_mode=seq-mean-token-mean",
+    f"{ACTOR}.use_kl_loss=true",
+    "trainer.total_training_steps=2",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=2",
+    "trainer.logger=[]",
+    f"custom_reward_function.path={SCORE}",
+    "local.recompute_old_log_probs=true",
+)
+CRITIC = (
+    "algorithm.adv_estimator=gae",
+    "actor_rollout_ref.rollout.n=1",
+    "data.train_batch_size=12",
+    f"{ACTOR}.ppo_mini_batch_size=12",
+)
+SGD = (f"{ACTOR}.optim.optimizer=SGD", f"{ACTOR}.optim.lr=0.5", f"{ACTOR}.optim.weight_decay=0.0")
+RESTING = (
+    f"{ACTOR}.fsdp_config.param_offload=true",
+    f"{ACTOR}.fsdp_config.optimizer_offload=true",
+    "actor_rollout_ref.ref.fsdp_config.param_offload=true",
+)
+BY_POLICY = (f"{ACTOR}.fsdp_config.offload_policy=true", "actor_rollout_ref.ref.fsdp_config.offload_policy=true")
+BY_TOKENS = (f"{ACTOR}.use_dynamic_bsz=true", f"{ACTOR}.ppo_max_token_len_per_gpu=40")
+LORA = (f"{MODEL}.lora_rank=4", f"{ACTOR}.optim.lr=0.01")
+TIED = f"{MODEL}.path=TIED"
+# What computes the same as the case that stands first, in another way: to the last bit, or within a tolerance.
+SAME: dict[str, tuple[str, tuple[str, ...], float]] = {
+    "resting": ("plain", RESTING, 0.0),
+    "resting_by_policy": ("plain", BY_POLICY, 0.0),
+    "tied_resting": ("tied", (*RESTING, TIED), 0.0),
+    "checkpointing": ("sgd", (*SGD, f"{MODEL}.enable_gradient_checkpointing=true"), 1e-6),
+    "eager": ("sgd", (*SGD, f"{MODEL}.override_config.attn_implementation=eager"), 1e-5),
+    "without_padding": ("sgd", (*SGD, f"{MODEL}.use_remove_padding=true"), 1e-5),
+    "small_passes": ("sgd", (*SGD, f"{ACTOR}.ppo_micro_batch_size_per_gpu=3"), 1e-5),
+    "by_tokens": ("sgd", (*SGD, *BY_TOKENS), 1e-5),
+    "by_tokens_without_padding": ("sgd", (*SGD, *BY_TOKENS, f"{MODEL}.use_remove_padding=true"), 1e-5),
+    "critic_by_tokens": (
+        "critic",
+        (*CRITIC, *SGD, *BY_TOKENS, "critic.ppo_max_token_len_per_gpu=40", "critic.optim.optimizer=SGD"),
+        1e-5,
+    ),
+    "critic_resting": (
+        "critic",
+        (
+            *CRITIC,
+            *SGD,
+            "critic.optim.optimizer=SGD",
+            "critic.model.fsdp_config.param_offload=true",
+            "critic.model.fsdp_config.optimizer_offload=true",
+        ),
+        0.0,
+    ),
+    "lora_resting": ("lora", (*LORA, *RESTING), 0.0),
+    "lora_checkpointing": ("lora", (*LORA, f"{MODEL}.enable_gradient_checkpointing=true"), 1e-4),
+}
+FIRST: dict[str, tuple[str, ...]] = {
+    "plain": (),
+    "tied": (TIED,),
+    "sgd": SGD,
+    "critic": (*CRITIC, *SGD, "critic.optim.optimizer=SGD"),
+    "lora": LORA,
+}
+OTHERS: dict[str, tuple[str, ...]] = {
+    "bfloat16": (*SGD, f"{ACTOR}.fsdp_config.dtype=bfloat16"),
+    "bfloat16_weights": (*SGD, f"{ACTOR}.fsdp_config.dtype=bfloat16", f"{ACTOR}.fsdp_config.model_dtype=bf16"),
+    "tied_lora": (*LORA, TIED),
+    "cosine": (
+        f"{ACTOR}.optim.lr_scheduler_type=cosine",
+        f"{ACTOR}.optim.lr_warmup_steps=1",
+        f"{ACTOR}.optim.min_lr_ratio=0.5",
+    ),
+    "clipped": (*SGD, f"{ACTOR}.grad_clip=1.0e-9"),
+    "lora_own_rollouts": (*LORA, "rollouts=own"),
+}
+MORE = ("trainer.total_training_steps=4",)
+
+
+@pytest.fixture(scope="module")
+def project(verl_0_6_1: Source, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with every feature."""
+    return make(Configuration("0.6.1", "hf", everything=True), verl_0_6_1, tmp_path_factory.mktemp("m") / "p").root
+
+
+@pytest.fixture(scope="module")
+def tied_model(project: Path) -> Path:
+    """The toy model with one matrix for input and output embeddings."""
+    code = f"from {PACKAGE}.data.toy import ensure_toy_model; ensure_toy_model('tied', tie_word_embeddings=True)"
+    assert python(project, "-c", code).returncode == 0
+    return project / "tied"
+
+
+@pytest.fixture(scope="module")
+def runs(project: Path, tied_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process made of the cases, and two processes of some."""
+    root = tmp_path_factory.mktemp("runs")
+    settings = {**FIRST, **{name: more for name, (_, more, _) in SAME.items()}, **OTHERS}
+    one = {name: overrides(COMMON, more) for name, more in settings.items()}
+    lora, whole = one["lora"], overrides(COMMON, LORA, MORE)
+    one |= {"lora_whole": whole, "lora_halves": lora, "lora_halves#resumed": whole}
+    two = {
+        "lora": lora,
+        "lora_resting": one["lora_resting"],
+        "lora_by_policy": overrides(COMMON, LORA, BY_POLICY),
+        "tied_lora": one["tied_lora"],
+        "by_policy": overrides(COMMON, BY_POLICY),
+        "resting": one["resting"],
+        "lora_own_rollouts": one["lora_own_rollouts"],
+        "lora_resumed": whole,
+    }
+    for cases in (one, two):
+        for name, case in cases.items():
+            cases[name] = [setting.replace("TIED", str(tied_model)) for setting in case]
+    drive(project, [Phase("1", 1, one), Phase("2", 2, two, resumed={"lora_resumed": "1/lora"})], root)
+    return root
+
+
+def weights(run: Path, step: int = 2) -> dict[str, torch.Tensor]:
+    """What a checkpoint holds of its models: all weights, or an adapter's."""
+    found: dict[str, torch.Tensor] = {}
+    for file in sorted((run / f"global_step_{step}").glob("*/*.safetensors")):
+        found |= {f"{file.parent.name}.{name}": weight for name, weight in load_file(file).items()}
+    return found
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def check_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor], tolerance: float) -> None:
+    assert left
+    torch.testing.assert_close(left, right, atol=tolerance, rtol=0)
+
+
+def toy_model(run: Path) -> dict[str, torch.Tensor]:
+    (file,) = run.glob("toy_model_*/model.safetensors")
+    return load_file(file)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_another_way_to_the_same_weights(runs: Path, name: str) -> None:
+    first, _, tolerance = SAME[name]
+    check_same(weights(runs / "1" / first), weights(runs / "1" / name), tolerance)
+
+
+@pytest.mark.parametrize("name", ["plain", "sgd", "critic", "lora", "bfloat16", "bfloat16_weights"])
+def test_the_weights_do_change(runs: Path, name: str) -> None:
+    """So that the tests of equality compare something."""
+    run = runs / "1" / name
+    if name == "lora":
+        assert all(weight.abs().max() > 1e-3 for weight in weights(run).values())
+        return
+    before, after = toy_model(run), weights(run)
+    moved = [(after[f"actor.{layer}"].float() - weight).abs().max() for layer, weight in before.items()]
+    assert max(moved) > 1e-4
+
+
+def test_bfloat16_is_near_float32(runs: Path) -> None:
+    exact, near = metrics(runs / "1" / "sgd"), metrics(runs / "1" / "bfloat16")
+    for left, right in zip(exact, near, strict=True):
+        assert left["actor/grad_norm"] != right["actor/grad_norm"]
+        assert left["actor/grad_norm"] == pytest.approx(right["actor/grad_norm"], rel=0.05)
+    check_same(weights(runs / "1" / "sgd"), weights(runs / "1" / "bfloat16"), 0.02)
+    assert {weight.dtype for weight in weights(runs / "1" / "bfloat16_weights").values()} == {torch.bfloat16}
+
+
+def test_the_learning_rate_follows_its_course(runs: Path) -> None:
+    """Warm-up from 0 in one step; then the first half of a cosine down to half, of which two steps saw the top."""
+    rates = [row["actor/lr"] for row in metrics(runs / "1" / "cosine")]
+    assert rates == pytest.approx([0.0, 1e-4])
+
+
+def test_gradients_are_clipped(runs: Path) -> None:
+    run = runs / "1" / "clipped"
+    check_same({f"actor.{name}": weight for name, weight in toy_model(run).items()}, weights(run), 1e-8)
+
+
+def test_an_adapter_is_resumed_bit_for_bit(runs: Path) -> None:
+    whole, halves = runs / "1" / "lora_whole", runs / "1" / "lora_halves"
+    check_same(weights(whole, 4), weights(halves, 4), 0.0)
+    names = ("actor/grad_norm", "actor/kl_loss", "actor/lr", "actor/pg_loss")
+    assert [[row[name] for name in names] for row in metrics(whole)] == [
+        [row[name] for name in names] for row in metrics(halves)
+    ]
+
+
+def test_the_reference_is_the_model_without_the_adapter(runs: Path) -> None:
+    """Its log-probabilities are those of a copy of the model: the same in the first step, and in every later one."""
+    plain, lora = (torch.load(runs / "1" / name / "steps-0.pt", weights_only=False) for name in ("plain", "lora"))
+    for left, right in zip(plain, lora, strict=True):
+        torch.testing.assert_close(left["columns"]["ref_log_prob"], right["columns"]["ref_log_prob"], atol=0, rtol=0)
+    last = lora[-1]["columns"]
+    assert (last["ref_log_prob"] - last["old_log_probs"]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["lora", "lora_resting", "lora_by_policy", "tied_lora"])
+def test_two_processes_train_the_same_adapter(runs: Path, name: str) -> None:
+    alone = "lora" if name.startswith("lora") else name
+    check_same(weights(runs / "1" / alone), weights(runs / "2" / name), 1e-4)
+
+
+def test_two_processes_go_on_with_an_adapter(runs: Path) -> None:
+    check_same(weights(runs / "1" / "lora_whole", 4), weights(runs / "2" / "lora_resumed", 4), 1e-3)
+
+
+@pytest.mark.parametrize("name", ["by_policy", "resting"])
+def test_two_processes_with_resting_weights(runs: Path, name: str) -> None:
+    check_same(weights(runs / "1" / "plain"), weights(runs / "2" / name), 1e-5)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_rollouts_of_the_adapted_policy(runs: Path, processes: str) -> None:
+    assert len(metrics(runs / processes / "lora_own_rollouts")) == 2
+
+
+PROBE = f"""
+import json, sys
+import torch
+from pathlib import Path
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from peft import PeftModel
+from {PACKAGE}.export import main
+
+def log_probs(model):
+    ids = torch.arange(4, 16).reshape(2, 6)
+    with torch.no_grad():
+        return model.eval()(ids).logits.float().log_softmax(-1)
+
+def difference(a, b):
+    return float((log_probs(a) - log_probs(b)).abs().max())
+
+runs, out = Path(sys.argv[1]), Path(sys.argv[2])
+found = {{}}
+for name in ("plain", "tied", "lora", "tied_lora"):
+    step = runs / name / "global_step_2"
+    code = main([str(runs / name), str(out / name), "--shard-size", "100KB"])
+    exported = AutoModelForCausalLM.from_pretrained(out / name)
+    if "lora" in name:
+        base = json.loads((step / "actor" / "adapter_config.json").read_text())["base_model_name_or_path"]
+        trained = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), step / "actor")
+        start = difference(AutoModelForCausalLM.from_pretrained(base), exported)
+    else:
+        trained, start = AutoModelForCausalLM.from_pretrained(step / "actor"), 1.0
+    found[name] = {{
+        "code": code,
+        "difference": difference(trained, exported),
+        "from_the_start": start,
+        "shards": len(list((out / name).glob("*.safetensors"))),
+        "tokens": len(AutoTokenizer.from_pretrained(out / name)),
+        "eos": exported.generation_config.eos_token_id,
+        "left": [p.name for p in out.iterdir() if p.name.startswith(".")],
+    }}
+half = out / "half"
+found["dtype"] = main([str(runs / "lora" / "global_step_2" / "actor"), str(half), "--dtype", "bfloat16"])
+found["dtypes"] = sorted({{str(p.dtype) for p in AutoModelForCausalLM.from_pretrained(half, dtype="auto").parameters()}})
+print(json.dumps(found))
+"""
+
+
+def test_a_checkpoint_is_exported_as_a_model(project: Path, runs: Path, tmp_path: Path) -> None:
+    done = python(project, "-c", PROBE, str(runs / "1"), str(tmp_path))
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert (found.pop("dtype"), found.pop("dtypes")) == (0, ["torch.bfloat16"])
+    for name, seen in found.items():
+        assert seen["code"] == 0
+        assert seen["difference"] <= (1e-5 if "lora" in name else 0.0)
+        assert seen["from_the_start"] > 1e-3
+        assert seen["shards"] > 1
+        assert seen["tokens"] > 0
+        assert seen["eos"] is not None
+        assert seen["left"] == []
+
+
+def test_what_cannot_be_exported(project: Path, runs: Path, tmp_path: Path) -> None:
+    module = f"{PACKAGE}.export"
+    nowhere = python(project, "-m", module, str(tmp_path / "nowhere"), str(tmp_path / "out"))
+    assert (nowhere.returncode, "there is no" in nowhere.stderr) == (2, True)
+    assert "hint:" in nowhere.stderr
+    there = python(project, "-m", module, str(runs / "1" / "plain"), str(tmp_path))
+    assert (there.returncode, "is there already" in there.stderr) == (2, True)
+    no_best = python(project, "-m", module, "--best", str(runs / "1" / "plain"), str(tmp_path / "out"))
+    assert (no_best.returncode, "no best checkpoint" in no_best.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
