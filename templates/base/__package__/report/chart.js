@@ -365,5 +365,7 @@ function wholeRange() {
     if (view.hidden.has(index)) return;
     for (const axis of run.axes) for (const x of axis[view.x]) if (x !== null) [low, high] = [Math.min(low, x), Math.max(high, x)];
   });
-  return low > high ? null : low === high ? [low - 1, high + 1] : [low, high];
+  if (low > high) return null;
+  if (low > 0 && low < 0.05 * high) low = 0;
+  return low === high ? [low - 1, high + 1] : [low, high];
 }

@@ -152,7 +152,7 @@ function answerOf(run, rows, shown, now, word) {
     const parts = row.parts.filter(([name]) => name !== "score").map(([name, value]) => `${name} ${typeof value === "number" ? format(value) : value}`);
     made.append(element("p", {}, element("span", {}, `step ${row.step}`), element("b", {}, `score ${format(row.score)}`),
       ...parts.map(text => element("span", {}, text))));
-    made.append(element("pre", {}, ...marked(row.response || "(empty)", word)));
+    made.append(element("pre", {tabindex: row.response.length > 600 && "0"}, ...marked(row.response || "(empty)", word)));
   }
   return made;
 }
