@@ -282,7 +282,8 @@ for name in ("plain", "tied", "lora", "tied_lora"):
     }}
 half = out / "half"
 found["dtype"] = main([str(runs / "lora" / "global_step_2" / "actor"), str(half), "--dtype", "bfloat16"])
-found["dtypes"] = sorted({{str(p.dtype) for p in AutoModelForCausalLM.from_pretrained(half, dtype="auto").parameters()}})
+weights = AutoModelForCausalLM.from_pretrained(half, dtype="auto").parameters()
+found["dtypes"] = sorted({{str(weight.dtype) for weight in weights}})
 print(json.dumps(found))
 """
 

@@ -1,0 +1,420 @@
+"""What a model is loaded from, what it refuses, and where its weights wait."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from extractor import __version__, apply, base, lock, releases
+from extractor.generate import complete, generate
+from extractor.options import Options
+from extractor.plan import plan_new
+from extractor.source import Source
+
+PACKAGE, BARE = "modelside", "bareside"
+MODEL = "actor_rollout_ref.model"
+
+
+def write_project(source: Source, package: str, features: tuple[str, ...], root: Path) -> Path:
+    """A project of engine hf, whose package can then be imported."""
+    manifest = releases.load(source.release)
+    options = complete(Options(package, source.release, "hf", "grpo", features), manifest)
+    tree = generate(options, source, manifest).tree
+    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+    return root
+
+
+@pytest.fixture(scope="module")
+def root(verl_0_6_1: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two projects that can be imported: `modelside` has LoRA and counts operations, `bareside` has no feature."""
+    folder = tmp_path_factory.mktemp("projects")
+    roots = [
+        write_project(verl_0_6_1, PACKAGE, ("lora", "mfu"), folder / PACKAGE),
+        write_project(verl_0_6_1, BARE, (), folder / BARE),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        for path in roots:
+            patch.syspath_prepend(str(path))
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        torch.set_num_threads(1)
+        yield roots[0]
+
+
+def module(path: str, package: str = PACKAGE) -> ModuleType:
+    return importlib.import_module(f"{package}.{path}")
+
+
+@pytest.fixture(scope="module")
+def ranks(root: Path) -> Iterator[Any]:
+    """This process, alone."""
+    alone = module("training.distributed").Ranks()
+    yield alone
+    alone.close()
+
+
+@pytest.fixture(scope="module")
+def model_path(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy model."""
+    found: Path = module("data.toy").ensure_toy_model(tmp_path_factory.mktemp("model") / "toy")
+    return found
+
+
+@pytest.fixture(scope="module")
+def default(root: Path) -> Any:
+    return module("training.config_loading").load_config(root / "config", ["scale=toy"])
+
+
+@pytest.fixture
+def config(default: Any, model_path: Path) -> Callable[..., Any]:
+    """A function from settings to a config with toy sizes and the toy model."""
+    from omegaconf import OmegaConf, open_dict
+
+    def make(*settings: str) -> Any:
+        made = default.copy()
+        with open_dict(made):  # an older name is none of the config's own
+            made = OmegaConf.merge(made, OmegaConf.from_dotlist([f"{MODEL}.path={model_path}", *settings]))
+        module("training.config_loading").settle_device(made)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def policy(config: Callable[..., Any], ranks: Any) -> Callable[..., Any]:
+    """A function from settings to a policy."""
+
+    def make(*settings: str, total_steps: int = 10) -> Any:
+        made = config(*settings)
+        tokenizer = module("workers.models").load_tokenizer(made.actor_rollout_ref.model, ranks)
+        path = made.actor_rollout_ref.model.path
+        return module("workers.policy").Policy(made, tokenizer, ranks, path, total_steps)
+
+    return make
+
+
+def refusal(function: Callable[[], object], package: str = PACKAGE) -> str:
+    """The error with a hint that a call ends with."""
+    with pytest.raises(module("training.config_loading", package).ConfigError) as caught:
+        function()
+    assert "\nhint: " in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def changed(model_path: Path, tmp_path: Path) -> Path:
+    """A copy of the toy model, for changing."""
+    return Path(shutil.copytree(model_path, tmp_path / "changed"))
+
+
+def edit(file: Path, **values: Any) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def test_a_path_without_a_model(policy: Callable[..., Any], tmp_path: Path) -> None:
+    assert "no tokenizer at" in refusal(lambda: policy(f"{MODEL}.path={tmp_path}"))
+
+
+def test_a_directory_without_weights(policy: Callable[..., Any], changed: Path) -> None:
+    (changed / "model.safetensors").unlink()
+    assert "cannot load the model at" in refusal(lambda: policy(f"{MODEL}.path={changed}"))
+
+
+def test_a_model_of_a_kind_that_transformers_does_not_know(policy: Callable[..., Any], changed: Path) -> None:
+    edit(changed / "config.json", model_type="qwen_from_the_future")
+    text = refusal(lambda: policy(f"{MODEL}.path={changed}"))
+    assert "qwen_from_the_future" in text
+
+
+def test_a_model_that_writes_no_text(policy: Callable[..., Any], changed: Path) -> None:
+    edit(changed / "config.json", model_type="vit", architectures=["ViTModel"])
+    assert "cannot load the model at" in refusal(lambda: policy(f"{MODEL}.path={changed}"))
+
+
+def test_weights_that_would_be_made_up(policy: Callable[..., Any], changed: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(changed / "model.safetensors")
+    del weights["model.layers.0.self_attn.q_proj.weight"]
+    save_file(weights, changed / "model.safetensors", metadata={"format": "pt"})
+    text = refusal(lambda: policy(f"{MODEL}.path={changed}"))
+    assert "lacks 1 weights, such as model.layers.0.self_attn.q_proj.weight" in text
+
+
+def test_weights_of_another_size(policy: Callable[..., Any], changed: Path) -> None:
+    edit(changed / "config.json", intermediate_size=128)
+    assert "cannot load the model at" in refusal(lambda: policy(f"{MODEL}.path={changed}"))
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model(policy: Callable[..., Any], changed: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(changed)
+    tokenizer.add_tokens(["<new>"])
+    tokenizer.save_pretrained(changed)
+    text = refusal(lambda: policy(f"{MODEL}.path={changed}"))
+    assert f"the tokenizer has {len(tokenizer)} tokens" in text
+    assert f"embeds {len(tokenizer) - 1}" in text
+
+
+def test_attention_that_is_not_installed(policy: Callable[..., Any]) -> None:
+    text = refusal(lambda: policy(f"{MODEL}.override_config.attn_implementation=flash_attention_2"))
+    assert "flash_attention_2 is not to be had here" in text
+    assert "attn_implementation=sdpa" in text
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_attention_is_what_is_configured(policy: Callable[..., Any], attention: str) -> None:
+    made = policy(f"{MODEL}.override_config.attn_implementation={attention}")
+    assert made.module.config._attn_implementation == attention
+
+
+def test_prompts_in_messages_need_a_chat_template(config: Callable[..., Any], changed: Path, ranks: Any) -> None:
+    (changed / "chat_template.jinja").unlink()
+    made = config(f"{MODEL}.path={changed}", "data.train_batch_size=4")
+    tokenizer = module("workers.models").load_tokenizer(made.actor_rollout_ref.model, ranks)
+    with pytest.raises(ValueError, match="chat_template") as caught:
+        module("data.datasets").build_datasets(made, tokenizer)
+    assert "hint: " in str(caught.value)
+    assert "custom_chat_template" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("optimizer=AdamQ",), "no such optimizer"),
+        (("optimizer=AdamW8bit", "optimizer_impl=bitsandbytes.optim"), "bitsandbytes"),
+        (("optimizer=LBFGS",), "the optimizer refuses its settings"),
+    ],
+)
+def test_optimizers_that_cannot_be_had(policy: Callable[..., Any], settings: tuple[str, ...], message: str) -> None:
+    text = refusal(lambda: policy(*(f"actor_rollout_ref.actor.optim.{setting}" for setting in settings)))
+    assert message in text
+    assert len(text) < 600
+
+
+def test_the_optimizer_gets_its_settings(policy: Callable[..., Any]) -> None:
+    optim = "actor_rollout_ref.actor.optim"
+    made = policy(f"{optim}.betas=[0.8,0.95]", f"{optim}.weight_decay=0.2", f"{optim}.lr=0.003").optimizer
+    (group,) = made.param_groups
+    assert isinstance(made, torch.optim.AdamW)
+    assert (tuple(group["betas"]), group["weight_decay"], group["initial_lr"]) == ((0.8, 0.95), 0.2, 0.003)
+
+
+@pytest.mark.parametrize("name", ["lr_scheduler_type", "warmup_style"])
+def test_the_course_of_the_learning_rate_under_both_names(policy: Callable[..., Any], name: str) -> None:
+    optim = "actor_rollout_ref.actor.optim"
+    made = policy(f"{optim}.lr=1.0", f"{optim}.{name}=cosine", f"{optim}.lr_warmup_steps_ratio=0.2")
+    made.optimizer.step()
+    rates = [made.step_learning_rate() for _ in range(10)]
+    assert rates[:3] == pytest.approx([0.0, 0.5, 1.0])
+    assert rates[2:] == sorted(rates[2:], reverse=True)
+    assert rates[6] == pytest.approx(0.5)  # halfway between the end of the warm-up and the last step
+
+
+def test_lora_needs_the_feature(config: Callable[..., Any]) -> None:
+    section = config(f"{MODEL}.lora_rank=8").actor_rollout_ref.model
+    text = refusal(lambda: module("workers.lora", BARE).check_adapter(section), BARE)
+    assert "created without LoRA" in text
+    assert "--with lora" in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("lora_rank=4", "target_modules=[no_such_layer]"), "no LoRA adapter can be put on this model"),
+        (("lora_adapter_path=/nowhere/at/all",), "no LoRA adapter at /nowhere/at/all"),
+        (("lora_rank=4", "lora_alpha=0"), "lora_alpha is 0"),
+    ],
+)
+def test_lora_settings_that_cannot_be(policy: Callable[..., Any], settings: tuple[str, ...], message: str) -> None:
+    assert message in refusal(lambda: policy(*(f"{MODEL}.{setting}" for setting in settings)))
+
+
+def test_a_rank_below_zero(config: Callable[..., Any]) -> None:
+    section = config(f"{MODEL}.lora_rank=-1").actor_rollout_ref.model
+    assert "lora_rank is -1" in refusal(lambda: module("workers.lora").check_adapter(section))
+
+
+def test_only_the_adapter_is_trained_and_saved(policy: Callable[..., Any], ranks: Any, tmp_path: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    made = policy(f"{MODEL}.lora_rank=4", f"{MODEL}.target_modules=[q_proj,v_proj]")
+    before = {name: weight.clone() for name, weight in made.module.named_parameters()}
+    ids = torch.arange(4, 16).reshape(2, 6)
+    for _ in range(2):
+        made.module(ids).logits.logsumexp(-1).mean().backward()
+        for group in made.optimizer.param_groups:
+            group["lr"] = 0.05
+        made.optimizer.step()
+        made.optimizer.zero_grad()
+    changed = {name for name, weight in made.module.named_parameters() if not torch.equal(weight, before[name])}
+    assert len(changed) == 4
+    assert all("lora_" in name for name in changed)
+    assert made.lora.r == 4
+    assert {name.rsplit(".", 2)[1] for name, _ in made.adapter_weights()} == {"lora_A", "lora_B"}
+
+    frozen = {name: weight.clone() for name, weight in made.module.named_parameters()}
+    merged = AutoModelForCausalLM.from_config(made.module.config)
+    merged.load_state_dict(dict(made.full_weights()))  # strict: the names of a model without an adapter
+    logits = made.module.eval()(ids).logits
+    torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
+    assert all(torch.equal(weight, frozen[name]) for name, weight in made.module.named_parameters())
+
+    made.save(tmp_path / "adapter", ranks)
+    start = AutoModelForCausalLM.from_pretrained(made.lora.base_model_name_or_path)
+    assert not torch.allclose(start.eval()(ids).logits, logits, atol=1e-3)
+    with module("workers.lora").without_adapter(made.module):
+        torch.testing.assert_close(start(ids).logits, made.module(ids).logits, atol=0, rtol=0)
+    loaded = PeftModel.from_pretrained(start, tmp_path / "adapter").eval()
+    torch.testing.assert_close(loaded(ids).logits, logits, atol=0, rtol=0)
+    size = sum(file.stat().st_size for file in (tmp_path / "adapter").glob("*.safetensors"))
+    assert size < 20_000  # the model has 277 kB
+
+    again = policy(f"{MODEL}.lora_adapter_path={tmp_path / 'adapter'}")
+    torch.testing.assert_close(again.module.eval()(ids).logits, logits, atol=0, rtol=0)
+    wrong = f"{MODEL}.lora_adapter_path={tmp_path / 'adapter'}"
+    assert "has rank 4" in refusal(lambda: policy(wrong, f"{MODEL}.lora_rank=8"))
+
+
+def test_an_adapter_and_a_whole_model_are_not_taken_for_each_other(
+    config: Callable[..., Any], model_path: Path, ranks: Any, tmp_path: Path
+) -> None:
+    start = module("workers.adapters").starting_point
+    (tmp_path / "adapter_config.json").write_text("{}")
+    adapter = str(tmp_path)
+    plain = config().actor_rollout_ref.model
+    lora = config(f"{MODEL}.lora_rank=4").actor_rollout_ref.model
+    assert start(str(model_path), plain, ranks) == (str(model_path), None)
+    assert start(str(model_path), lora, ranks) == (str(model_path), None)
+    assert start(adapter, lora, ranks) == (str(model_path), adapter)
+    assert "lora_rank is 0" in refusal(lambda: start(adapter, plain, ranks))
+    assert "asks for a LoRA adapter" in refusal(lambda: start(str(tmp_path / "whole"), lora, ranks))
+    base_is_adapter = config(f"{MODEL}.path={adapter}").actor_rollout_ref.model
+    assert "no whole model" in refusal(lambda: start(adapter, base_is_adapter, ranks))
+
+
+def test_a_budget_of_tokens_must_hold_the_longest_sequence(config: Callable[..., Any]) -> None:
+    made = config("actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=9")
+    text = refusal(lambda: module("training.checks").check_config(made, 1))
+    assert "a sequence may have 10 tokens" in text
+
+
+# Two dtypes stand for two devices: a value that has been moved shows where it is, and is still the same.
+HOME, REST = torch.float64, torch.float32
+
+
+class Tied(nn.Module):
+    """Two layers that share a matrix, and a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.second.weight = self.first.weight
+        self.register_buffer("scale", torch.ones(3))
+
+
+def test_weights_are_at_home_only_while_they_are_used(root: Path) -> None:
+    offload = module("workers.offload")
+    model = Tied()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def places() -> set[torch.dtype]:
+        return {value.dtype for value in [*model.parameters(), *model.buffers()]}
+
+    weights = offload.weights_at_rest(model, HOME, REST)
+    assert places() == {REST}
+    with weights:
+        assert places() == {HOME}
+        with weights:
+            pass
+        assert places() == {HOME}  # the inner user has left, the outer one has not
+    assert places() == {REST}
+    with pytest.raises(OSError, match="in use"), weights:
+        raise OSError("in use")
+    assert places() == {REST}
+    assert model.first.weight is model.second.weight
+    torch.testing.assert_close(dict(model.state_dict()), before, atol=0, rtol=0)
+
+
+def test_the_state_of_an_optimizer_moves_with_its_values(root: Path) -> None:
+    offload = module("workers.offload")
+    model = Tied().to(HOME)
+    optimizer = torch.optim.AdamW(model.parameters())
+    state = offload.state_at_rest(optimizer, HOME, REST)  # there is none yet
+    for _ in range(3):
+        with state:
+            model.second(model.first(torch.ones(3, dtype=HOME)) * model.scale).sum().backward()
+            assert {values["exp_avg"].dtype for values in optimizer.state.values()} <= {HOME}
+            optimizer.step()
+        assert {values["exp_avg"].dtype for values in optimizer.state.values()} == {REST}
+        assert {values["exp_avg_sq"].dtype for values in optimizer.state.values()} == {REST}
+    assert [int(values["step"]) for values in optimizer.state.values()] == [3, 3, 3]
+
+
+def test_what_stays_at_home_is_never_moved(root: Path) -> None:
+    moves: list[object] = []
+    with module("workers.offload").Resident(moves.append, HOME, None):
+        pass
+    assert moves == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "processes", "expected"),
+    [
+        ({}, 1, (False, False)),
+        ({"param_offload": True}, 1, (True, False)),
+        ({"optimizer_offload": True}, 2, (False, True)),
+        ({"offload_policy": True}, 1, (True, True)),
+        ({"offload_policy": True, "param_offload": True}, 2, (False, False)),
+    ],
+)
+def test_what_rests(root: Path, settings: dict[str, bool], processes: int, expected: tuple[bool, bool]) -> None:
+    from omegaconf import OmegaConf
+
+    section = OmegaConf.create(
+        {"param_offload": False, "optimizer_offload": False, "offload_policy": False, **settings}
+    )
+    assert module("workers.offload").rests(section, processes) == expected
+
+
+def test_models_and_optimizers_use_what_rests(policy: Callable[..., Any]) -> None:
+    """The parts of a policy rest outside of their use; seen by replacing the two places of a real one."""
+    made = policy()
+    made._weights.rest, made._weights.home = REST, HOME
+    made._state.rest, made._state.home = REST, HOME
+    first = next(made.module.parameters())
+    for _, weight in made.full_weights():
+        assert weight.dtype is HOME
+    assert first.dtype is REST
+    with made.in_use():
+        assert first.dtype is HOME
+    with made.in_use(optimizer=True):
+        made.module(torch.arange(4, 8)[None]).logits.sum().backward()
+        made.optimizer.step()
+    assert {values["exp_avg"].dtype for values in made.optimizer.state.values()} == {REST}
+
+
+def test_operations_are_counted_as_upstream_does(root: Path, model_path: Path) -> None:
+    """6 per token and weight, embeddings included, and 12 per layer for each pair of tokens and hidden unit."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(model_path)
+    settings = AutoConfig.from_pretrained(model_path)
+    lengths = [5, 9]
+    estimated, _ = module("utils.flops_counter").FlopsCounter(settings).estimate_flops(lengths, 2.0)
+    matrices = sum(weight.numel() for weight in model.parameters() if weight.dim() == 2)
+    pairs = sum(length**2 for length in lengths) * settings.num_hidden_layers * settings.hidden_size
+    assert estimated == pytest.approx((6 * matrices * sum(lengths) + 12 * pairs) / 2.0 / 1e12)
+    assert module("training.flops").flops_metrics("actor", model, None, 1.0, 1, 1) == {}  # a CPU promises no speed
