@@ -49,7 +49,7 @@ def metrics(root: Path) -> list[dict[str, Any]]:
 def test_the_engine_agrees_with_transformers_after_every_update(projects: Callable[[str], Path], release: str) -> None:
     """The project's own tests of its rollout: greedy tokens and log-probabilities, tied and untied, and failures."""
     pytest.importorskip("vllm")
-    done = python(projects(release), "-m", "pytest", "-q", "-x", "tests/test_rollout.py")
+    done = python(projects(release), "-m", "pytest", "-x", "tests/test_rollout.py")
     assert done.returncode == 0, done.stdout[-3000:]
     assert "10 passed" in done.stdout
 

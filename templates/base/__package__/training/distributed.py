@@ -38,6 +38,7 @@ class Ranks:
         world_size: how many there are.
         local_rank: this process among those on the same machine; the GPU it uses.
         watch: knows how the other processes are; None if there are none.
+        leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
     """
 
     def __init__(self, timeout_seconds: int = 600, peer_timeout: float = 45.0) -> None:
@@ -45,6 +46,7 @@ class Ranks:
         self.world_size = int(os.environ.get("WORLD_SIZE", 1))
         self.local_rank = int(os.environ.get("LOCAL_RANK", 0))
         self.watch: Watch | None = None
+        self.leaves_group_open = False
         timeout = datetime.timedelta(seconds=timeout_seconds)
         backend = "gloo"
         if torch.cuda.is_available():
@@ -65,7 +67,7 @@ class Ranks:
         """Leave the group."""
         if self.watch is not None:
             self.watch.leave()
-        if dist.is_initialized():
+        if dist.is_initialized() and not self.leaves_group_open:
             dist.destroy_process_group()
 
     def fail(self, code: int) -> NoReturn:

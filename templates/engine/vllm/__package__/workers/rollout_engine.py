@@ -38,6 +38,9 @@ class RolloutEngine(vLLMRollout):
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> None:
         self.policy = policy
         self.tokenizer = tokenizer
+        # vLLM ends the group of processes with its own: at the end of this process, if there are others.
+        self.alone = ranks.world_size == 1
+        ranks.leaves_group_open = not self.alone
         self.up_to_date = False
         settings = vllm_settings(config, ranks)
         self.frees_memory = bool(settings["free_cache_engine"])
@@ -101,8 +104,9 @@ class RolloutEngine(vLLMRollout):
         self.up_to_date = False
 
     def close(self) -> None:
-        """Give back what the engine holds."""
-        self.__dict__.pop("inference_engine", None)
+        """Give back what the engine holds, or with other processes leave that to the end of this one."""
+        if self.alone:
+            self.__dict__.pop("inference_engine", None)
 
     @torch.no_grad()
     def _send_weights(self) -> None:
