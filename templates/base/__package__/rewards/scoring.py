@@ -285,10 +285,10 @@ def _payload(function: Callable[..., Any]) -> bytes:
 
 
 def _can_be_imported(name: str) -> bool:
-    try:
-        return name != "__main__" and importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
+    """Whether another process finds a module by its name, rather than this one by having loaded it from a file."""
+    package = name.partition(".")[0]
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    return name != "__main__" and any(find is not None and find(package, None) is not None for find in finders)
 
 
 def _start_pool(payload: bytes, num_workers: int, module: Any) -> Any:
@@ -334,6 +334,10 @@ def _end_with_parent() -> None:
     if sys.platform == "linux":
         import ctypes
 
+        # The server goes when all have closed this end of its pipe, and workers inherit it.
+        kept = getattr(getattr(multiprocessing.forkserver, "_forkserver", None), "_forkserver_alive_fd", None)
+        if kept is not None:
+            os.close(kept)
         parent = os.getppid()
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

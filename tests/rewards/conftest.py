@@ -1,0 +1,36 @@
+"""The library, importable as `reward_library` here and in the processes that it starts."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.project.support import REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory on the path that holds the library, and functions to score with."""
+    place = tmp_path_factory.mktemp("library")
+    shutil.copytree(REPOSITORY / "templates/base/__package__/rewards", place / "reward_library")
+    shutil.copy(Path(__file__).with_name("functions.py"), place / "scored_by.py")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(place))
+        yield place
+
+
+@pytest.fixture(scope="session")
+def library(folder: Path) -> Callable[[str], ModuleType]:
+    """A module of the library by its name."""
+    return lambda name: importlib.import_module(f"reward_library.{name}")
+
+
+@pytest.fixture(scope="session")
+def functions(folder: Path) -> ModuleType:
+    """The functions to score with, as a module that worker processes find as well."""
+    return importlib.import_module("scored_by")

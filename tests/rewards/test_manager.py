@@ -1,0 +1,185 @@
+"""The reward manager and the model as judge, on batches of a few tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+Library = Callable[[str], ModuleType]
+LETTERS = "_abcdefghij"
+
+
+class Letters:
+    """A tokenizer of single letters; 0 pads."""
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = False) -> str:
+        return "".join(LETTERS[index] for index in ids if index)
+
+    def batch_decode(self, rows: list[list[int]], skip_special_tokens: bool = False) -> list[str]:
+        return [self.decode(row) for row in rows]
+
+
+def batch_of(*texts: str, width: int = 4, **columns: Any) -> SimpleNamespace:
+    """Prompts `ab`, padded on the left to 3, and responses, padded on the right."""
+    responses = torch.tensor([[LETTERS.index(c) for c in text.ljust(width, "_")] for text in texts])
+    prompts = torch.tensor([[0, 1, 2]] * len(texts))
+    mask = torch.tensor([[0, 1, 1] + [1] * len(text) + [0] * (width - len(text)) for text in texts])
+    tensors = {
+        "prompts": prompts,
+        "responses": responses,
+        "input_ids": torch.cat([prompts, responses], dim=-1),
+        "attention_mask": mask,
+    }
+    others = {
+        "data_source": np.array(["s"] * len(texts), dtype=object),
+        "reward_model": np.array([{"ground_truth": "abc"}] * len(texts), dtype=object),
+        **{name: np.array(values, dtype=object) for name, values in columns.items()},
+    }
+    return SimpleNamespace(batch=tensors, non_tensor_batch=others, meta_info={})
+
+
+def score_length(solution_str: str, **sample: Any) -> dict[str, Any]:
+    if solution_str == "j":
+        raise KeyError("j")
+    return {
+        "score": float(len(solution_str)),
+        "acc": float(solution_str == sample["ground_truth"]),
+        "pred": solution_str,
+    }
+
+
+@pytest.fixture
+def manager(library: Library) -> Callable[..., Any]:
+    class Manager(library("manager").TextRewardManager):  # type: ignore[misc]
+        score = staticmethod(score_length)
+
+    return lambda **settings: Manager(Letters(), 0, **settings)
+
+
+def test_the_score_is_on_the_last_token(manager: Callable[..., Any]) -> None:
+    result = manager()(batch_of("abc", "de", ""), return_dict=True)
+    assert result["reward_tensor"].tolist() == [[0, 0, 3, 0], [0, 2, 0, 0], [0, 0, 0, 0]]
+    assert result["reward_extra_info"] == {"score": [3, 2, 0], "acc": [1, 0, 0], "pred": ["abc", "de", ""]}
+
+
+def test_weights_make_the_reward_of_components(manager: Callable[..., Any], library: Library) -> None:
+    weighted = manager(weights={"acc": 2.0, "score": 0.5})
+    assert weighted(batch_of("abc", "de")).sum(-1).tolist() == [3.5, 1.0]
+    with pytest.raises(library("scoring").ScoringError, match="no number 'pred'") as caught:
+        manager(weights={"pred": 1.0})(batch_of("abc"))
+    assert caught.value.row == 0
+    assert "test_manager.py:" in caught.value.hook_file
+
+
+def test_rewards_that_are_given_are_the_reward_or_a_component_of_it(manager: Callable[..., Any]) -> None:
+    batch = batch_of("abc", "de", turns=[1, 2])
+    batch.batch["rm_scores"] = torch.tensor([[0.5, 0, 0.25, 0], [0, -1.0, 0, 0]])
+    batch.meta_info["reward_extra_keys"] = ["turns"]
+    result = manager()(batch, return_dict=True)
+    assert result["reward_tensor"] is batch.batch["rm_scores"]
+    assert result["reward_extra_info"] == {"turns": [1, 2]}
+    mixed = manager(weights={"rm": 2.0, "acc": 1.0})(batch, return_dict=True)
+    assert mixed["reward_tensor"].sum(-1).tolist() == [2.5, -2.0]
+    assert mixed["reward_extra_info"]["rm"] == [0.75, -1.0]
+    assert mixed["reward_extra_info"]["turns"] == [1, 2]
+
+
+def test_the_overlong_penalty_is_added(manager: Callable[..., Any]) -> None:
+    section = {"enable": True, "len": 2, "penalty_factor": 1.0, "log": True}
+    penalised = manager(overlong_buffer_cfg=section, max_resp_len=4)(batch_of("a", "abc", "abcd"), return_dict=True)
+    assert penalised["reward_tensor"].sum(-1).tolist() == [1.0, 2.5, 3.0]
+    assert penalised["reward_extra_info"]["overlong_reward"] == [0.0, -0.5, -1.0]
+    assert penalised["reward_extra_info"]["overlong"] == [0.0, 1.0, 1.0]
+    with pytest.raises(ValueError, match=r"overlong_buffer\.len must be between 1 and max_resp_len, 1"):
+        manager(overlong_buffer_cfg=section, max_resp_len=1)
+    off = manager(overlong_buffer_cfg={**section, "enable": False}, max_resp_len=4)
+    assert off(batch_of("abcd")).sum().item() == 4.0
+
+
+def test_a_sample_that_raises_is_named(manager: Callable[..., Any], library: Library) -> None:
+    with pytest.raises(library("scoring").ScoringError, match="raised KeyError: 'j'") as caught:
+        manager()(batch_of("a", "j"))
+    assert caught.value.row == 1
+
+
+def test_samples_and_what_they_were_worth_are_written(manager: Callable[..., Any], tmp_path: Path, capsys: Any) -> None:
+    logging = manager(log_dir=str(tmp_path / "log"), log_every=2, log_samples=2)
+    for _ in range(3):
+        batch = batch_of("a", "abc", "ab")
+        batch.meta_info["global_steps"] = 7
+        logging(batch)
+    rows = [json.loads(line) for line in (tmp_path / "log" / "samples.jsonl").read_text().splitlines()]
+    assert [row["response"] for row in rows] == ["abc", "a"] * 2  # the best and the worst, of two batches of three
+    assert rows[0]["components"] == {"score": 3.0, "acc": 1.0, "pred": "abc"}
+    assert (rows[0]["step"], rows[0]["prompt"], rows[0]["reward"]) == (7, "ab", 3.0)
+    shown = capsys.readouterr().out
+    assert "-- samples, step 7\nreward  acc   expected  response\n3.00    1.00  abc       abc\n" in shown
+
+
+# The model as judge
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], str]:
+    """Saves a small random sequence-classification model; its path."""
+    from transformers import Qwen2Config, Qwen2ForSequenceClassification
+
+    def make(labels: int) -> str:
+        path = tmp_path_factory.mktemp("judge")
+        torch.manual_seed(0)
+        config = Qwen2Config(
+            vocab_size=16, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+            num_key_value_heads=2, num_labels=labels, pad_token_id=0, initializer_range=0.5,
+        )  # fmt: skip
+        Qwen2ForSequenceClassification(config).save_pretrained(path)
+        return str(path)
+
+    return make
+
+
+def test_the_judge_gives_each_response_what_it_gives_it_alone(library: Library, judge: Callable[[int], str]) -> None:
+    model = library("reward_model").RewardModel(judge(1), Letters(), "cpu", micro_batch_size=2)
+    batch = batch_of("abc", "d", "efgh", "ab", "j")
+    scores = model.score(batch)
+    for score, text in zip(scores, ("abc", "d", "efgh", "ab", "j"), strict=True):
+        ids = torch.tensor([[1, 2, *(LETTERS.index(c) for c in text)]])
+        with torch.no_grad():
+            assert score == pytest.approx(model.model(ids).logits.item(), abs=1e-5)
+    assert len(set(scores)) == 5
+    placed = model.token_scores(batch)
+    assert placed.shape == (5, 4)
+    assert placed[0].nonzero().tolist() == [[2]]
+    assert placed[2, 3].item() == scores[2]
+    short = library("reward_model").RewardModel(judge(1), Letters(), "cpu", max_length=1)
+    assert short.score(batch_of("abc"))[0] == pytest.approx(short.score(batch_of("c"))[0], abs=1e-6)
+
+
+def test_the_judge_reads_its_own_template(library: Library, judge: Callable[[int], str]) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    path = judge(1)
+    tokenizer = Tokenizer(models.BPE({**{c: n for n, c in enumerate(LETTERS)}, "?": 11, "!": 12}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="_")
+    fast.chat_template = "{% for m in messages %}{{ '?' if m.role == 'user' else '!' }}{{ m.content }}{% endfor %}"
+    fast.save_pretrained(path)
+    model = library("reward_model").RewardModel(path, Letters(), "cpu", input_tokenizer="the policy's")
+    batch = batch_of("de", raw_prompt=[[{"role": "user", "content": "cc"}]])
+    with torch.no_grad():
+        expected = model.model(torch.tensor([[11, 3, 3, 12, 4, 5]])).logits.item()  # ?cc!de
+    assert model.score(batch) == [pytest.approx(expected, abs=1e-5)]
+    with pytest.raises(KeyError, match=r"data\.return_raw_chat=true"):
+        model.score(batch_of("de"))
+
+
+def test_a_model_with_several_labels_is_no_judge(library: Library, judge: Callable[[int], str]) -> None:
+    with pytest.raises(ValueError, match="has 3 labels"):
+        library("reward_model").RewardModel(judge(3), Letters(), "cpu")

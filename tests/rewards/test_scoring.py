@@ -1,0 +1,153 @@
+"""A scoring function over many samples: order, time limits, errors, and processes that are gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import psutil
+import pytest
+
+Library = Callable[[str], ModuleType]
+
+
+def samples(*texts: str) -> list[dict[str, object]]:
+    return [{"data_source": "d", "solution_str": text, "ground_truth": "", "extra_info": None} for text in texts]
+
+
+def workers() -> list[psutil.Process]:
+    """The processes that score for this one: children of the server that it forks them from."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        if child.status() != psutil.STATUS_ZOMBIE and child.ppid() != os.getpid():
+            found.append(child)
+    return found
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_scores_come_in_order(library: Library, functions: ModuleType, num_workers: int) -> None:
+    scorer = library("scoring").Scorer(functions.length, num_workers)
+    results = scorer(samples(*("a" * n for n in range(200))))
+    scorer.close()
+    assert [result["score"] for result in results] == list(range(200))
+    assert workers() == []
+
+
+def test_samples_that_hang_or_kill_their_process_cost_themselves_only(
+    library: Library, functions: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scorer = library("scoring").Scorer(functions.unreliable, num_workers=2, timeout=1.0, timeout_score=-1.0)
+    start = time.monotonic()
+    results = scorer(samples("a", "hang", "bb", "spin", "die", "ccc"))
+    scorer.close()
+    assert time.monotonic() - start < 15
+    assert [result["score"] for result in results] == [1, -1, 2, -1, -1, 3]
+    assert [result["unscored"] for result in results] == [0, 1, 0, 1, 1, 0]
+    assert [result["text"] for result in results] == ["a", "", "bb", "", "", "ccc"]
+    assert capsys.readouterr().out.count("warning: a sample took longer than 1 s and scores -1") == 1
+    assert workers() == []
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("raise", "the reward raised KeyError: 'no such key'"),
+        ("exit", "the reward raised SystemExit: enough"),
+        ("nothing", r"no `score` among \['value'\]"),
+    ],
+)
+def test_the_first_sample_that_raises_is_named(
+    library: Library, functions: ModuleType, num_workers: int, text: str, message: str
+) -> None:
+    scoring = library("scoring")
+    scorer = scoring.Scorer(functions.unreliable, num_workers)
+    with pytest.raises(scoring.ScoringError, match=message) as caught:
+        scorer(samples("a", "bb", text, "cc", "raise"))
+    scorer.close()
+    assert caught.value.row == 2
+    assert "scored_by.py:" in caught.value.hook_file
+    assert workers() == []
+
+
+def test_coroutines_run_at_once_and_have_a_time_limit(library: Library, functions: ModuleType) -> None:
+    scoring = library("scoring")
+    scorer = scoring.Scorer(functions.waiting, timeout=1.0, timeout_score=0.5)
+    start = time.monotonic()
+    results = scorer(samples(*["aa"] * 60, "hang"))
+    assert time.monotonic() - start < 3  # one after another: 66 s
+    assert [result["score"] for result in results] == [2.0] * 60 + [0.5]
+    assert [result["unscored"] for result in results] == [0.0] * 60 + [1.0]
+    with pytest.raises(scoring.ScoringError, match="raised KeyError") as caught:
+        scorer(samples("aa", "raise", "hang"))
+    assert caught.value.row == 1
+    assert "scored_by.py:" in caught.value.hook_file
+
+
+def test_a_function_of_a_file_with_settings_is_found_by_the_processes(library: Library, tmp_path: Path) -> None:
+    """As verl loads `custom_reward_function.path`: under a name that nobody can import, wrapped in a partial."""
+    import importlib.util
+
+    file = tmp_path / "mine.py"
+    file.write_text("def score(solution_str, bonus, **sample):\n    return len(solution_str) + bonus\n")
+    spec = importlib.util.spec_from_file_location("custom_module_of_a_test", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["custom_module_of_a_test"] = module
+    spec.loader.exec_module(module)
+    scorer = library("scoring").Scorer(partial(module.score, bonus=0.5), num_workers=1)
+    assert [result["score"] for result in scorer(samples("a", "bb"))] == [1.5, 2.5]
+    scorer.close()
+    assert library("scoring").source_of(partial(module.score, bonus=0.5)) == f"{file}:1"
+
+
+def test_what_cannot_be_run_as_asked_is_an_error_at_once(library: Library, functions: ModuleType) -> None:
+    scorer = library("scoring").Scorer
+    with pytest.raises(ValueError, match="needs num_workers=1 or more"):
+        scorer(functions.length, timeout=1.0)
+    with pytest.raises(ValueError, match="define it at the top of a module"):
+        scorer(lambda **sample: 1.0, num_workers=1)
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+if __name__ == "__main__":
+    import scored_by
+    from reward_library.scoring import Scorer
+    scorer = Scorer(scored_by.unreliable, num_workers=2)
+    scorer([dict(solution_str="a")])
+    print("scoring", flush=True)
+    scorer([dict(solution_str=text) for text in ("spin", "hang", "hang")])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_the_one_that_scores(folder: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """Also one that computes a number for ever, and hears no signal meanwhile. Ctrl-C goes to the whole group."""
+    script = tmp_path / "scores.py"
+    script.write_text(SCRIPT.format(folder=str(folder)))
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"scoring\n"
+    time.sleep(0.5)
+    started = psutil.Process(process.pid).children(recursive=True)
+    assert len(started) >= 3
+    if number is signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    process.wait(10)
+    process.stdout.close()
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert [child.cmdline() for child in alive if child.status() != psutil.STATUS_ZOMBIE] == []
