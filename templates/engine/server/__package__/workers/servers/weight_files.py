@@ -48,6 +48,8 @@ def with_output_matrix(
             old one.
     """
     tied = bool(getattr(module.config, "tie_word_embeddings", False))
+    if hasattr(module, "get_base_model"):  # an adapter is beside it, whose weights come merged
+        module = module.get_base_model()
     embedding = module.get_input_embeddings().weight if tied else None
     name_of_input = next((name for name, weight in module.named_parameters() if weight is embedding), None)
     for name, weight in weights:
