@@ -23,9 +23,7 @@ every_release = pytest.mark.parametrize("release", releases.supported())
 
 
 @pytest.fixture(scope="module")
-def projects(
-    verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
+def projects(verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A project of each release, made once."""
     pytest.importorskip("vllm")
     sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
