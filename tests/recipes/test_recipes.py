@@ -1,0 +1,143 @@
+"""`vextract new --recipe`: the command, and projects of each recipe as their owner finds them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from extractor import apply, base, lock, releases
+from extractor.generate import complete, generate
+from extractor.options import RECIPES, Options
+from extractor.plan import plan_new
+from extractor.source import Source
+from tests.project.running import environment, python, train
+from tests.project.support import vextract
+
+MATHS = ("gsm8k", "reasoning")
+Maker = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def made(verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory) -> Maker:
+    """Makes a project of a recipe, each once; its package is called mine."""
+    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
+    known: dict[tuple[str, str], Path] = {}
+
+    def maker(recipe: str, release: str = "0.6.1") -> Path:
+        if (recipe, release) not in known:
+            manifest, source = releases.load(release), sources[release]
+            options = complete(Options("mine", release, recipe=recipe), manifest)
+            tree = generate(options, source, manifest).tree
+            locked = lock.Lock.of(tree, options, vextract="0", source_kind=source.kind, source_sha256=source.sha256)
+            root = tmp_path_factory.mktemp("recipes") / recipe
+            data = base.dump(base.of_tree(tree))
+            apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=data)
+            known[recipe, release] = root
+        return known[recipe, release]
+
+    return maker
+
+
+def test_an_unknown_recipe_is_an_error_that_names_the_known_ones(tmp_path: Path, verl_0_6_1: Source) -> None:
+    done = vextract("new", "p", "--recipe", "gsm9k", "--offline", cwd=tmp_path)
+    assert done.returncode == 2
+    assert not (tmp_path / "p").exists()
+    assert "gsm9k" in done.stderr
+    assert "hint:" in done.stderr
+    assert all(recipe in done.stderr for recipe in RECIPES)
+
+
+def test_a_dry_run_of_a_recipe_writes_nothing(tmp_path: Path, verl_0_6_1: Source) -> None:
+    done = vextract("new", "p", "--recipe", "gsm8k", "--offline", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "p/data/problems.py" in done.stdout + done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("recipe", MATHS)
+def test_a_project_knows_its_recipe_and_what_it_needs(made: Maker, recipe: str) -> None:
+    root = made(recipe)
+    assert lock.read(root).options.recipe == recipe
+    assert '"math-verify[antlr4_9_3]>=0.8"' in (root / "pyproject.toml").read_text()
+    assert "math-verify==" in (root / "requirements.lock").read_text()
+    assert "math-verify" not in (made("toy") / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("recipe", MATHS)
+def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str) -> None:
+    def contents(project: Path) -> dict[str, bytes]:
+        files = [path for path in project.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        return {path.relative_to(project).as_posix(): path.read_bytes() for path in files}
+
+    ours, theirs = contents(made(recipe)), contents(made("toy"))
+    changed = sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
+    generated = ("vextract.lock", ".vextract/base.zip", "README.md", "pyproject.toml", "requirements.lock")
+    places = ("mine/custom/", "mine/data/problems.py", "config/", "tests/", *generated)
+    # Caches, checkpoints and the like are what other tests have left.
+    assert [path for path in changed if not path.startswith((*places, ".", "checkpoints/"))] == []
+
+
+@pytest.mark.parametrize("recipe", MATHS)
+@pytest.mark.parametrize(
+    "command", [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]], ids=["style", "format", "types"]
+)
+def test_its_own_checks_pass(
+    made: Maker, recipe: str, command: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cache = [f"--cache-dir={tmp_path_factory.getbasetemp() / 'mypy'}"] if command == ["mypy"] else []
+    done = subprocess.run(
+        [sys.executable, "-m", *command, *cache], cwd=made(recipe), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("recipe", MATHS)
+def test_the_hooks_pass_their_own_tests(made: Maker, recipe: str) -> None:
+    done = python(made(recipe), "-m", "pytest", "-p", "no:cacheprovider", "tests/test_hooks.py")
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_prepare_without_a_network_says_so_and_writes_the_sample(made: Maker, tmp_path: Path) -> None:
+    done = python(made("gsm8k"), "-m", "mine.data.prepare", "--out", str(tmp_path / "data"))
+    assert done.returncode == 0, done.stderr
+    assert "NOTE: cannot load" in done.stdout
+    assert "handmade problems" in done.stdout
+    rows = pyarrow.parquet.read_table(tmp_path / "data" / "train.parquet").to_pylist()
+    assert len(rows) == 24
+    assert {row["data_source"] for row in rows} == {"gsm8k_sample"}
+    assert {"prompt", "ability", "reward_model", "extra_info"} < rows[0].keys()
+
+
+def test_a_run_scores_in_processes_and_leaves_none(made: Maker) -> None:
+    rows = train(made("gsm8k"), "local.reward.num_workers=2", "local.reward.timeout=30.0")
+    assert rows[-1]["reward/unscored/mean"] == 0.0
+    assert "reward/format/mean" in rows[-1]
+
+
+def test_arguments_that_a_manager_does_not_take_are_an_error_with_those_it_does(made: Maker) -> None:
+    done = python(made("reasoning"), "main.py", "+reward_model.reward_kwargs.weigths={format:1.0}")
+    assert done.returncode == 2, done.stderr
+    assert "weigths" in done.stderr
+    assert "min_words" in done.stderr
+    assert "hint:" in done.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", ["0.6.1", "0.5.0"])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_its_own_tests_pass(made: Maker, recipe: str, release: str) -> None:
+    root = made(recipe, release)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+        cwd=root,
+        env=environment(root),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
