@@ -85,7 +85,7 @@ class Chart {
     this.svg.addEventListener("pointermove", event => this.point(event));
     this.svg.addEventListener("pointerdown", event => this.begin(event));
     this.svg.addEventListener("pointerup", event => this.end(event));
-    this.svg.addEventListener("pointerleave", () => this.leave());
+    this.svg.addEventListener("pointerleave", event => event.pointerType === "mouse" && this.leave());
     this.svg.addEventListener("dblclick", () => setZoom(null));
     this.figure.addEventListener("keydown", event => this.key(event));
     this.figure.addEventListener("blur", () => this.leave());
@@ -175,7 +175,10 @@ class Chart {
 
   begin(event) {
     if (event.pointerType === "mouse" && this.plot) this.from = event.clientX - this.svg.getBoundingClientRect().left;
-    else this.point(event);
+    else {
+      this.figure.focus({preventScroll: true});  // a finger reads until it touches something else
+      this.point(event);
+    }
   }
 
   end(event) {

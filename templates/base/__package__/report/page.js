@@ -15,7 +15,7 @@ function setUpCurves() {
   if (!groups) return;
   for (const {title, charts, constant} of data.groups) {
     const grid = element("div", {class: "grid"}, ...charts.map(chart => new Curves(chart).figure));
-    const all = element("details", {"data-group": title}, element("summary", {}, title, element("small", {})), grid);
+    const all = element("details", {"data-group": title}, element("summary", {}, `${title} `, element("small", {})), grid);
     all.open = !["Other"].includes(title);
     if (constant.length) {
       all.append(element("p", {class: "constant"}, "Never changed: ",

@@ -116,7 +116,7 @@ def _text(value: Any) -> str:
 
 def _cut(text: str, length: int) -> str:
     """The beginning and the end of a text that is too long, and how much is missing between them."""
-    if len(text) <= length:
+    if len(text) <= length + 40:  # what would stand in its place
         return text
     head, tail = text[: length * 2 // 3], text[len(text) - length // 3 :]
     return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters left out …]\n{tail}"
