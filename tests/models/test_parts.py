@@ -14,24 +14,11 @@ import pytest
 import torch
 from torch import nn
 
-from extractor import __version__, apply, base, lock, releases
-from extractor.generate import complete, generate
-from extractor.options import Options
-from extractor.plan import plan_new
 from extractor.source import Source
+from tests.models.projects import write_project
 
 PACKAGE, BARE = "modelside", "bareside"
 MODEL = "actor_rollout_ref.model"
-
-
-def write_project(source: Source, package: str, features: tuple[str, ...], root: Path) -> Path:
-    """A project of engine hf, whose package can then be imported."""
-    manifest = releases.load(source.release)
-    options = complete(Options(package, source.release, "hf", "grpo", features), manifest)
-    tree = generate(options, source, manifest).tree
-    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
-    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
-    return root
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +26,8 @@ def root(verl_0_6_1: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """Two projects that can be imported: `modelside` has LoRA and counts operations, `bareside` has no feature."""
     folder = tmp_path_factory.mktemp("projects")
     roots = [
-        write_project(verl_0_6_1, PACKAGE, ("lora", "mfu"), folder / PACKAGE),
-        write_project(verl_0_6_1, BARE, (), folder / BARE),
+        write_project(verl_0_6_1, PACKAGE, folder / PACKAGE, features=("lora", "mfu")),
+        write_project(verl_0_6_1, BARE, folder / BARE),
     ]
     with pytest.MonkeyPatch.context() as patch:
         for path in roots:
