@@ -57,6 +57,11 @@ class Rewards:
 
     def _load_model(self, config: Any, tokenizer: Any) -> None:
         section, model = config.reward_model, config.reward_model.model
+        if config.actor_rollout_ref.rollout.multi_turn.enable and config.local.env.is_reward:
+            raise ConfigError(
+                "reward_model.enable and local.env.is_reward would both give the reward of an episode",
+                "set local.env.is_reward=false, or reward_model.enable=false",
+            )
         if model.path is None:
             raise ConfigError(
                 "reward_model.enable is true, and there is no reward model",
