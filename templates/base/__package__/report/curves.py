@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .runs import Run, number
+from .runs import Run
 
 # In the order of the page, and of the charts in a group; a metric belongs to the first that has a prefix of its name.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -22,7 +22,6 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 POINTS = 1000  # of a series, at most
 NUMBERS = 300_000  # on a page, at most: about 2 MB
-NOT_METRICS = ("step", "time")
 
 
 @dataclass
@@ -52,8 +51,8 @@ class Axes:
 
 def metric_names(runs: Sequence[Run]) -> list[str]:
     """All metrics of the runs that have a finite value, sorted."""
-    names = {name for run in runs for row in run.rows for name, value in row.items() if number(value) is not None}
-    return sorted(names.difference(NOT_METRICS))
+    known = (name for run in runs for name, column in run.metrics.items() if set(column.values()) != {None})
+    return sorted(set(known))
 
 
 def curve_groups(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[Axes]]:
@@ -91,12 +90,12 @@ def curve_groups(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[Axes]]
 
 def extremes(run: Run, name: str) -> dict[str, Any] | None:
     """The last, the least and the greatest value of a metric, and their steps; None if the run has no value of it."""
-    points = [(row["step"], value) for row in run.rows if (value := number(row.get(name))) is not None]
+    points = run.points(name)
     if not points:
         return None
-    low = min(points, key=lambda point: point[1])
-    high = max(points, key=lambda point: point[1])
-    return {"last": points[-1], "low": low, "high": high}
+    low, high = min(points, key=points.__getitem__), max(points, key=points.__getitem__)
+    last = next(reversed(points))
+    return {"last": (last, points[last]), "low": (low, points[low]), "high": (high, points[high])}
 
 
 def short(value: float | None, digits: int = 5) -> float | int | None:
@@ -130,7 +129,7 @@ def _charts(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _limit(runs: Sequence[Run], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
     """How many points a series may have, for the page to keep its size."""
-    counts = [(sum(parts[0] in row for row in run.rows), len(parts)) for run in runs for _, parts in charts if run.rows]
+    counts = [(len(run.metrics.get(parts[0], {})), len(parts)) for run in runs for _, parts in charts]
     limit = POINTS
     while limit > 20 and sum(min(n, limit) * (3 if n > limit else width) for n, width in counts) > NUMBERS:
         limit = limit * 3 // 4
@@ -142,25 +141,27 @@ def _constant(runs: Sequence[Run], parts: tuple[str, ...]) -> float | None:
     seen: set[float | None] = set()
     longest = 0
     for run in runs:
-        values = [number(row[name]) for row in run.rows for name in parts if name in row]
-        seen.update(values)
-        longest = max(longest, len(values) // len(parts))
+        for name in parts:
+            column = run.metrics.get(name, {})
+            seen.update(column.values())
+            longest = max(longest, len(column))
         if len(seen) > 1:
             return None
     return next(iter(seen)) if longest > 2 else None
 
 
 def _line(run: Run, parts: tuple[str, ...], axes: Axes, limit: int) -> dict[str, Any] | None:
-    rows = [index for index, row in enumerate(run.rows) if parts[0] in row]
+    rows = list(run.metrics.get(parts[0], {}))
     if not rows:
         return None
     parted = buckets(len(rows), limit)
     middles = tuple(rows[part[len(part) // 2]] for part in parted)
     line: dict[str, Any] = {"axis": axes.add(middles)}
-    columns = [[number(run.rows[row].get(name)) for row in rows] for name in parts]
+    names = parts if all(name in run.metrics for name in parts) else parts[:1]
+    columns = [[run.metrics[name].get(row) for row in rows] for name in names]
     line["v"] = [short(_mean([columns[0][i] for i in part])) for part in parted]
-    if len(parts) == 3 or len(parted) < len(rows):
-        line["lo"] = [short(min(_known(columns[len(parts) // 2], part), default=None)) for part in parted]
+    if len(columns) == 3 or len(parted) < len(rows):
+        line["lo"] = [short(min(_known(columns[len(columns) // 2], part), default=None)) for part in parted]
         line["hi"] = [short(max(_known(columns[-1], part), default=None)) for part in parted]
     return line
 

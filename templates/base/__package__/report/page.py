@@ -115,21 +115,19 @@ def _cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float]
 def _first(run: Run, names: Sequence[str]) -> dict[int, float]:
     """Step and value of the first of these metrics that the run has."""
     for name in names:
-        points = {row["step"]: value for row in run.rows if (value := number(row.get(name))) is not None}
-        if points:
+        if points := run.points(name):
             return points
     return {}
 
 
 def _validation(run: Run) -> dict[int, float]:
     """Step and score of each validation: the mean over its data sources, as the table in the terminal has it."""
-    points = {}
-    for row in run.rows:
-        values = [number(value) for name, value in row.items() if name.startswith("val-core/") and "/mean@" in name]
-        known = [value for value in values if value is not None]
-        if known:
-            points[row["step"]] = fmean(known)
-    return points
+    found: dict[int, list[float]] = {}
+    for name in run.metrics:
+        if name.startswith("val-core/") and "/mean@" in name:
+            for step, value in run.points(name).items():
+                found.setdefault(step, []).append(value)
+    return {step: fmean(found[step]) for step in sorted(found)}
 
 
 def _values(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -75,6 +75,21 @@ class Run:
         return str(end.get("error", "")) if isinstance(end, dict) else ""
 
     @cached_property
+    def metrics(self) -> Mapping[str, Mapping[int, float | None]]:
+        """What was logged of each metric: its finite values, and None for others, by the number of the row."""
+        columns: dict[str, dict[int, float | None]] = {}
+        for index, row in enumerate(self.rows):
+            for name, value in row.items():
+                if name not in ("step", "time"):
+                    columns.setdefault(name, {})[index] = number(value)
+        return columns
+
+    def points(self, name: str) -> dict[int, float]:
+        """Step -> value of a metric, where it is finite."""
+        column = self.metrics.get(name, {})
+        return {self.rows[index]["step"]: value for index, value in column.items() if value is not None}
+
+    @cached_property
     def elapsed(self) -> tuple[float | None, ...]:
         """Seconds of running until each row was logged; the time between an end and the next start does not count."""
         times = [number(row.get("time")) for row in self.rows]
