@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +245,7 @@ def test_rollouts_of_the_adapted_policy(runs: Path, processes: str) -> None:
 
 
 PROBE = f"""
-import json, sys
+import contextlib, io, json, sys
 import torch
 from pathlib import Path
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -281,6 +282,18 @@ for name in ("plain", "tied", "lora", "tied_lora"):
         "left": [p.name for p in out.iterdir() if p.name.startswith(".")],
     }}
 half = out / "half"
+refused = {{
+    "there is no": [str(out / "nowhere"), str(out / "new")],
+    "is there already": [str(runs / "plain"), str(out / "plain")],
+    "no best checkpoint": ["--best", str(runs / "plain"), str(out / "new")],
+    "no complete checkpoint": [str(runs / "cut_short" / "global_step_2"), str(out / "new")],
+    "the model that the adapter belongs to is not at": [str(runs / "lora"), str(out / "new"), "--base", "/nowhere"],
+}}
+for message, arguments in refused.items():
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
+        code = main(arguments)
+    assert code == 2 and message in errors.getvalue() and "hint: " in errors.getvalue(), errors.getvalue()
+assert not (out / "new").exists()
 found["dtype"] = main([str(runs / "lora" / "global_step_2" / "actor"), str(half), "--dtype", "bfloat16"])
 weights = AutoModelForCausalLM.from_pretrained(half, dtype="auto").parameters()
 found["dtypes"] = sorted({{str(weight.dtype) for weight in weights}})
@@ -289,6 +302,9 @@ print(json.dumps(found))
 
 
 def test_a_checkpoint_is_exported_as_a_model(project: Path, runs: Path, tmp_path: Path) -> None:
+    """Whole or not at all, with the same logits; and what cannot be exported is refused with a hint."""
+    cut_short = Path(shutil.copytree(runs / "1" / "plain", runs / "1" / "cut_short"))
+    (cut_short / "global_step_2" / "complete.json").unlink()
     done = python(project, "-c", PROBE, str(runs / "1"), str(tmp_path))
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
@@ -301,15 +317,3 @@ def test_a_checkpoint_is_exported_as_a_model(project: Path, runs: Path, tmp_path
         assert seen["tokens"] > 0
         assert seen["eos"] is not None
         assert seen["left"] == []
-
-
-def test_what_cannot_be_exported(project: Path, runs: Path, tmp_path: Path) -> None:
-    module = f"{PACKAGE}.export"
-    nowhere = python(project, "-m", module, str(tmp_path / "nowhere"), str(tmp_path / "out"))
-    assert (nowhere.returncode, "there is no" in nowhere.stderr) == (2, True)
-    assert "hint:" in nowhere.stderr
-    there = python(project, "-m", module, str(runs / "1" / "plain"), str(tmp_path))
-    assert (there.returncode, "is there already" in there.stderr) == (2, True)
-    no_best = python(project, "-m", module, "--best", str(runs / "1" / "plain"), str(tmp_path / "out"))
-    assert (no_best.returncode, "no best checkpoint" in no_best.stderr) == (2, True)
-    assert list(tmp_path.iterdir()) == []
