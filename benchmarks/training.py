@@ -18,7 +18,7 @@ from extractor.options import Options
 from extractor.plan import plan_new
 from extractor.source import open_source
 
-ROUNDS = 3
+ROUNDS = 1
 STEPS = 40
 WARM_UP = 5
 PROMPTS, GENERATIONS, LENGTH, RATE = 32, 16, 2, 1e-3
@@ -87,7 +87,7 @@ def _model_and_data(project: Path) -> tuple[Path, Path]:
     model, data = project.parent / "model", project.parent / "data"
     code = f"from bench.data.toy import ensure_toy_model; ensure_toy_model({str(model)!r}, task='add1')"
     _python(project, "-c", code)
-    _python(project, "-m", "bench.data.prepare", "--out", str(data), "--task", "add1")
+    _python(project, "-m", "bench.data.prepare", "--out", str(data), "data.env.task=add1")
     return model, data / "train.parquet"
 
 

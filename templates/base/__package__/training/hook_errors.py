@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,9 @@ def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
     """The mean of each numeric component of the reward, as `reward/<name>/mean`."""
     metrics = {}
     for name, values in extra.items():
-        if len(values) and all(isinstance(value, numbers.Real | np.bool_) for value in values):
-            metrics[f"reward/{name}/mean"] = float(np.mean([float(value) for value in values]))
+        kinds = set(map(type, values))
+        if kinds and all(issubclass(kind, (numbers.Real, np.bool_)) for kind in kinds):
+            metrics[f"reward/{name}/mean"] = float(np.mean(np.array(values, dtype=float)))
     return metrics
 
 
@@ -185,13 +187,16 @@ def _hook_of(reward_fn: Any) -> Any:
 
 
 def _source_of(hook: Any) -> str:
-    target = hook if inspect.isroutine(hook) or inspect.isclass(hook) else type(hook)
+    return _definition(hook if inspect.isroutine(hook) or inspect.isclass(hook) else type(hook)) or repr(hook)
+
+
+@lru_cache
+def _definition(target: Any) -> str | None:
+    """Path and line of a function or class; None if it has none."""
     try:
-        path = inspect.getsourcefile(target)
-        line = inspect.getsourcelines(target)[1]
+        return f"{inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]}"
     except (OSError, TypeError):
-        return repr(hook)
-    return f"{path}:{line}"
+        return None
 
 
 def _raised_in(error: BaseException) -> str | None:
