@@ -42,6 +42,7 @@ package = "toy"
 engine = "hf"
 algorithm = "ppo"
 features = ["critic", "lora"]
+recipe = "toy"
 
 [[files]]
 path = "LICENSE.verl"

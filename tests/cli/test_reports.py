@@ -11,7 +11,7 @@ from extractor import releases
 def test_versions(run) -> None:
     result = run("versions")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith(f"verl {releases.default()} (default)\n  engines     hf, vllm\n")
+    assert result.out.startswith(f"verl {releases.default()} (default)\n  engines     hf, sglang, vllm\n")
     assert "    critic " in result.out
     assert "(on with ppo)" in result.out
 

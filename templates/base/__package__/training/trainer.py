@@ -27,12 +27,12 @@ from .batches import generation_batch, sample_rows, shown_rows, write_rows
 from .checkpoint import Checkpoints
 from .core_algos import AdvantageEstimator, agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
+from .dynamic_sampling import Scored, sample_until_full
 from .failures import add_note
 from .hook_errors import call_reward, check_advantages, naming_advantage, reward_metrics
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 from .outcomes import episode_metrics
-from .dynamic_sampling import Scored, sample_until_full
 from .rollout_check import rollout_metrics
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
@@ -280,7 +280,7 @@ class LocalPPOTrainer:
     def _collect(
         self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
     ) -> tuple[DataProto, "Future[Reward] | None"]:
-        """The batch that a step learns from: every prompt with its responses, and their reward, which may be under way."""
+        """The batch that a step learns from: prompts with their responses, and the reward, which may be under way."""
         batch = self._answer(prompts, timing, metrics)
         self._arrange(batch, metrics)
         with timed("reward", timing):
@@ -303,7 +303,8 @@ class LocalPPOTrainer:
         batch.non_tensor_batch.update({name: np.array(values) for name, values in extra.items()})
         self._arrange(batch, metrics)
         done: Future[Reward] = Future()
-        done.set_result((batch.batch["token_level_scores"], {name: list(batch.non_tensor_batch[name]) for name in extra}))
+        extra = {name: list(batch.non_tensor_batch[name]) for name in extra}  # in the order of the rows by now
+        done.set_result((batch.batch["token_level_scores"], extra))
         return batch, done
 
     def _answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
