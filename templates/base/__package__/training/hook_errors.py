@@ -187,7 +187,8 @@ def _hook_of(reward_fn: Any) -> Any:
 
 
 def _source_of(hook: Any) -> str:
-    return _definition(hook if inspect.isroutine(hook) or inspect.isclass(hook) else type(hook)) or repr(hook)
+    target: Any = hook if inspect.isroutine(hook) or inspect.isclass(hook) else type(hook)
+    return _definition(target) or repr(hook)
 
 
 @lru_cache
