@@ -11,9 +11,11 @@ Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all,
     --help      print this, and stop
 """
 
+import contextlib
 import os
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,31 +39,27 @@ def main(arguments: list[str]) -> int:
             return 0
         settle_device(config)
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
+        if os.environ.get("RANK", "0") == "0":
+            print(f"error: {error}", file=sys.stderr)
         return 2
     return run(config)
 
 
 def run(config: Any) -> int:
     """Train as configured; returns the exit code: 0 done, 1 failed, 2 config or data are at fault, 130 stopped."""
-    from generated_example.data.datasets import DataError
-    from generated_example.shims.not_vendored import FeatureNotVendored
-    from generated_example.training.config_loading import ConfigError
     from generated_example.training.distributed import Ranks
-    from generated_example.training.hook_errors import HookError
+    from generated_example.training.failures import report
 
-    ranks = Ranks(config.actor_rollout_ref.nccl_timeout)
+    ranks = Ranks(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
     try:
-        return 0 if train(config, ranks) else 130
-    except (ConfigError, DataError, FeatureNotVendored) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except HookError as error:
-        print("\n".join(["error: " + str(error), *getattr(error, "__notes__", [])]), file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+        finished = train(config, ranks)
+        ranks.barrier()  # torchrun ends all others when one has ended and not reached the last step
+        return 0 if finished else 130
+    except (Exception, KeyboardInterrupt) as error:
+        code = report(error, ranks)
+        if ranks.world_size > 1:
+            ranks.fail(code)
+        return code
     finally:
         ranks.close()
 
@@ -75,12 +73,13 @@ def train(config: Any, ranks: Any) -> bool:
     from generated_example.training.checks import check_config
     from generated_example.training.dataloading import build_dataloaders
     from generated_example.training.distributed import seed_everything
-    from generated_example.training.reward import load_reward_manager
+    from generated_example.training.rewarding import Rewards
+    from generated_example.training.rollouts import Rollouts
     from generated_example.training.tracking import RunTracker
     from generated_example.training.trainer import LocalPPOTrainer
     from generated_example.workers.models import load_tokenizer
     from generated_example.workers.policy import Policy, Reference
-    from generated_example.workers.rollout_engine import RolloutEngine
+    from generated_example.workers.rollout_choice import build_rollout_engine
     from generated_example.workers.value_model import Critic
 
     use_reference, use_critic = check_config(config, ranks.world_size)
@@ -91,27 +90,27 @@ def train(config: Any, ranks: Any) -> bool:
         model.path = str(ranks.on_driver(lambda: ensure_toy_model(run_directory / f"toy_model_{task}", task=task)))
     seed_everything(config.local.seed + ranks.rank)
 
-    tokenizer = load_tokenizer(model)
-    train_loader, val_loader = build_dataloaders(config, *build_datasets(config, tokenizer))
+    tokenizer = load_tokenizer(model, ranks)
+    train_loader, val_loader = build_dataloaders(config, ranks, partial(build_datasets, config, tokenizer))
     total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
 
     checkpoints = Checkpoints(run_directory, ranks, keep=config.trainer.max_actor_ckpt_to_keep)
     resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
     start_step = step_of(resume) if resume else 0
     if start_step >= total_steps:
-        print(f"nothing to do: {resume} is at step {start_step} of {total_steps}")
-        print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
+        if ranks.rank == 0:
+            print(f"nothing to do: {resume} is at step {start_step} of {total_steps}")
+            print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
         return True
 
     weights = {name: str(resume / name) if resume else None for name in ("actor", "critic")}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps)
-    reference = Reference(config, tokenizer, ranks) if use_reference else None
+    reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
     critic = Critic(config, tokenizer, ranks, weights["critic"], total_steps) if use_critic else None
-    reward_kwargs = config.reward_model.reward_kwargs
-    reward_fn = load_reward_manager(config, tokenizer, num_examine=0, **reward_kwargs)
-    val_reward_fn = load_reward_manager(config, tokenizer, num_examine=1, **reward_kwargs)
-    tracker = RunTracker(config, run_directory, total_steps, start_step=start_step)
-    with tracker:
+    rewards = Rewards(config, tokenizer, ranks)
+    tracker = RunTracker(config, run_directory, total_steps, start_step=start_step, processes=ranks.world_size)
+    engine = build_rollout_engine(config, tokenizer, ranks, policy)
+    with tracker, contextlib.closing(engine), contextlib.closing(rewards):
         trainer = LocalPPOTrainer(
             config,
             tokenizer,
@@ -119,9 +118,9 @@ def train(config: Any, ranks: Any) -> bool:
             policy=policy,
             reference=reference,
             critic=critic,
-            rollout=RolloutEngine(config, tokenizer, ranks, policy),
-            reward_fn=reward_fn,
-            val_reward_fn=val_reward_fn,
+            rollouts=Rollouts(config, tokenizer, ranks, engine),
+            reward_fn=rewards.train,
+            val_reward_fn=rewards.validation,
             train_loader=train_loader,
             val_loader=val_loader,
             tracker=tracker,
@@ -130,10 +129,10 @@ def train(config: Any, ranks: Any) -> bool:
         )
         if resume:
             tracker.message(f"resuming from {resume}")
-            policy.load_optimizer_state(load_optimizer_state(resume / "actor"))
+            policy.load_optimizer_state(load_optimizer_state(resume / "actor", ranks), ranks)
             if critic is not None:
-                critic.load_optimizer_state(load_optimizer_state(resume / "critic"))
-            trainer.restore(start_step, *load_state(resume, ranks.rank))
+                critic.load_optimizer_state(load_optimizer_state(resume / "critic", ranks), ranks)
+            trainer.restore(start_step, *load_state(resume, ranks))
         return trainer.fit()
 
 
@@ -142,4 +141,5 @@ if __name__ == "__main__":
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     warnings.filterwarnings("ignore", message="In CPU autocast")  # float32 is meant: nothing is to be cast
     warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # the critic's values, which nothing changes
     sys.exit(main(sys.argv[1:]))

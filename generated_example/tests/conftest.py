@@ -8,11 +8,13 @@ os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import itertools
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from engine_settings import engine_settings  # noqa: F401  a fixture: what the rollout engine needs here
 from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer
 
@@ -102,7 +104,7 @@ def answered(tokenizer: Any, data_config: DictConfig) -> Any:
 
 
 @pytest.fixture
-def train(tmp_path: Path) -> Any:
+def train(tmp_path: Path, engine_settings: Any) -> Any:  # noqa: F811
     """A function that trains as `python main.py ...` does, for one step of 4 prompts and 4 responses to each.
 
     It takes overrides of the config, the expected exit code, and the run's directory (a new one by default), which it
@@ -124,7 +126,8 @@ def train(tmp_path: Path) -> Any:
             "trainer.test_freq=-1",
             "trainer.logger=[console]",
         )
-        chosen = {override.split("=")[0]: override for override in (*sizes, *overrides)}
+        chosen = {override.split("=")[0]: override for override in (*sizes, *engine_settings(overrides), *overrides)}
+        sys.modules.pop("custom_module", None)  # under which verl keeps the first reward function of a process
         assert main([*chosen.values(), f"trainer.default_local_dir={directory}"]) == code
         return directory
 

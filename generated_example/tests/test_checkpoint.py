@@ -30,9 +30,10 @@ def test_a_damaged_checkpoint_is_skipped_and_named(train, capsys):
     assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == [1, 2, 3]
 
 
-def test_a_checkpoint_is_a_model_that_transformers_loads(train, tokenizer):
+def test_a_checkpoint_is_a_model_that_transformers_loads(train):
     transformers = pytest.importorskip("transformers")
     run = train("trainer.save_freq=1")
     model = transformers.AutoModelForCausalLM.from_pretrained(run / "global_step_1" / "actor")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(run / "global_step_1" / "actor")
     ids = tokenizer("37=", return_tensors="pt")["input_ids"]
     assert model(ids).logits.shape == (1, 3, len(tokenizer))

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.datasets import DataError, build_datasets
 from generated_example.data.prepare import write_splits
 from generated_example.data.rl_dataset import collate_fn
@@ -32,19 +33,24 @@ def build(config, tokenizer, train, val=None):
 
 
 def test_without_files_the_environment_gives_the_prompts(data_config, tokenizer):
-    train, val = build_datasets(data_config, tokenizer)
-    assert (len(train), len(val)) == (80, 20)
-    assert (train[0]["data_source"], val[0]["data_source"]) == ("toy_succ2", "toy_succ2_held_out")
+    data_config.data.truncation = "left"
+    for split, dataset in zip(("train", "val"), build_datasets(data_config, tokenizer), strict=True):
+        rows = environment_rows(split, data_config.data.env)
+        assert len(dataset) == len(rows) > 0
+        assert dataset[0]["data_source"] == rows[0]["data_source"]
 
 
 def test_files_in_verls_schema_are_used_as_they_are(data_config, tokenizer, tmp_path):
-    train, val = write_splits(tmp_path, {"task": "add1", "val_size": 10})
+    data_config.data.truncation = "left"
+    settings = dict(data_config.data.env)
+    train, val = write_splits(tmp_path, settings)
     train_set, val_set = build(data_config, tokenizer, [str(train)], str(val))
-    assert (len(train_set), len(val_set)) == (90, 10)
+    rows = environment_rows("train", settings)
+    assert (len(train_set), len(val_set)) == (len(rows), len(environment_rows("val", settings)))
     assert train_set.data_files == [str(train)]
     batch = collate_fn([train_set[i] for i in range(3)])
     assert batch["input_ids"].shape == (3, 12) and batch["input_ids"].dtype == torch.int64
-    assert [row["ground_truth"] for row in batch["reward_model"]] == ["0", "1", "2"]
+    assert list(batch["reward_model"]) == [row["reward_model"] for row in rows[:3]]
 
 
 @pytest.mark.parametrize("name", ["plain.jsonl", "plain.json", "plain.parquet"])
@@ -126,9 +132,10 @@ def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
         "    def __getitem__(self, item):\n"
         "        raise KeyError('state')\n"
     )
+    data_config.data.truncation = "left"
     data_config.data.custom_cls = {"path": str(source), "name": "Mine"}
     train, val = build_datasets(data_config, tokenizer)
-    assert train[0]["mine"] and (len(train), len(val)) == (80, 20)
+    assert train[0]["mine"] and val[0]["mine"]
     data_config.data.custom_cls.name = "Broken"
     with pytest.raises(HookError, match="raised KeyError: 'state'") as caught:
         build_datasets(data_config, tokenizer)

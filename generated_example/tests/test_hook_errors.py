@@ -1,6 +1,7 @@
 # vextract:template - edit freely; upgrades merge your edits
 """A hook that is wrong is named, with the sample that shows it."""
 
+import asyncio
 import pickle
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from generated_example import custom  # noqa: F401  (registers the hooks)
 from generated_example.data.datasets import DataError
+from generated_example.rewards.scoring import ScoringError
 from generated_example.training import core_algos, hook_errors
 from generated_example.training.hook_errors import HookError, call_reward, check_advantages, reward_metrics
 from generated_example.training.reward import load_reward_manager
@@ -27,16 +29,44 @@ def test_a_good_reward_comes_through_after_one_call(batch, tokenizer, data_confi
         calls.append(len(data))
         return manager(data, return_dict=return_dict)
 
+    expected = manager(batch, return_dict=True)
     reward, extra = call_reward(counted, batch, tokenizer)
-    assert reward.sum(-1).tolist() == [1.0, 0.5, 1.0] and calls == [3]
-    assert reward_metrics(extra) == pytest.approx(
-        {"reward/score/mean": 2.5 / 3, "reward/acc/mean": 2 / 3, "reward/format/mean": 1.0}
-    )
+    assert calls == [3] and extra == expected["reward_extra_info"]
+    assert reward.shape == (3, 4) and torch.equal(reward, expected["reward_tensor"])
+
+
+def test_numbers_among_the_components_are_averaged():
+    extra = {"score": [1.0, 0.5, 1.0], "acc": [True, False, True], "pred": ["48", "24", "11"], "none": []}
+    assert reward_metrics(extra) == pytest.approx({"reward/score/mean": 2.5 / 3, "reward/acc/mean": 2 / 3})
 
 
 def test_a_reward_without_return_dict_is_good_enough(batch, tokenizer):
     reward, extra = call_reward(lambda data: torch.ones(3, 4), batch, tokenizer)
     assert reward.shape == (3, 4) and extra == {}
+
+
+def test_a_reward_may_be_a_coroutine(batch, tokenizer):
+    calls = []
+
+    async def waits(data, return_dict=False):
+        calls.append(len(data))
+        await asyncio.sleep(0)
+        return {"reward_tensor": torch.ones(len(data), 4), "reward_extra_info": {"acc": [1.0] * len(data)}}
+
+    reward, extra = call_reward(waits, batch, tokenizer)
+    assert reward.shape == (3, 4) and extra == {"acc": [1.0] * 3} and calls == [3]
+
+
+def test_a_reward_that_knows_its_bad_sample_is_not_called_again(batch, tokenizer):
+    calls = []
+
+    def knows(data, return_dict=False):
+        calls.append(len(data))
+        raise ScoringError("the component 'style' of the reward raised KeyError: 'x'", "style.py:3", row=2)
+
+    with pytest.raises(HookError, match="the component 'style'") as caught:
+        call_reward(knows, batch, tokenizer)
+    assert calls == [3] and caught.value.hook_file == "style.py:3" and caught.value.sample["response"] == "11"
 
 
 def test_an_exception_names_the_file_and_the_sample(batch, tokenizer):

@@ -2,13 +2,38 @@
 """A text environment with Gymnasium's interface: `reset` gives an observation, `step` scores an action.
 
 Replace `ToyArithmeticEnv` by your own environment, or wrap an existing one: whatever has `reset` and `step` in the
-shapes below works with `env_dataset.py` (which turns states into prompts) and `reward_manager.py` (which turns
-responses into actions and scores). Nothing here needs Gymnasium to be installed, or imports anything of this package.
+shapes below works with `env_dataset.py` (which turns states into prompts) and, for a single turn, `reward_manager.py`
+(which turns responses into actions and scores). Nothing here needs Gymnasium to be installed, or imports anything of
+this package.
+
+With `actor_rollout_ref.rollout.multi_turn.enable=true` the model and the environment take turns. Each response has an
+environment of its own, from `make_env`; it begins with `reset(seed=..., options=extra_info of the prompt's row)`, and
+must then be in the state that the prompt shows. `step(text of the model's turn)` returns what follows:
+
+    observation   text, the next message to the model; or a list of messages, {"role": "tool", "content": ...}
+    reward        a number, for this turn; the episode's reward is their sum
+    terminated    the episode is over, it has reached its end
+    truncated     the episode is over, it was cut short
+    info          numbers and texts to report; those of the last step become reward/<name>/mean, `acc` is what
+                  validation reports
+
+`reset` and `step` may be coroutines (`async def`): those of a batch then run at once. What one raises costs its own
+sample. `close()` is called at the end if there is one.
 """
 
 import random
 import re
+from collections.abc import Mapping
 from typing import Any
+
+
+def make_env(settings: Mapping[str, Any]) -> "ToyArithmeticEnv":
+    """An environment for one episode of several turns.
+
+    Args:
+        settings: the config's `data.env`: what you put there, for example +data.env.board_size=9.
+    """
+    return ToyArithmeticEnv(settings.get("task", "succ2"), max_turns=settings.get("max_turns", 1))
 
 
 class ToyArithmeticEnv:

@@ -125,6 +125,11 @@ def _build(split: str, files: list[str], data: Any, tokenizer: Any, processor: A
     except (DataError, HookError):
         raise
     except Exception as error:
+        if "chat_template" in str(error) and not getattr(tokenizer, "chat_template", None):
+            raise DataError(
+                "prompts are conversations, and the tokenizer has no chat template to write them out by",
+                "set actor_rollout_ref.model.custom_chat_template, or use a model that was trained on conversations",
+            ) from error
         if cls is PromptDataset:
             raise DataError(
                 f"cannot build the {split} dataset: {error}", f"check data.{split}_files: {', '.join(files)}"

@@ -1,19 +1,28 @@
 # vextract:template
-"""Write datasets as parquet in verl's schema: from the environment, for full verl or for a look at the rows.
+"""Write the prompts as parquet in verl's schema: to train on them from files, for full verl, or for a look at the rows.
 
-python -m <package>.data.prepare --out data [--task succ2] [--val-size 20] [--seed 0]
+    python -m <package>.data.prepare --out data [key=value ...]
+
+The settings under `data.env` say which prompts: data.env.task=add1 and the like, as for main.py. Then
+
+    python main.py data.train_files=data/train.parquet data.val_files=data/val.parquet ...
 """
 
 import argparse
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 
 from ..custom.env_dataset import environment_rows
 
+CONFIG_DIRECTORY = Path(__file__).resolve().parents[2] / "config"
 
-def write_splits(out: Path, settings: dict[str, object]) -> list[Path]:
+
+def write_splits(out: Path, settings: Mapping[str, Any]) -> list[Path]:
     """Write train.parquet and val.parquet.
 
     Args:
@@ -27,21 +36,31 @@ def write_splits(out: Path, settings: dict[str, object]) -> list[Path]:
     files = []
     for split in ("train", "val"):
         files.append(out / f"{split}.parquet")
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(environment_rows(split, settings)), files[-1])
+        rows = environment_rows(split, settings)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), files[-1])
+        print(f"{files[-1]}: {len(rows)} prompts, the first of {rows[0]['data_source']}")
     return files
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Write the environment's prompts as parquet in verl's schema.")
+def main(arguments: list[str]) -> int:
+    """Run with these command-line arguments; returns the exit code."""
+    from ..training.config_loading import ConfigError, load_config
+    from .datasets import DataError
+
+    parser = argparse.ArgumentParser(
+        prog="prepare", description="Write the prompts as parquet in verl's schema.", epilog="Settings: data.env.*"
+    )
     parser.add_argument("--out", type=Path, required=True, help="directory for train.parquet and val.parquet")
-    parser.add_argument("--task", default="succ2")
-    parser.add_argument("--val-size", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    settings = {"task": arguments.task, "val_size": arguments.val_size, "seed": arguments.seed}
-    for file in write_splits(arguments.out, settings):
-        print(file)
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="as for main.py")
+    chosen = parser.parse_args(arguments)
+    try:
+        config = load_config(CONFIG_DIRECTORY, ["scale=full", *chosen.settings])  # not the toy model's choice of data
+        write_splits(chosen.out, config.data.env)
+    except (ConfigError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

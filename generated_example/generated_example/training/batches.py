@@ -18,12 +18,13 @@ def generation_batch(batch: DataProto) -> DataProto:
 
     Args:
         batch: prompts; loses input_ids, attention_mask, position_ids, (bs, prompt_length), which the rollout returns
-            with the response attached, and the columns that the reward does not need.
+            with the response attached, and the columns that the reward does not need. Those that it needs are in both.
     """
     columns = set(batch.non_tensor_batch) - REWARD_COLUMNS
     prompts: DataProto = batch.pop(
         batch_keys=["input_ids", "attention_mask", "position_ids"], non_tensor_batch_keys=sorted(columns)
     )
+    prompts.non_tensor_batch.update(batch.non_tensor_batch)  # environments read them; the rollout does not return them
     return prompts
 
 
@@ -53,11 +54,21 @@ def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[d
     ]
 
 
-def shown_rows(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """A few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed."""
-    ordered = sorted(rows, key=lambda row: row["prompt"])
-    np.random.RandomState(42).shuffle(ordered)  # type: ignore[arg-type]
-    return ordered[:count]
+def shown_rows(rows: list[dict[str, Any]], infos: dict[str, list[Any]], count: int) -> list[dict[str, Any]]:
+    """A few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed.
+
+    Args:
+        rows: all samples.
+        infos: the reward and its components, one value for each sample; the samples shown get them as `components`.
+        count: how many to show.
+    """
+    complete = {name: values for name, values in infos.items() if len(values) == len(rows) and name != "reward"}
+    order = sorted(range(len(rows)), key=lambda index: rows[index]["prompt"])
+    np.random.RandomState(42).shuffle(order)  # type: ignore[arg-type]
+    return [
+        {**rows[index], "components": {name: values[index] for name, values in complete.items()}}
+        for index in order[:count]
+    ]
 
 
 def write_rows(directory: str, step: int, rows: list[dict[str, Any]], infos: dict[str, list[Any]]) -> None:

@@ -2,7 +2,8 @@
 """Checkpoints that are there whole or not at all, and from which a run goes on bit for bit.
 
 global_step_20/
-    actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt
+    actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt. Of a run that
+                    trains an adapter: the adapter, in peft's format
     critic/         the same, if there is a critic
     data.pt         where the data loader was
     trainer.pt      random states of every process, KL controller, sample ids
@@ -21,7 +22,7 @@ from typing import Any
 
 import torch
 
-from ..workers.models import TrainedModel
+from ..workers.trained_model import TrainedModel
 from .config_loading import ConfigError
 from .distributed import Ranks
 
@@ -55,16 +56,18 @@ class Checkpoints:
             score: the higher, the better; decides which checkpoint is the best.
         """
         path = self.directory / f"global_step_{step}"
-        weights = {name: (model.full_weights(), model.optimizer_state()) for name, model in models.items()}
-        random_states = self.ranks.gather_objects(trainer["random"])
-        if self.ranks.rank == 0:
-            scratch = self.directory / f".writing_global_step_{step}"
+        scratch = self.directory / f".writing_global_step_{step}"
+        writes = self.ranks.rank == 0
+        if writes:
             shutil.rmtree(scratch, ignore_errors=True)
-            for name, model in models.items():
-                full_weights, optimizer_state = weights[name]
-                model.module.save_pretrained(scratch / name, state_dict=full_weights)  # type: ignore[operator]
-                model.tokenizer.save_pretrained(scratch / name)
+        for name, model in models.items():  # one after the other: rank 0 holds a whole model meanwhile
+            model.save(scratch / name, self.ranks)
+            optimizer_state = model.optimizer_state(self.ranks)
+            if writes:
                 torch.save(optimizer_state, scratch / name / "optimizer.pt")
+            del optimizer_state
+        random_states = self.ranks.gather_objects(trainer["random"])
+        if writes:
             torch.save(data, scratch / "data.pt")
             torch.save({**trainer, "random": random_states}, scratch / "trainer.pt")
             _write_manifest(scratch, {"step": step, "score": score})
@@ -80,12 +83,14 @@ class Checkpoints:
             problem = what_is_wrong(path)
             if problem is None:
                 return path
-            if self.ranks.rank == 0:
-                print(f"warning: skipping {path}: {problem}", file=sys.stderr)
+            print(f"warning: skipping {path}: {problem}", file=sys.stderr)
         return None
 
     def to_resume(self, mode: str, path: str | None) -> Path | None:
-        """The checkpoint that `trainer.resume_mode` asks for; None: start anew."""
+        """The checkpoint that `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk."""
+        return self.ranks.on_driver(lambda: self._to_resume(mode, path))
+
+    def _to_resume(self, mode: str, path: str | None) -> Path | None:
         if mode == "disable":
             return None
         if mode == "auto":
@@ -135,25 +140,34 @@ def what_is_wrong(path: Path) -> str | None:
     return None
 
 
-def load_state(path: Path, rank: int) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:
+def load_state(path: Path, ranks: Ranks) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:
     """A checkpoint's trainer state, its data loader state, and the random state of this process (if it had one)."""
-    trainer = torch.load(path / "trainer.pt", weights_only=False)
+    trainer, data = ranks.on_driver(
+        lambda: [torch.load(path / name, weights_only=False) for name in ("trainer.pt", "data.pt")]
+    )
     random_states = trainer.pop("random")
-    data = torch.load(path / "data.pt", weights_only=False)
-    return trainer, data, random_states[rank] if rank < len(random_states) else None
+    return trainer, data, random_states[ranks.rank] if ranks.rank < len(random_states) else None
 
 
-def load_optimizer_state(path: Path) -> dict[str, Any]:
-    """The optimizer's and the scheduler's state of one of a checkpoint's models."""
-    state: dict[str, Any] = torch.load(path / "optimizer.pt", weights_only=False, map_location="cpu")
+def load_optimizer_state(path: Path, ranks: Ranks) -> dict[str, Any] | None:
+    """Optimizer's and scheduler's state of one of a checkpoint's models; None on other processes than rank 0."""
+    if ranks.rank != 0:
+        return None
+    state: dict[str, Any] = torch.load(path / "optimizer.pt", weights_only=False, map_location="cpu", mmap=True)
     return state
+
+
+def sync_tree(directory: Path) -> None:
+    """Bring everything in a directory to the disk."""
+    for path in sorted(directory.rglob("*")):
+        _sync(path)
+    _sync(directory)
 
 
 def _write_manifest(directory: Path, entries: dict[str, Any]) -> None:
     """Bring everything in the directory to the disk, and then note that it is complete."""
+    sync_tree(directory)
     files = sorted(path for path in directory.rglob("*") if path.is_file())
-    for path in [*files, *(path for path in directory.rglob("*") if path.is_dir())]:
-        _sync(path)
     sizes = {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
     _write_text(directory / MANIFEST, json.dumps({**entries, "files": sizes}, indent=1))
 

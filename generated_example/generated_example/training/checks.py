@@ -3,6 +3,9 @@
 
 from typing import Any
 
+from omegaconf import OmegaConf
+
+from ..workers.lora import check_adapter
 from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
 from .config_loading import ConfigError
 from .core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
@@ -30,19 +33,15 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
             f"less than actor_rollout_ref.actor.ppo_mini_batch_size, which is {actor.ppo_mini_batch_size}",
             "an optimizer step uses at most one batch: lower actor_rollout_ref.actor.ppo_mini_batch_size",
         )
-    responses = data.train_batch_size * rollout.n
-    if responses % world_size:
-        raise ConfigError(
-            f"data.train_batch_size x rollout.n = {responses} responses cannot be shared by {world_size} processes",
-            f"make data.train_batch_size x actor_rollout_ref.rollout.n a multiple of {world_size}",
-        )
     if algorithm.adv_estimator in ("grpo", "rloo", "opo", "grpo_passk") and rollout.n == 1:
         raise ConfigError(
             f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one",
             "set actor_rollout_ref.rollout.n to 2 or more",
         )
+    check_adapter(config.actor_rollout_ref.model)
+    _check_token_budgets(config)
     if rollout.multi_turn.enable:
-        raise ConfigError("actor_rollout_ref.rollout.multi_turn.enable is not supported yet", "leave it false")
+        _check_episodes(config)
     critic = config.get("critic")
     needs_values = algorithm.adv_estimator == AdvantageEstimator.GAE
     use_critic = needs_values if critic is None or critic.enable is None else bool(critic.enable)
@@ -54,6 +53,45 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     if needs_values and not use_critic:
         raise ConfigError("algorithm.adv_estimator=gae needs the critic", "leave critic.enable out")
     return bool(actor.use_kl_loss or algorithm.use_kl_in_reward), use_critic
+
+
+def _check_token_budgets(config: Any) -> None:
+    """A pass that is formed by tokens must have room for the longest sequence."""
+    section, critic = config.actor_rollout_ref, config.get("critic")
+    budgets = {
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
+        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": section.rollout.log_prob_use_dynamic_bsz,
+        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": section.ref.log_prob_use_dynamic_bsz,
+        "critic.ppo_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
+        "critic.forward_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
+    }
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    for key, used in budgets.items():
+        if used and OmegaConf.select(config, key) < longest:
+            raise ConfigError(
+                f"{key} is {OmegaConf.select(config, key)}, and a sequence may have {longest} tokens",
+                f"set {key} to {longest} or more; several times as much makes good use of a GPU",
+            )
+
+
+def _check_episodes(config: Any) -> None:
+    multi_turn, env = config.actor_rollout_ref.rollout.multi_turn, config.local.env
+    limits = {
+        "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": multi_turn.max_assistant_turns,
+        "actor_rollout_ref.rollout.multi_turn.max_user_turns": multi_turn.max_user_turns,
+        "local.env.max_turn_tokens": env.max_turn_tokens,
+        "local.env.concurrency": env.concurrency,
+    }
+    for key, value in limits.items():
+        if value is not None and value < 1:
+            raise ConfigError(f"{key} is {value}", "it must be at least 1; where the default is null, null is no limit")
+    if env.is_reward and config.custom_reward_function.path and not config.reward_model.reward_kwargs.get("weights"):
+        raise ConfigError(
+            "custom_reward_function.path scores texts, and with local.env.is_reward the environments give the reward",
+            "local.env.is_reward=false, or weigh both: reward_model.reward_kwargs.weights (rm is the environments')",
+        )
+    if env.timeout is not None and env.timeout <= 0:
+        raise ConfigError(f"local.env.timeout is {env.timeout}", "it is in seconds; null is no limit")
 
 
 def _check_registered(key: str, name: str, registry: dict[str, Any]) -> None:

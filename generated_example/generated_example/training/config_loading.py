@@ -13,19 +13,25 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-GROUPS = ("preset", "scale", "critic_scale")
+GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
 # The types of settings whose default is null; any other setting has its default's type.
 TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "actor_rollout_ref.model.custom_chat_template": str,
+    "actor_rollout_ref.model.exclude_modules": (str, list),
     "actor_rollout_ref.model.external_lib": str,
+    "actor_rollout_ref.model.lora_adapter_path": str,
     "actor_rollout_ref.model.path": str,
+    "actor_rollout_ref.model.target_modules": (str, list),
     "actor_rollout_ref.rollout.max_model_len": int,
+    "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": int,
+    "actor_rollout_ref.rollout.multi_turn.max_user_turns": int,
     "critic.enable": bool,
     "critic.model.path": str,
     "custom_reward_function.path": str,
     "data.cache_dir": str,
     "data.custom_cls.name": str,
+    "data.gen_batch_size": int,
     "data.custom_cls.path": str,
     "data.seed": int,
     "data.train_files": (str, list),
@@ -33,8 +39,22 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "data.val_files": (str, list),
     "local.device": str,
     "local.dtype": str,
+    "local.env.error_reward": float,
+    "local.env.max_turn_tokens": int,
+    "local.env.timeout": float,
     "local.num_threads": int,
+    "local.recompute_old_log_probs": bool,
+    "local.reward.log_dir": str,
+    "local.reward.timeout": float,
     "local.rollout_micro_batch_size": int,
+    "local.server.port": int,
+    "local.server.python": str,
+    "local.server.sleep": bool,
+    "local.server.url": str,
+    "local.server.weights_directory": str,
+    "reward_model.max_length": int,
+    "reward_model.model.input_tokenizer": str,
+    "reward_model.model.path": str,
     "reward_model.sandbox_fusion.url": str,
     "trainer.max_actor_ckpt_to_keep": int,
     "trainer.resume_from_path": str,
@@ -54,10 +74,13 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "actor_rollout_ref.actor.optim.lr_scheduler_type": ("constant", "cosine"),
     "actor_rollout_ref.actor.optim.warmup_style": ("constant", "cosine"),
     "actor_rollout_ref.actor.strategy": ("fsdp2",),
+    "actor_rollout_ref.rollout.mode": ("sync", "async"),
     "algorithm.kl_ctrl.type": ("fixed", "adaptive"),
     "data.truncation": ("error", "left", "right", "middle"),
     "local.device": ("cpu", "cuda", None),
     "local.dtype": ("float32", "bfloat16", "float16", None),
+    "local.env.observations": ("auto", "chat", "text"),
+    "local.env.reward_at": ("end", "turn"),
     "trainer.resume_mode": ("auto", "disable", "resume_path"),
 }
 

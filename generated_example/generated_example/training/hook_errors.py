@@ -5,12 +5,15 @@ A NaN in one reward reaches every weight within a step, and a tensor of the wron
 word. So each hook's result is checked where it enters the trainer.
 """
 
+import asyncio
 import inspect
 import numbers
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,12 @@ import numpy as np
 import torch
 
 from ..protocol import DataProto
+from ..rewards.scoring import ScoringError
 from . import core_algos
 from .reward import compute_reward
+
+# How long to look for the sample that made a reward raise, in seconds.
+SEARCH_LIMIT = 20.0
 
 
 class HookError(RuntimeError):
@@ -48,10 +55,11 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
     """Compute the reward of a batch, and check it.
 
     The hook is called exactly once. (verl's `compute_reward` catches what it raises and calls it again; here it gets
-    the finished result, and only unpacks it.)
+    the finished result, and only unpacks it.) Only if it raised, and does not say for which sample, it is called again
+    for one sample after another, to find the first that makes it raise.
 
     Args:
-        reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`.
+        reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`; it may be `async`.
         batch: rolled-out prompts; `responses` is (bs, response_length).
         tokenizer: decodes the sample that an error shows.
 
@@ -63,6 +71,8 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
     """
     try:
         result = _call(reward_fn, batch)
+    except ScoringError as error:
+        raise HookError(error.message, error.hook_file, describe_sample(batch, error.row, tokenizer)) from error
     except Exception as error:
         row = _first_bad_row(reward_fn, batch)
         sample = None if row is None else describe_sample(batch, row, tokenizer)
@@ -110,8 +120,9 @@ def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
     """The mean of each numeric component of the reward, as `reward/<name>/mean`."""
     metrics = {}
     for name, values in extra.items():
-        if len(values) and all(isinstance(value, numbers.Real | np.bool_) for value in values):
-            metrics[f"reward/{name}/mean"] = float(np.mean([float(value) for value in values]))
+        kinds = set(map(type, values))
+        if kinds and all(issubclass(kind, (numbers.Real, np.bool_)) for kind in kinds):
+            metrics[f"reward/{name}/mean"] = float(np.mean(np.array(values, dtype=float)))
     return metrics
 
 
@@ -138,9 +149,15 @@ def hook_file_of(error: BaseException, hook: Any) -> str:
 
 
 def _call(reward_fn: Any, batch: DataProto) -> Any:
-    if "return_dict" in inspect.signature(reward_fn).parameters:
-        return _as_dict(reward_fn(batch, return_dict=True))
-    return _as_dict(reward_fn(batch))
+    takes_it = "return_dict" in inspect.signature(reward_fn).parameters
+    result = reward_fn(batch, return_dict=True) if takes_it else reward_fn(batch)
+    if inspect.isawaitable(result):
+        result = asyncio.run(_awaited(result))
+    return _as_dict(result)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 def _as_dict(result: Any) -> Any:
@@ -148,7 +165,10 @@ def _as_dict(result: Any) -> Any:
 
 
 def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
+    start = time.monotonic()
     for row in range(len(batch)):
+        if time.monotonic() - start > SEARCH_LIMIT:
+            return None
         try:
             _call(reward_fn, batch[row : row + 1])
         except Exception:
@@ -158,6 +178,7 @@ def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
 
 def _hook_of(reward_fn: Any) -> Any:
     """The part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
+    reward_fn = getattr(reward_fn, "manager", reward_fn)  # behind a reward model
     score: Any = getattr(reward_fn, "compute_score", None)
     raw: Any = score.args[0] if getattr(score, "args", ()) else score  # verl wraps it in functools.partial
     if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score":
@@ -166,13 +187,17 @@ def _hook_of(reward_fn: Any) -> Any:
 
 
 def _source_of(hook: Any) -> str:
-    target = hook if inspect.isroutine(hook) or inspect.isclass(hook) else type(hook)
+    target: Any = hook if inspect.isroutine(hook) or inspect.isclass(hook) else type(hook)
+    return _definition(target) or repr(hook)
+
+
+@lru_cache
+def _definition(target: Any) -> str | None:
+    """Path and line of a function or class; None if it has none."""
     try:
-        path = inspect.getsourcefile(target)
-        line = inspect.getsourcelines(target)[1]
+        return f"{inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]}"
     except (OSError, TypeError):
-        return repr(hook)
-    return f"{path}:{line}"
+        return None
 
 
 def _raised_in(error: BaseException) -> str | None:

@@ -1,7 +1,8 @@
 # vextract:template
 """Where the numbers of a run go: the terminal, metrics.jsonl, generations.jsonl, TensorBoard, wandb, curves.png.
 
-Nothing heavy is imported before it is needed, so the first training step does not wait for a plotting library.
+Beside them stand config.yaml, the run's settings, and environment.json, where and when it ran; `report/` makes a page
+of all of it. Nothing heavy is imported before it is needed, so the first step does not wait for a plotting library.
 """
 
 import json
@@ -13,11 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from .provenance import surroundings
 from .terminal import make_view
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
+CONFIG = "config.yaml"
+ENVIRONMENT = "environment.json"
 CURVES = "curves.png"
+RECORDS = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
 
 
 class Sink(Protocol):
@@ -40,13 +45,16 @@ class RunTracker:
         total_steps: how many steps the run has in all.
         start_step: the step of the checkpoint that the run resumes from. Rows after it are dropped from the files.
             With 0 the run is new: files of an earlier run are kept as metrics.1.jsonl and so on.
+        processes: how many processes train.
     """
 
-    def __init__(self, config: Any, run_dir: Path, total_steps: int, *, start_step: int = 0) -> None:
+    def __init__(
+        self, config: Any, run_dir: Path, total_steps: int, *, start_step: int = 0, processes: int = 1
+    ) -> None:
         self.active = int(os.environ.get("RANK", "0")) == 0
         self.run_dir = Path(run_dir)
         self._config = config
-        self._start_step = start_step
+        self._start_step, self._step, self._total_steps = start_step, start_step, total_steps
         self._closed = not self.active
         if not self.active:
             return
@@ -55,6 +63,9 @@ class RunTracker:
         names = trainer.get("logger") or []
         self._backends = [names] if isinstance(names, str) else list(names)
         self._sinks: list[Sink] | None = None
+        if start_step == 0:
+            _move_aside(self.run_dir)
+        self._record_start(processes)
         self._metrics = JsonLines(self.run_dir / METRICS, start_step)
         self._generations = JsonLines(self.run_dir / GENERATIONS, start_step)
         self._title = " / ".join(
@@ -68,14 +79,15 @@ class RunTracker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self.close(error)
 
     def log(self, metrics: Mapping[str, Any], step: int) -> None:
         """Record a step's metrics, under upstream's names. Call it once a step, with everything in one mapping."""
         if self._closed:
             return
+        self._step = step
         numbers = {name: _number(value) for name, value in metrics.items()}
-        self._metrics.append({"step": step, **{name: _json_number(value) for name, value in numbers.items()}})
+        self._metrics.append({"step": step, "time": round(time.time(), 3), **numbers})
         for sink in self._open_sinks():
             sink.log(numbers, step)
         self._view.row(step, numbers)
@@ -84,7 +96,8 @@ class RunTracker:
         """Record what the model wrote.
 
         Args:
-            rows: prompt, response, ground_truth, score, and whatever else goes into JSON.
+            rows: prompt, response, ground_truth, score, components (of the reward, by name), data_source, and whatever
+                else goes into JSON.
             step: the step it was written in.
         """
         if self._closed:
@@ -100,8 +113,8 @@ class RunTracker:
         if not self._closed:
             self._view.message(text)
 
-    def close(self) -> None:
-        """Close the files and draw the curves. Calling it again does nothing."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Close the files, note how the run ended, and draw the curves. Calling it again does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -110,7 +123,37 @@ class RunTracker:
         self._generations.close()
         for sink in self._sinks or []:
             sink.close()
+        self._record_end(error)
         self._plot()
+
+    def _record_start(self, processes: int) -> None:
+        """Write config.yaml, and add this start to those in environment.json."""
+        import yaml
+        from omegaconf import OmegaConf
+
+        settings = OmegaConf.to_container(self._config, resolve=True)
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        text = yaml.dump(settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
+        write_whole(self.run_dir / CONFIG, text)
+        self._starts = read_starts(self.run_dir / ENVIRONMENT) if self._start_step else []
+        begin = {"time": round(time.time(), 3), "step": self._start_step, "total_steps": self._total_steps}
+        self._starts.append({**begin, "processes": processes, **surroundings()})
+        self._write_starts()
+
+    def _record_end(self, error: BaseException | None) -> None:
+        """Add how this start ended: finished, stopped (by a person, or before its last step) or failed."""
+        outcome = "finished" if self._step >= self._total_steps or self._config.trainer.get("val_only") else "stopped"
+        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
+            outcome = "failed"
+        end = {"time": round(time.time(), 3), "step": self._step, "outcome": outcome}
+        if outcome == "failed":
+            end["error"] = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        self._starts[-1]["end"] = end
+        self._write_starts()
+
+    def _write_starts(self) -> None:
+        text = json.dumps({"starts": self._starts}, indent=2, ensure_ascii=False, default=str)
+        write_whole(self.run_dir / ENVIRONMENT, text + "\n")
 
     def _open_sinks(self) -> list[Sink]:
         if self._sinks is None:
@@ -136,6 +179,7 @@ class RunTracker:
             self._view.message(f"no {CURVES}: {error}")
         else:
             self._view.message(f"curves: {self.run_dir / CURVES}")
+            self._view.message(f"report: python -m {__name__.partition('.')[0]}.report {self.run_dir}")
 
 
 class JsonLines:
@@ -143,21 +187,18 @@ class JsonLines:
 
     Args:
         path: the file.
-        start_step: rows with a later `step` are dropped; 0 moves an existing file aside and starts a new one.
+        start_step: rows with a later `step` are dropped.
     """
 
     def __init__(self, path: Path, start_step: int) -> None:
-        if start_step == 0:
-            _move_aside(path)
-        elif path.exists():
+        if path.exists():
             kept = [row for row in read_rows(path) if row.get("step", 0) <= start_step]
-            scratch = path.with_suffix(".tmp")
-            scratch.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept), encoding="utf-8")
-            scratch.replace(path)
-        self._file = path.open("a", encoding="utf-8")
+            write_whole(path, "".join(_json_line(row) for row in kept))
+        # What UTF-8 has no bytes for, half a surrogate pair, is written as JSON's \uXXXX.
+        self._file = path.open("a", encoding="utf-8", errors="backslashreplace")
 
     def append(self, row: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(row, ensure_ascii=False, default=_jsonable) + "\n")
+        self._file.write(_json_line(row))
         self._file.flush()
 
     def close(self) -> None:
@@ -217,29 +258,63 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    # Lines end with \n and nothing else: str.splitlines would also break at the odd characters that models write.
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except json.JSONDecodeError:
             continue
+        if isinstance(row, dict):
+            rows.append(row)
     return rows
 
 
-def _move_aside(path: Path) -> None:
-    if not path.exists() or path.stat().st_size == 0:
+def read_starts(path: Path) -> list[dict[str, Any]]:
+    """The starts of a run in environment.json, the first one first; none if there is no such file, or it is damaged."""
+    try:
+        starts = json.loads(path.read_text(encoding="utf-8"))["starts"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [start for start in starts if isinstance(start, dict)] if isinstance(starts, list) else []
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that whoever reads it sees all of it, or what was there before."""
+    scratch = path.with_name(path.name + ".tmp")
+    scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
+    scratch.replace(path)
+
+
+def _move_aside(run_dir: Path) -> None:
+    """Give the files of an earlier run, if there was one, a number that none of them has yet."""
+    paths = [path for name in RECORDS if (path := run_dir / name).exists()]
+    if not any(path.stat().st_size for path in paths if path.name in (METRICS, GENERATIONS)):
         return
-    number = 1
-    while (target := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
-        number += 1
-    path.rename(target)
+    numbers = (number for number in range(1, 10**6) if not any(run_dir.glob(f"*.{number}.*")))
+    number = next(numbers)
+    for path in paths:
+        path.rename(path.with_name(f"{path.stem}.{number}{path.suffix}"))
 
 
 def _number(value: Any) -> float:
     return float(value.item() if hasattr(value, "item") else value)
 
 
-def _json_number(value: float) -> float | None:
-    return value if math.isfinite(value) else None  # NaN is not JSON
+def _json_line(row: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_jsonable) + "\n"
+    except ValueError:  # NaN is not JSON
+        return json.dumps(_without_nan(row), ensure_ascii=False, default=_jsonable) + "\n"
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _without_nan(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    return _without_nan(_jsonable(value)) if hasattr(value, "tolist") else value
 
 
 def _jsonable(value: Any) -> Any:

@@ -5,6 +5,7 @@ Every number comes from a vendored function. One step is: prompts -> responses -
 reference log-probabilities -> values -> KL penalty -> advantages -> critic update -> actor update -> metrics.
 """
 
+import contextlib
 import copy
 import random
 import uuid
@@ -17,24 +18,29 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
+from ..protocol import DataProto
 from ..utils.metric.utils import reduce_metrics
 from ..workers.policy import Policy, Reference
-from ..workers.rollout_engine import RolloutEngine
 from ..workers.value_model import Critic
 from .balance import balance_batch
 from .batches import generation_batch, sample_rows, shown_rows, write_rows
 from .checkpoint import Checkpoints
 from .core_algos import AdvantageEstimator, agg_loss, get_kl_controller
-from .distributed import Ranks, random_state, seed_everything, set_random_state
+from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
+from .dynamic_sampling import Scored, sample_until_full
+from .failures import add_note
 from .hook_errors import call_reward, check_advantages, naming_advantage, reward_metrics
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
+from .outcomes import episode_metrics
 from .rollout_check import rollout_metrics
+from .rollout_correction import correct, take_rollout_log_probs
+from .rollouts import Rollouts
 from .timing import timed
 from .tracking import RunTracker
 from .trainer_functions import apply_kl_penalty, compute_advantage, compute_response_mask
 from .validation import validation_metrics
+from .watch import is_connection_error
 
 Metrics = dict[str, Any]
 Reward = tuple[torch.Tensor, dict[str, list[Any]]]
@@ -50,7 +56,7 @@ class LocalPPOTrainer:
         policy: the model that is trained.
         reference: the model that it is held close to, if a KL penalty or loss is configured.
         critic: estimates values, for GAE.
-        rollout: writes the responses.
+        rollouts: writes the responses.
         reward_fn: scores the responses of a batch; `val_reward_fn` does so in validation.
         train_loader: batches of prompts; `val_loader` those for validation.
         tracker: where metrics and samples go.
@@ -67,7 +73,7 @@ class LocalPPOTrainer:
         policy: Policy,
         reference: Reference | None,
         critic: Critic | None,
-        rollout: RolloutEngine,
+        rollouts: Rollouts,
         reward_fn: Any,
         val_reward_fn: Any,
         train_loader: Any,
@@ -82,7 +88,7 @@ class LocalPPOTrainer:
         self.policy = policy
         self.reference = reference
         self.critic = critic
-        self.rollout = rollout
+        self.rollouts = rollouts
         self.reward_fn = reward_fn
         self.val_reward_fn = val_reward_fn
         self.train_loader = train_loader
@@ -110,7 +116,8 @@ class LocalPPOTrainer:
             return True
         with StopSignal() as stop:
             self._remember_state()
-            for prompts in self._batches():
+            self._prompts = self._batches()
+            for prompts in self._prompts:
                 step = self.steps_done + 1
                 is_last = step >= self.total_steps
                 timing: dict[str, float] = {}
@@ -133,7 +140,7 @@ class LocalPPOTrainer:
                     return False
                 if is_last:
                     return True
-                if hasattr(self.train_loader.dataset, "on_batch_end"):
+                if hasattr(self.train_loader.dataset, "on_batch_end"):  # rank 0 has it, and the others no dataset
                     self.train_loader.dataset.on_batch_end(batch=batch)
         return True
 
@@ -148,49 +155,34 @@ class LocalPPOTrainer:
             The global batch with everything that was computed for it, and the metrics so far.
         """
         config, ranks, metrics = self.config, self.ranks, Metrics()
-        batch = DataProto.from_single_dict(prompts)
-        batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
-        prompt_batch = generation_batch(batch)
-        prompt_batch.meta_info["global_steps"] = self.steps_done + 1
-
         with timed("step", timing):
-            with timed("gen", timing):
-                responses = self._generate(prompt_batch.repeat(self.rollout_n, interleave=True))
-            if config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
-                with timed("gen_max", timing):
-                    self._add_reward_baselines(batch, prompt_batch)
-            batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
-            if "response_mask" not in batch.batch.keys():
-                batch.batch["response_mask"] = compute_response_mask(batch)
-            if config.trainer.balance_batch:
-                metrics.update(balance_batch(batch, ranks.world_size))
-            batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
-
-            with timed("reward", timing):
-                reward = self._start_reward(batch)
-            with timed("old_log_prob", timing):
-                batch, entropy = self._old_log_probs(batch)
-                metrics.update({"actor/entropy": entropy, **rollout_metrics(batch)})
-                if "rollout_correction" not in config.algorithm:  # nothing further needs them
-                    batch.batch.pop("rollout_log_probs", None)
+            if config.algorithm.filter_groups.enable:
+                batch, reward = self._collect_filtered(prompts, timing, metrics)
+            else:
+                batch, reward = self._collect(prompts, timing, metrics)
+            if not take_rollout_log_probs(batch, config) and self._needs_old_log_probs(batch):
+                with timed("old_log_prob", timing):
+                    batch, entropy = self._old_log_probs(batch)
+                    metrics.update({"actor/entropy": entropy, **rollout_metrics(batch)})
             if self.reference is not None:
                 with timed("ref", timing):
-                    batch = batch.union(ranks.gather(self.reference.compute_log_prob(ranks.share(batch))))
+                    batch = batch.union(ranks.spread(self.reference.compute_log_prob, batch))
             if self.critic is not None:
                 with timed("values", timing):
-                    batch = batch.union(ranks.gather(self.critic.compute_values(ranks.share(batch))))
+                    batch = batch.union(ranks.spread(self.critic.compute_values, batch))
             with timed("adv", timing):
                 batch, advantage_metrics = self._advantages(batch, reward)
                 metrics.update(advantage_metrics)
             if self.critic is not None:
                 with timed("update_critic", timing):
-                    critic_metrics = self.critic.update(self._update_share(batch, config.critic.ppo_mini_batch_size))
+                    with self._same_random_numbers("critic"):
+                        critic_metrics = self.critic.update(batch)
                 metrics.update(self._reduced(critic_metrics))
             if config.trainer.critic_warmup <= self.steps_done + 1:
                 with timed("update_actor", timing):
-                    mini_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size
-                    actor_metrics = self.policy.update(self._update_share(batch, mini_batch_size))
-                    self.rollout.sync_weights()
+                    with self._same_random_numbers("actor"):
+                        actor_metrics = self.policy.update(batch)
+                    self.rollouts.sync_weights()
                 metrics.update(self._reduced(actor_metrics))
         return batch, metrics
 
@@ -209,7 +201,7 @@ class LocalPPOTrainer:
             batch = batch.repeat(kwargs.n, interleave=True)
             prompt_batch = generation_batch(batch)
             prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=self.steps_done)
-            batch = batch.union(self._generate(prompt_batch))
+            batch = batch.union(self.rollouts.generate(prompt_batch))
             batch.meta_info["validate"] = True
             reward, extra = self.ranks.on_driver(partial(call_reward, self.val_reward_fn, batch, self.tokenizer))
             scores = reward.sum(dim=-1).tolist()
@@ -221,7 +213,8 @@ class LocalPPOTrainer:
         set_random_state(before)
         core = [value for name, value in metrics.items() if name.startswith("val-core/")]
         self.score = float(np.mean(core)) if core else None
-        self.tracker.log_generations(shown_rows(rows, self.config.trainer.log_val_generations), self.steps_done)
+        shown = shown_rows(rows, infos, self.config.trainer.log_val_generations)
+        self.tracker.log_generations(shown, self.steps_done)
         if self.config.trainer.validation_data_dir and self.ranks.rank == 0:
             write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
@@ -255,15 +248,21 @@ class LocalPPOTrainer:
         try:
             return self.train_step(prompts, timing)
         except Exception as error:
-            if stepped or self.ranks.world_size > 1:
-                error.add_note("The state was not saved: part of this step's update had been made.")
-            else:
-                self.save()
-                error.add_note(f"The state from before this step is saved: {self.checkpoints.directory}")
+            if not is_connection_error(error):
+                add_note(error, self._save_if_unchanged(bool(stepped)))
             raise
         finally:
             for hook in hooks:
                 hook.remove()
+
+    def _save_if_unchanged(self, stepped: bool) -> str:
+        """Save the state from before a step that failed, if no process has changed a weight; says what it did."""
+        if not self.ranks.all_arrive(f"failure in step {self.steps_done + 1}"):
+            return "The state was not saved: the error is one process's own, and the others cannot help to save it."
+        if self.ranks.any(stepped):
+            return "The state was not saved: part of this step's update had been made."
+        self.save()
+        return f"The state from before this step is saved: {self.checkpoints.directory}"
 
     def _remember_state(self) -> None:
         """What a run needs, besides the weights, to do the next step exactly as this one will."""
@@ -278,18 +277,65 @@ class LocalPPOTrainer:
     def _new_id(self) -> str:
         return str(uuid.UUID(int=self.ids.getrandbits(128), version=4))
 
-    def _generate(self, prompts: DataProto) -> DataProto:
-        """Responses to a global batch of prompts, which each process writes its share of."""
-        padded, padding = pad_dataproto_to_divisor(prompts, self.ranks.world_size)
-        responses = self.ranks.gather(self.rollout.generate_sequences(self.ranks.share(padded)))
-        return unpad_dataproto(responses, pad_size=padding)
+    def _collect(
+        self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
+    ) -> tuple[DataProto, "Future[Reward] | None"]:
+        """The batch that a step learns from: prompts with their responses, and the reward, which may be under way."""
+        batch = self._answer(prompts, timing, metrics)
+        self._arrange(batch, metrics)
+        with timed("reward", timing):
+            return batch, self._start_reward(batch)
+
+    def _collect_filtered(
+        self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
+    ) -> tuple[DataProto, "Future[Reward] | None"]:
+        """As `_collect`, of these and further prompts, only those whose responses have different rewards."""
+        waiting = [prompts]
+
+        def draw() -> Scored:
+            batch = self._answer(waiting.pop() if waiting else next(self._prompts), timing, metrics)
+            with timed("reward", timing):
+                return batch, *self.ranks.on_driver(partial(call_reward, self.reward_fn, batch, self.tokenizer))
+
+        count = self.config.data.train_batch_size
+        batch, scores, extra = sample_until_full(draw, self.config, count, metrics)
+        batch.batch["token_level_scores"] = scores
+        batch.non_tensor_batch.update({name: np.array(values) for name, values in extra.items()})
+        self._arrange(batch, metrics)
+        done: Future[Reward] = Future()
+        extra = {name: list(batch.non_tensor_batch[name]) for name in extra}  # in the order of the rows by now
+        done.set_result((batch.batch["token_level_scores"], extra))
+        return batch, done
+
+    def _answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
+        """A batch of prompts with `rollout.n` responses to each; responses to the same prompt have the same uid."""
+        batch = DataProto.from_single_dict(prompts)
+        batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
+        prompt_batch = generation_batch(batch)
+        prompt_batch.meta_info["global_steps"] = self.steps_done + 1
+        with timed("gen", timing):
+            responses = self.rollouts.generate(prompt_batch.repeat(self.rollout_n, interleave=True))
+        if self.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
+            with timed("gen_max", timing):
+                self._add_reward_baselines(batch, prompt_batch)
+        batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
+        metrics.update(episode_metrics(batch))
+        if "response_mask" not in batch.batch.keys():
+            batch.batch["response_mask"] = compute_response_mask(batch)
+        return batch
+
+    def _arrange(self, batch: DataProto, metrics: Metrics) -> None:
+        """Order the rows for the processes, if so configured, and note how long they are."""
+        if self.config.trainer.balance_batch:
+            metrics.update(balance_batch(batch, self.ranks.world_size))
+        batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """ReMax: the reward of the likeliest response to each prompt, (prompts,), is the baseline of the others."""
         greedy = DataProto(
             prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False}
         )
-        responses = self._generate(greedy)
+        responses = self.rollouts.generate(greedy)
         answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
         reward, _ = self.ranks.on_driver(lambda: call_reward(self.reward_fn, answered, self.tokenizer))
         batch.batch["reward_baselines"] = reward.sum(dim=-1)
@@ -309,9 +355,18 @@ class LocalPPOTrainer:
             done.set_exception(error)
         return done
 
+    def _needs_old_log_probs(self, batch: DataProto) -> bool:
+        """Whether anything uses the policy's log-probabilities from before the update, or the config asks for them."""
+        return bool(
+            self.config.local.recompute_old_log_probs
+            or self.config.algorithm.use_kl_in_reward
+            or "rollout_log_probs" in batch.batch.keys()
+            or not self.policy.takes_own_log_probs(len(batch))
+        )
+
     def _old_log_probs(self, batch: DataProto) -> tuple[DataProto, float]:
         """The policy's log-probabilities before the update, and its mean entropy."""
-        output = self.ranks.gather(self.policy.compute_log_prob(self.ranks.share(batch)))
+        output = self.ranks.spread(self.policy.compute_log_prob, batch)
         entropys = output.batch.pop("entropys")  # (bs, response_length)
         entropy = agg_loss(entropys, batch.batch["response_mask"], self.config.actor_rollout_ref.actor.loss_agg_mode)
         return batch.union(output), entropy.item()
@@ -328,8 +383,9 @@ class LocalPPOTrainer:
             metrics.update(kl_metrics)
         else:
             batch.batch["token_level_rewards"] = scores
-        same_numbers = self.ranks.same_random_numbers(self.config.local.seed + self.steps_done)
-        with naming_advantage(algorithm.adv_estimator), same_numbers:
+        batch, correction_metrics = correct(batch, self.config)
+        metrics.update(correction_metrics)
+        with naming_advantage(algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,
@@ -345,8 +401,9 @@ class LocalPPOTrainer:
             write_rows(self.config.trainer.rollout_data_dir, self.steps_done + 1, rows, extra)
         return batch, metrics
 
-    def _update_share(self, batch: DataProto, mini_batch_size: int) -> DataProto:
-        return self.ranks.share(batch, mini_batch_size * self.rollout_n)
+    def _same_random_numbers(self, purpose: str) -> contextlib.AbstractContextManager[None]:
+        """Within it all processes draw the same numbers, and as many processes as there may be draw these."""
+        return same_random_numbers(f"{self.config.local.seed} {self.steps_done} {purpose}")
 
     def _reduced(self, metrics: Metrics) -> Metrics:
         """Metrics of all processes and all their mini-batches as one number each."""

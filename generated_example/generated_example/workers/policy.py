@@ -4,6 +4,8 @@
 Both are the vendored `DataParallelPPOActor` around a model; what is here is what upstream's workers do around it.
 """
 
+import copy
+import time
 from typing import Any
 
 import psutil
@@ -13,11 +15,17 @@ from omegaconf import OmegaConf, open_dict
 from ..protocol import DataProto
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.flops import flops_metrics
 from ..training.hook_errors import naming_policy_loss
 from ..utils.device import get_device_id
-from .dp_actor import DataParallelPPOActor
-from .models import TrainedModel, load_model, place
-from .role_configs import actor_config
+from .actor import Actor
+from .adapters import starting_point
+from .lora import add_adapter, without_adapter
+from .models import load_model
+from .offload import rests, weights_at_rest
+from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
+from .sharding import place
+from .trained_model import TrainedModel
 
 
 class Policy(TrainedModel):
@@ -30,35 +38,56 @@ class Policy(TrainedModel):
     """
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
-        actor = config.actor_rollout_ref.actor
-        module = _load_causal_lm(config, path, actor.fsdp_config, tokenizer)
-        super().__init__(place(module, actor.fsdp_config, ranks), actor.optim, tokenizer, total_steps)
+        actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
+        start = starting_point(path, model, ranks)
+        module = _load_causal_lm(config, start.model, actor.fsdp_config, tokenizer, ranks)
+        module = add_adapter(module, model, start, ranks)
+        fsdp_config = actor.fsdp_config
+        super().__init__(place(module, fsdp_config, ranks), actor.optim, fsdp_config, tokenizer, ranks, total_steps)
         self.config = config
-        self.actor = DataParallelPPOActor(
-            actor_config(config, *batch_sizes(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)),
-            self.module,
-            self.optimizer,
-        )
+        self._world_size = ranks.world_size
+        sizes = batch_sizes(actor, config.actor_rollout_ref.rollout.n)
+        settings = copy.deepcopy(config)
+        settings.actor_rollout_ref.actor.ppo_max_token_len_per_gpu *= ranks.world_size  # see SharedPasses
+        self.actor = Actor(actor_config(settings, *sizes), self.module, self.optimizer)
+        self.actor.share_between(ranks)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Log-probability and entropy of each response token: `old_log_probs` and `entropys`, (bs, response_length)."""
         rollout = self.config.actor_rollout_ref.rollout
-        log_probs, entropys = self.actor.compute_log_prob(_prepare(batch, rollout, rollout), calculate_entropy=True)
+        prepared = _prepare(batch, rollout, rollout)
+        with self.in_use():
+            log_probs, entropys = self.actor.compute_log_prob(prepared, calculate_entropy=True)
         return DataProto.from_dict({"old_log_probs": log_probs.cpu(), "entropys": entropys.cpu()})
+
+    def takes_own_log_probs(self, responses: int) -> bool:
+        """Whether an update on so many responses takes the log-probabilities that it computes as the old ones, too."""
+        section = self.config.actor_rollout_ref
+        only_mini_batch = responses <= section.actor.ppo_mini_batch_size * section.rollout.n
+        return bool(TAKES_OWN_LOG_PROBS and only_mini_batch and section.actor.ppo_epochs == 1)
 
     def update(self, batch: DataProto) -> dict[str, Any]:
         """Train on a batch: all its mini-batches, ppo_epochs times.
 
         Args:
-            batch: this process's share, with `advantages`, `old_log_probs`, `response_mask` (bs, response_length) and,
-                if actor.use_kl_loss, `ref_log_prob`.
+            batch: the global batch, the same on every process, with `advantages`, `response_mask`
+                (bs, response_length), `old_log_probs` unless `takes_own_log_probs`, and, if actor.use_kl_loss,
+                `ref_log_prob`.
 
         Returns:
             Metrics named actor/* and perf/*; those of mini- and micro-batches are lists.
         """
         rollout = self.config.actor_rollout_ref.rollout
-        with naming_policy_loss(self.config.actor_rollout_ref.actor.policy_loss.loss_mode):
-            metrics: dict[str, Any] = self.actor.update_policy(_prepare(batch, rollout, rollout))
+        self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
+        if self.actor.noting_entropy:  # the vendored actor asks for them and does not use them: NaN would show it
+            batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
+        section = self.config.actor_rollout_ref.actor
+        prepared = _prepare(self.actor.part_of(batch), rollout, rollout)
+        with self.in_use(optimizer=True), naming_policy_loss(section.policy_loss.loss_mode):
+            start = time.perf_counter()
+            metrics: dict[str, Any] = self.actor.update_policy(prepared)
+            seconds = time.perf_counter() - start
+        metrics.update(flops_metrics("actor", self.module, batch, seconds, section.ppo_epochs, self._world_size))
         if torch.cuda.is_available():
             metrics["perf/max_memory_allocated_gb"] = torch.cuda.max_memory_allocated() / 1024**3
             metrics["perf/max_memory_reserved_gb"] = torch.cuda.max_memory_reserved() / 1024**3
@@ -68,49 +97,61 @@ class Policy(TrainedModel):
 
 
 class Reference:
-    """The model that the policy started from. It is not trained."""
+    """The model that the policy started from. It is not trained.
 
-    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
+    If the policy trains an adapter, it is the policy without its adapter, and costs no memory.
+
+    Args:
+        config: the whole config.
+        policy: the model that is trained.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: Policy) -> None:
         ref = config.actor_rollout_ref.ref
-        path = (ref.model or {}).get("path") or config.actor_rollout_ref.model.path
-        module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer).requires_grad_(False)
         self.config = config
         node = OmegaConf.create(OmegaConf.to_container(ref, resolve=True))
         with open_dict(node):
             node.use_remove_padding = config.actor_rollout_ref.model.use_remove_padding
-        self.actor = DataParallelPPOActor(node, place(module, ref.fsdp_config, ranks))
+        own_path = (ref.model or {}).get("path")
+        self.policy = policy if policy.lora is not None and own_path is None else None
+        if self.policy is not None:
+            self.actor = Actor(node, policy.module)
+            return
+        path = own_path or config.actor_rollout_ref.model.path
+        module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks).requires_grad_(False)
+        module = place(module, ref.fsdp_config, ranks)
+        self.actor = Actor(node, module)
+        rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] else None
+        self.weights = weights_at_rest(module, get_device_id(), rest)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
         prepared = _prepare(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
-        log_probs, _ = self.actor.compute_log_prob(prepared, calculate_entropy=False)
+        if self.policy is None:
+            with self.weights:
+                log_probs, _ = self.actor.compute_log_prob(prepared, calculate_entropy=False)
+        else:
+            with self.policy.in_use(), without_adapter(self.policy.module):
+                log_probs, _ = self.actor.compute_log_prob(prepared, calculate_entropy=False)
         return DataProto.from_dict({"ref_log_prob": log_probs.cpu()})
 
 
-def batch_sizes(
-    section: Any, rollout_n: int, world_size: int, name: str = "actor_rollout_ref.actor"
-) -> tuple[int, int]:
-    """Responses per optimizer step and per pass, on one process, from prompts per step over all processes."""
-    responses = section.ppo_mini_batch_size * rollout_n
-    if responses % world_size:
-        raise ConfigError(
-            f"{name}.ppo_mini_batch_size x rollout.n = {responses} cannot be shared by {world_size} processes",
-            f"make {name}.ppo_mini_batch_size x actor_rollout_ref.rollout.n a multiple of {world_size}",
-        )
-    mini = responses // world_size
+def batch_sizes(section: Any, rollout_n: int, name: str = "actor_rollout_ref.actor") -> tuple[int, int]:
+    """Responses per optimizer step and per pass, from prompts per optimizer step."""
+    mini = section.ppo_mini_batch_size * rollout_n
     micro = min(section.ppo_micro_batch_size_per_gpu, mini)
     if mini % micro:
         raise ConfigError(
-            f"{mini} responses per optimizer step and process cannot be cut into passes of {micro}",
+            f"{mini} responses per optimizer step cannot be cut into passes of {micro}",
             f"set {name}.ppo_micro_batch_size_per_gpu to a divisor of {mini}",
         )
     return mini, micro
 
 
-def _load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any) -> Any:
+def _load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ranks: Ranks) -> Any:
     from transformers import AutoModelForCausalLM
 
-    return load_model(path, config.actor_rollout_ref.model, fsdp_config, tokenizer, AutoModelForCausalLM)
+    return load_model(path, config.actor_rollout_ref.model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks)
 
 
 def _prepare(batch: DataProto, section: Any, rollout: Any) -> DataProto:

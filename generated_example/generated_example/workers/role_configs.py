@@ -13,8 +13,9 @@ from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
 from .config.optimizer import build_optimizer as build_optimizer_from_config
 
-# The setting in an `optim` section that names the course of the learning rate.
-LR_SCHEDULE = "lr_scheduler_type"
+# Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
+# the old ones.
+TAKES_OWN_LOG_PROBS = True
 
 
 def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FSDPActorConfig:
@@ -37,6 +38,11 @@ def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FS
         checkpoint=CheckpointConfig(),
     )
     return FSDPActorConfig(**node)
+
+
+def lr_schedule(optim: Any) -> str:
+    """The course of the learning rate that an `optim` section names: constant or cosine."""
+    return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
 
 
 def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:

@@ -4,17 +4,18 @@
 An engine is whatever has the three methods of `RolloutEngine`.
 """
 
-import copy
+import contextlib
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 
-from ..protocol import DataProto
-from ..training.distributed import Ranks
+from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
+from ..training.distributed import Ranks, random_state, set_random_state
 from ..utils.device import get_device_id
 from .hf_rollout import HFRollout
-from .models import TrainedModel, load_model
+from .padding import WHOLE_SEQUENCE, common_left_padding
+from .trained_model import TrainedModel
 
 
 class RolloutEngine(HFRollout):
@@ -37,7 +38,10 @@ class RolloutEngine(HFRollout):
         self.policy = policy
         self.tokenizer = tokenizer
         self.shares_weights = ranks.world_size == 1
-        self.module = policy.module if self.shares_weights else self._whole_copy(config)
+        self.module = policy.module
+        if not self.shares_weights:
+            self.module = self._whole_copy()
+            self.sync_weights()
 
     def generate_sequences(self, prompts: DataProto) -> DataProto:
         """Write a response to each prompt.
@@ -57,18 +61,34 @@ class RolloutEngine(HFRollout):
             "eos_token_id": self.tokenizer.eos_token_id if eos is None else eos,
             "pad_token_id": self.tokenizer.pad_token_id if pad is None else pad,
         }
-        batch = prompts.batch.to(get_device_id())
-        output: DataProto = super().generate_sequences(DataProto(batch, {}, meta_info)).to("cpu")
+        columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
+        first = common_left_padding(columns["attention_mask"], columns["attention_mask"].shape[-1])
+        inputs = {name: value[..., first:].to(get_device_id()) for name, value in columns.items()}
+        # Upstream's passes are equally long, and a batch of any length may come.
+        pass_length = min(self.config.get("micro_batch_size", 1), len(prompts))
+        padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), pass_length)
+        output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
+        for name in WHOLE_SEQUENCE:
+            output.batch[name] = torch.cat([columns[name][..., :first].cpu(), output.batch[name]], dim=-1)
+        output.batch["prompts"] = columns["input_ids"].cpu()
         output.non_tensor_batch = {k: v for k, v in prompts.non_tensor_batch.items() if k != "raw_prompt_ids"}
         return output
+
+    def session(self) -> contextlib.AbstractContextManager[object]:
+        """Within it the policy is on its device, if it is what generates: with `param_offload` it rests otherwise."""
+        return self.policy.in_use() if self.shares_weights else contextlib.nullcontext()
 
     @torch.no_grad()
     def sync_weights(self) -> None:
         """Take over the policy's weights, after each update. Every process must call this."""
         if self.shares_weights:
             return
-        for name, weight in self.policy.full_weights().items():
-            self.module.state_dict(keep_vars=True)[name].copy_(weight)
+        own = self.module.state_dict(keep_vars=True)
+        for name, weight in self.policy.full_weights():
+            own[name].copy_(weight)
+
+    def close(self) -> None:
+        """Give back what the engine holds: nothing that its owner does not hold as well."""
 
     async def update_weights(self, weights: Any, **kwargs: Any) -> None:
         """Part of upstream's interface; `sync_weights` does it here."""
@@ -79,11 +99,14 @@ class RolloutEngine(HFRollout):
     async def release(self) -> None:
         """Part of upstream's interface: the weights are the policy's own, or a copy that stays."""
 
-    def _whole_copy(self, config: Any) -> torch.nn.Module:
+    def _whole_copy(self) -> torch.nn.Module:
+        """The policy's architecture, with random weights."""
         from transformers import AutoModelForCausalLM
 
-        section = copy.deepcopy(config.actor_rollout_ref.model)
-        section.enable_gradient_checkpointing = False
-        fsdp_config = config.actor_rollout_ref.actor.fsdp_config
-        module = load_model(section.path, section, fsdp_config, self.tokenizer, AutoModelForCausalLM)
-        return module.requires_grad_(False).to(get_device_id())
+        policy: Any = self.policy.module
+        before = random_state()
+        with torch.device(get_device_id()):
+            module = AutoModelForCausalLM.from_config(policy.config)
+        set_random_state(before)
+        module.generation_config = policy.generation_config
+        return module.requires_grad_(False).to(next(policy.parameters()).dtype)

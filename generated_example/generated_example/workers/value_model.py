@@ -6,7 +6,7 @@ from typing import Any
 from ..protocol import DataProto
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
-from .models import TrainedModel
+from .trained_model import TrainedModel
 
 
 class Critic(TrainedModel):

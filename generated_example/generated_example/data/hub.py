@@ -1,0 +1,48 @@
+# vextract:template
+"""A data set from the Hugging Face hub, if it can be reached; otherwise a reason that a person understands."""
+
+from pathlib import Path
+from typing import Any
+
+from .datasets import DataError
+
+
+def load_rows(path: str, name: str | None, split: str, timeout: float = 10.0) -> list[dict[str, Any]]:
+    """The rows of a data set.
+
+    Args:
+        path: its name on the hub (`openai/gsm8k`), or a directory with a copy of it.
+        name: of its configuration; None: it has only one.
+        split: such as "train", or "train[:1000]".
+        timeout: seconds to wait for the hub's first answer. Without an answer, a copy in the local cache is used.
+
+    Raises:
+        DataError: it is not to be had.
+    """
+    import datasets
+
+    if not Path(path).expanduser().is_dir():
+        reason = _unreachable(path, timeout)
+        if reason is not None:
+            datasets.config.HF_HUB_OFFLINE = True  # so that it looks into the cache at once, and asks nobody
+            try:
+                rows = datasets.load_dataset(path, name, split=split).to_list()
+            except Exception as error:
+                raise DataError(f"cannot load {path}: {reason}", "check the network, or HF_HUB_OFFLINE") from error
+            print(f"{path}: the hub cannot be reached; taken from the cache")
+            return list(rows)
+    try:
+        return list(datasets.load_dataset(str(path), name, split=split).to_list())
+    except Exception as error:
+        raise DataError(f"cannot load {path}: {type(error).__name__}: {error}", "check data.env.path") from error
+
+
+def _unreachable(path: str, timeout: float) -> str | None:
+    """Why the hub does not answer for a data set; None if it does."""
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().dataset_info(path, timeout=timeout)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return None

@@ -1,0 +1,152 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Write a checkpoint as a plain model in Hugging Face format.
+
+    python -m generated_example.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
+    python -m generated_example.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
+
+`global_step_N/actor` is in this format already, unless the run trained a LoRA adapter: then it holds the adapter, in
+peft's format. What this adds: it checks that the checkpoint is complete, merges an adapter into its model, changes the
+dtype, leaves the optimizer behind, and OUT is there whole or not at all.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .shims.precision import to_dtype
+from .training.checkpoint import sync_tree, what_is_wrong
+from .training.config_loading import ConfigError
+from .workers.adapters import ADAPTER_CONFIG
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run with these command-line arguments; returns the exit code: 0 done, 2 the arguments are at fault."""
+    parser = argparse.ArgumentParser(
+        prog="python -m generated_example.export",
+        description="Write a checkpoint as a plain model in Hugging Face format, with a LoRA adapter merged into it.",
+    )
+    parser.add_argument("checkpoint", type=Path, help="a global_step_N directory, or a run's directory")
+    parser.add_argument("out", type=Path, help="the directory to write, which must not be there yet")
+    parser.add_argument("--best", action="store_true", help="of a run: its best checkpoint, by validation")
+    parser.add_argument("--dtype", choices=DTYPES, help="of the weights; default: as they are")
+    parser.add_argument("--shard-size", default="5GB", help="the most bytes of a file with weights (%(default)s)")
+    parser.add_argument("--base", type=Path, help="where the model of a LoRA adapter is now, if it was moved")
+    chosen = parser.parse_args(arguments)
+    _be_quiet()
+    try:
+        checkpoint = find_checkpoint(chosen.checkpoint, best=chosen.best)
+        export(checkpoint, chosen.out, dtype=chosen.dtype, shard_size=chosen.shard_size, base=chosen.base)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{checkpoint} -> {chosen.out}")
+    return 0
+
+
+def find_checkpoint(path: Path, *, best: bool = False) -> Path:
+    """A complete checkpoint.
+
+    Args:
+        path: the checkpoint, or the directory of a run, whose last one is meant.
+        best: of a run, its best one is meant.
+
+    Raises:
+        ConfigError: there is none, or it is not complete.
+    """
+    note = path / f"{'best' if best else 'latest'}_checkpointed_iteration.txt"
+    if note.is_file():
+        path = path / f"global_step_{note.read_text().strip()}"
+    elif best:
+        raise ConfigError(f"{path} has no best checkpoint", "it needs validation; or name a global_step_N directory")
+    if path.name == "actor" and path.parent.name.startswith("global_step_"):
+        path = path.parent
+    if not path.is_dir():
+        raise ConfigError(f"there is no {path}", "name a global_step_N directory, or the directory of a run")
+    problem = what_is_wrong(path)
+    if problem is not None:
+        raise ConfigError(f"{path} is no complete checkpoint: {problem}", "choose another global_step_N directory")
+    return path
+
+
+def export(
+    checkpoint: Path, out: Path, *, dtype: str | None = None, shard_size: str = "5GB", base: Path | None = None
+) -> None:
+    """Write a complete checkpoint's policy as a model with its tokenizer.
+
+    Args:
+        checkpoint: a global_step_N directory.
+        out: must not exist. It appears whole or not at all.
+        dtype: of the weights (float32, bfloat16, float16); None: as they are.
+        shard_size: the most bytes of a file with weights, as transformers takes them ("5GB").
+        base: the model that a LoRA adapter belongs to; None: where it was in training.
+
+    Raises:
+        ConfigError: `out` exists, or the model cannot be loaded.
+    """
+    if out.exists():
+        raise ConfigError(f"{out} is there already", "name another directory, or remove this one")
+    actor = checkpoint / "actor"
+    model = _merged(actor, base) if (actor / ADAPTER_CONFIG).is_file() else _load(actor)
+    if dtype is not None:
+        model = model.to(to_dtype(dtype))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        model.save_pretrained(scratch, max_shard_size=shard_size)
+        _tokenizer(actor).save_pretrained(scratch)
+        scratch.chmod(0o755)
+        sync_tree(scratch)
+        scratch.rename(out)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _be_quiet() -> None:
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+
+def _load(path: Path) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    try:
+        return AutoModelForCausalLM.from_pretrained(path, torch_dtype="auto")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"cannot load the model at {path}: {error}", "was it changed since?") from error
+
+
+def _tokenizer(path: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(path)
+
+
+def _merged(adapter: Path, base: Path | None) -> Any:
+    """The model of an adapter, with the adapter merged into it by peft."""
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise ConfigError(f"{adapter} holds a LoRA adapter, and peft is not installed", "pip install peft") from error
+    trained_from = json.loads((adapter / ADAPTER_CONFIG).read_text())["base_model_name_or_path"]
+    source = base or Path(trained_from)
+    if source.is_absolute() and not (source / "config.json").is_file():
+        raise ConfigError(
+            f"the model that the adapter belongs to is not at {source}", "say where it is now: --base DIRECTORY"
+        )
+    try:
+        return PeftModel.from_pretrained(_load(source), adapter).merge_and_unload(safe_merge=True)
+    except (ValueError, RuntimeError) as error:
+        raise ConfigError(f"{adapter} does not fit {source}: {error}", "--base names its own model") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

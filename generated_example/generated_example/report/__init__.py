@@ -1,0 +1,2 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""One page of one or several runs: `python -m PACKAGE.report RUN_DIR...`. It imports nothing that trains."""

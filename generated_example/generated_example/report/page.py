@@ -1,0 +1,203 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""From runs to one HTML file. The same files give the same bytes: nothing depends on the clock or the machine."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from importlib.resources import files
+from statistics import fmean, median
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from .curves import curve_groups, extremes, metric_names
+from .phases import phase_layers
+from .runs import Run, number
+from .samples import sample_prompts
+
+# What stands at the top for each run: the first metric of these that it has.
+HEADLINES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("reward", ("critic/rewards/mean", "critic/score/mean")),
+    ("accuracy", ("reward/acc/mean",)),
+)
+# A value to compare by, its text, and what stands below it.
+Cell = tuple[float, str, str]
+
+_SECRET = re.compile(r"(\S*(?:api_?key|password|passwd|secret|access_token|auth_token)=)\S+", re.IGNORECASE)
+
+
+def render(runs: Sequence[Run]) -> str:
+    """The page about these runs."""
+    groups, axes = curve_groups(runs)
+    phases = [phase_layers(run, axis) for run, axis in zip(runs, axes, strict=True)]
+    samples = sample_prompts(runs)
+    data = {
+        "runs": [
+            {"name": run.name, "axes": axis.data(), "phases": phase}
+            for run, axis, phase in zip(runs, axes, phases, strict=True)
+        ],
+        "groups": groups,
+        "samples": samples,
+    }
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
+    return environment.from_string(_file("page.html")).render(
+        title=_title(runs),
+        runs=[{"name": run.name, "status": _status(run), "error": run.error} for run in runs],
+        summary=_summary(runs),
+        values=_values(runs),
+        config=_side_by_side([run.config for run in runs]),
+        surroundings=_side_by_side([_surroundings(run) for run in runs], in_order=True),
+        has_curves=bool(groups),
+        has_phases=any(phases),
+        left_out=samples["left_out"],
+        has_samples=bool(samples["prompts"]),
+        data=data,
+        style=_file("page.css"),
+        script=_file("chart.js") + _file("page.js"),
+    )
+
+
+def _file(name: str) -> str:
+    """A file of this directory, less its first line, which is for vextract."""
+    return (files(__package__) / name).read_text(encoding="utf-8").partition("\n")[2]
+
+
+def _title(runs: Sequence[Run]) -> str:
+    if len(runs) > 1:
+        return f"{len(runs)} runs"
+    keys = ("trainer.project_name", "trainer.experiment_name")
+    known = [runs[0].config[key].strip("'\"") for key in keys if runs[0].config.get(key, "null") != "null"]
+    return " / ".join(known) or runs[0].name
+
+
+def _status(run: Run) -> str:
+    """`step 60 of 100, stopped`."""
+    step, total = run.last_step, run.total_steps
+    where = "no step yet" if step is None else f"step {step}" + (f" of {total}" if total else "")
+    return ", ".join(part for part in (where, run.status) if part)
+
+
+def _summary(runs: Sequence[Run]) -> dict[str, Any]:
+    """The table at the top: a row for each run, with the best value of each column marked."""
+    columns = [(title, [_last_and_best(_first(run, names)) for run in runs], max) for title, names in HEADLINES]
+    columns.append(("validation", [_last_and_best(_validation(run)) for run in runs], max))
+    for title, names, form, better in (
+        ("time per step", ("timing_s/step", "perf/time_per_step"), _duration, min),
+        ("tokens per second", ("perf/throughput",), "{:,.0f}".format, max),
+    ):
+        usual = [median(points.values()) if (points := _first(run, names)) else None for run in runs]
+        columns.append((title, [None if value is None else (value, form(value), "") for value in usual], better))
+    columns = [column for column in columns if any(column[1])]
+    ran = [run.elapsed[-1] if run.rows else None for run in runs]
+    return {
+        "columns": [title for title, _, _ in columns],
+        "cells": [[_cell(cells, index, better) for _, cells, better in columns] for index in range(len(runs))],
+        "ran": ["" if seconds is None else _duration(seconds) for seconds in ran],
+    }
+
+
+def _last_and_best(points: dict[int, float]) -> Cell | None:
+    if not points:
+        return None
+    best = max(points, key=lambda step: points[step])
+    last = list(points.values())[-1]
+    return last, _short(last), f"best {_short(points[best])} at {best}"
+
+
+def _cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float]) -> dict[str, Any]:
+    cell, values = cells[index], [each[0] for each in cells if each]
+    if cell is None:
+        return {"text": "", "more": "", "best": False}
+    return {"text": cell[1], "more": cell[2], "best": len(set(values)) > 1 and cell[0] == better(values)}
+
+
+def _first(run: Run, names: Sequence[str]) -> dict[int, float]:
+    """Step and value of the first of these metrics that the run has."""
+    for name in names:
+        if points := run.points(name):
+            return points
+    return {}
+
+
+def _validation(run: Run) -> dict[int, float]:
+    """Step and score of each validation: the mean over its data sources, as the table in the terminal has it."""
+    found: dict[int, list[float]] = {}
+    for name in run.metrics:
+        if name.startswith("val-core/") and "/mean@" in name:
+            for step, value in run.points(name).items():
+                found.setdefault(step, []).append(value)
+    return {step: fmean(found[step]) for step in sorted(found)}
+
+
+def _values(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The table of all metrics: last, least and greatest value of each run."""
+    rows = []
+    for name in metric_names(runs):
+        found = [extremes(run, name) for run in runs]
+        cells = [(_short(each["last"][1]), _at(each["low"]), _at(each["high"])) if each else None for each in found]
+        rows.append({"name": name, "cells": cells})
+    return rows
+
+
+def _surroundings(run: Run) -> dict[str, str]:
+    """What environment.json says, in words; where starts of a run differ, one after the other."""
+    if not run.starts:
+        return {}
+    facts: dict[str, list[str]] = {}
+
+    def add(name: str, value: Any) -> None:
+        text = "" if value is None else str(value)
+        known = facts.setdefault(name, [])
+        if text and text not in known:
+            known.append(text)
+
+    for start in run.starts:
+        resumed = f" at step {start['step']}" if start.get("step") else ""
+        if (begin := number(start.get("time"))) is not None:
+            add("started", f"{datetime.fromtimestamp(begin, timezone.utc):%Y-%m-%d %H:%M} UTC{resumed}")
+        add("command", _SECRET.sub(r"\1(not shown)", str(start.get("command", ""))))
+        add("git commit", start.get("commit"))
+        for name, value in _items(start.get("project")):
+            add(name, value)
+        for name in ("device", "processes", "platform", "python"):
+            add(name, start.get(name))
+        for name, value in _items(start.get("packages")):
+            add(name, value)
+    return {name: ", then ".join(values) or "none" for name, values in facts.items()}
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items()) if isinstance(value, dict) else []
+
+
+def _side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order: bool = False) -> list[dict[str, Any]]:
+    """Rows of a table with a column for each run: {name, cells, differs}. A run without the entry has None."""
+    names = list(dict.fromkeys(name for table in tables for name in table))
+    known = [table for table in tables if table]
+    return [
+        {
+            "name": name,
+            "cells": [table.get(name) for table in tables],
+            "differs": len({table.get(name) for table in known}) > 1,
+        }
+        for name in (names if in_order else sorted(names))
+    ]
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _at(point: tuple[int, float]) -> str:
+    return f"{point[1]:.4g} at {point[0]}"
+
+
+def _duration(seconds: float) -> str:
+    """`340 ms`, `4.2 s`, `12 min`, `3 h 20 min`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,41 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Where the time of a step goes: upstream's timing_s/* as layers that add up."""
+
+from typing import Any
+
+from .curves import Axes, buckets, short
+from .runs import Run, number
+
+# What a step consists of, in its order; the rest of timing_s/step is `other`. Then what comes after a step.
+WITHIN = ("gen", "gen_max", "reward", "old_log_prob", "ref", "values", "adv", "update_critic", "update_actor")
+OTHER = "other"
+AFTER = ("testing", "save_checkpoint")
+POINTS = 300
+
+
+def phase_layers(run: Run, axes: Axes) -> dict[str, Any] | None:
+    """The phases of a run's steps.
+
+    Returns:
+        {axis, layers: {phase: seconds at each point}, mean: {phase: seconds per step, over all but the first}}, with
+        only the phases that took time; None if no step was timed. A point of a long run is the mean of its steps.
+    """
+    rows = [index for index, row in enumerate(run.rows) if number(row.get("timing_s/step")) is not None]
+    if not rows:
+        return None
+    times = [_times(run.rows[row]) for row in rows]
+    names = [name for name in (*WITHIN, OTHER, *AFTER) if any(time[name] for time in times)]
+    parted = buckets(len(rows), POINTS)
+    usual = times[1:] if len(times) > 3 else times  # the first step pays for warming up
+    means = {name: [sum(times[i][name] for i in part) / len(part) for part in parted] for name in names}
+    return {
+        "axis": axes.add(tuple(rows[part[len(part) // 2]] for part in parted)),
+        "layers": {name: [short(value, 4) for value in values] for name, values in means.items()},
+        "mean": {name: short(sum(time[name] for time in usual) / len(usual), 4) for name in names},
+    }
+
+
+def _times(row: Any) -> dict[str, float]:
+    known = {name: number(row.get(f"timing_s/{name}")) or 0.0 for name in (*WITHIN, *AFTER)}
+    step = number(row.get("timing_s/step")) or 0.0
+    return {**known, OTHER: max(0.0, step - sum(known[name] for name in WITHIN))}

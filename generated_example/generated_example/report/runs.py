@@ -1,0 +1,203 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""What a run has left in its directory, read as it stands: also half-written, or still being written."""
+
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..training.tracking import CONFIG, ENVIRONMENT, GENERATIONS, METRICS, read_rows, read_starts
+
+_NUMBERED = re.compile(r"metrics(\.\d+)?\.jsonl")
+_SECRET = re.compile(r"(^|[_.])(api_?key|password|passwd|secret|access_token|auth_token)$", re.IGNORECASE)
+
+
+class ReportError(ValueError):
+    """There is nothing to report on. The text ends with a hint that says what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(f"{message}\nhint: {hint}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, as its files tell it.
+
+    Args:
+        path: its directory, or the metrics.N.jsonl of an earlier run in it, as it was given.
+        name: tells it from the others on the page.
+        rows: of metrics.jsonl, by step; of a step that was logged twice, the last.
+        generations: of generations.jsonl.
+        config: setting -> value, as text; empty if it was not recorded.
+        starts: of environment.json: a run that was resumed has several.
+    """
+
+    path: Path
+    name: str
+    rows: tuple[Mapping[str, Any], ...] = field(repr=False)
+    generations: tuple[Mapping[str, Any], ...] = field(repr=False)
+    config: Mapping[str, str] = field(repr=False)
+    starts: tuple[Mapping[str, Any], ...] = field(repr=False)
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are."""
+        return self.path if self.path.is_dir() else self.path.parent
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step that was logged."""
+        return self.rows[-1]["step"] if self.rows else None
+
+    @property
+    def total_steps(self) -> int | None:
+        """How many steps it was to have."""
+        return self.starts[-1].get("total_steps") if self.starts else None
+
+    @property
+    def status(self) -> str:
+        """How it ended: finished, stopped, failed; "not ended" if it still goes on or was killed, or "" if unknown."""
+        if not self.starts:
+            return ""
+        end = self.starts[-1].get("end")
+        return str(end.get("outcome", "")) if isinstance(end, dict) else "not ended"
+
+    @property
+    def error(self) -> str:
+        """What it failed with."""
+        end = self.starts[-1].get("end") if self.starts else None
+        return str(end.get("error", "")) if isinstance(end, dict) else ""
+
+    @cached_property
+    def metrics(self) -> Mapping[str, Mapping[int, float | None]]:
+        """What was logged of each metric: its finite values, and None for others, by the number of the row."""
+        columns: dict[str, dict[int, float | None]] = {}
+        for index, row in enumerate(self.rows):
+            for name, value in row.items():
+                if name not in ("step", "time"):
+                    columns.setdefault(name, {})[index] = number(value)
+        return columns
+
+    def points(self, name: str) -> dict[int, float]:
+        """Step -> value of a metric, where it is finite."""
+        column = self.metrics.get(name, {})
+        return {self.rows[index]["step"]: value for index, value in column.items() if value is not None}
+
+    @cached_property
+    def elapsed(self) -> tuple[float | None, ...]:
+        """Seconds of running until each row was logged; the time between an end and the next start does not count."""
+        times = [number(row.get("time")) for row in self.rows]
+        known = [time for time in times if time is not None]
+        begins = sorted(time for start in self.starts if (time := number(start.get("time"))) is not None)
+        if not begins or (known and known[0] < begins[0]):
+            begins = known[:1] + [time for time in begins if time > known[0]] if known else []
+        seconds: list[float | None] = []
+        done, start, last = 0.0, 0, 0.0
+        for time in times:
+            if time is None or not begins:
+                seconds.append(None)
+                continue
+            while start + 1 < len(begins) and time >= begins[start + 1]:
+                done, start = last, start + 1
+            last = max(last, done + time - begins[start])
+            seconds.append(last)
+        return tuple(seconds)
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """Read runs, each under a name of its own.
+
+    Raises:
+        ReportError: a path is not that of a run.
+    """
+    records = [_files(path) for path in paths]
+    return [
+        Run(
+            path=path,
+            name=name,
+            rows=tuple(_by_step(read_rows(files[METRICS]))),
+            generations=tuple(row for row in read_rows(files[GENERATIONS]) if _is_step(row.get("step"))),
+            config=_settings(files[CONFIG]),
+            starts=tuple(read_starts(files[ENVIRONMENT])),
+        )
+        for path, name, files in zip(paths, _names(paths), records, strict=True)
+    ]
+
+
+def number(value: Any) -> float | None:
+    """A finite number; None for anything else."""
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
+
+
+def _files(path: Path) -> dict[str, Path]:
+    """Where a run's records are, whether or not they exist."""
+    names = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
+    if path.is_file() and (match := _NUMBERED.fullmatch(path.name)):
+        suffix = match[1] or ""
+        return {name: path.with_name(f"{Path(name).stem}{suffix}{Path(name).suffix}") for name in names}
+    if not path.exists():
+        raise ReportError(f"{path} does not exist", _found_in(path.parent))
+    if not path.is_dir():
+        raise ReportError(f"{path} is no run's directory", "give the directory that metrics.jsonl is in")
+    if not any((path / name).exists() for name in (METRICS, ENVIRONMENT)):
+        raise ReportError(f"{path} is no run's directory: it has no {METRICS}", _found_in(path))
+    return {name: path / name for name in names}
+
+
+def _found_in(folder: Path) -> str:
+    found = sorted(str(file.parent) for depth in ("*", "*/*", "*/*/*") for file in folder.glob(f"{depth}/{METRICS}"))
+    if not found:
+        return "a run's directory is trainer.default_local_dir: checkpoints/PROJECT/EXPERIMENT if it was not set"
+    return f"runs near it: {', '.join(found[:5])}" + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as many as it takes to tell them apart; the same path twice gets a number."""
+    absolute = [Path(os.path.abspath(path)) for path in paths]
+    names: list[str] = []
+    for depth in range(1, max(len(path.parts) for path in absolute) + 1):
+        names = ["/".join(path.parts[-depth:]) for path in absolute]
+        if len(set(names)) == len(set(absolute)):
+            break
+    seen: dict[str, int] = {}
+    for index, name in enumerate(names):
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] > 1:
+            names[index] = f"{name} ({seen[name]})"
+    return names
+
+
+def _is_step(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _by_step(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    latest = {row["step"]: row for row in rows if _is_step(row.get("step"))}
+    return [latest[step] for step in sorted(latest)]
+
+
+def _settings(path: Path) -> dict[str, str]:
+    try:
+        config = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        return {CONFIG: f"cannot be read: {error}"}
+    return dict(sorted(_flat(config, "")))
+
+
+def _flat(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for name, item in value.items():
+            yield from _flat(item, f"{key}.{name}" if key else str(name))
+    elif value is not None and _SECRET.search(key):
+        yield key, "(not shown)"
+    else:
+        text = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
+        yield key, text.removesuffix("\n").removesuffix("\n...")

@@ -1,0 +1,12 @@
+# vextract:template
+"""What rewards are made of. Hooks in `custom/` use these modules; none of them needs anything else of this package.
+
+- text: rules: answers in a text, tags, lengths, repetition
+- verified_math: whether two mathematical answers are the same (math-verify)
+- verified_code: whether a program does what its tests ask (sandbox: runs it with limits)
+- components: several scores, weighted, as one
+- scoring: a function over many samples: in order, in processes or coroutines, with a time limit for each
+- manager: a reward manager of all that
+- reward_model: a sequence-classification model as judge
+- samples: what the model wrote and what each part of it was worth, as a file and as a table
+"""

@@ -1,0 +1,189 @@
+# vextract:template
+"""A reward manager for rewards that are read off the text of a response. `custom/reward_manager.py` derives from it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from .components import weighted_sum
+from .samples import SampleLog
+from .scoring import Scorer, ScoringError, source_of
+from .text import overlong_penalty
+
+# The name of what a reward model, or the environments of the episodes, gave, among the components.
+GIVEN = "rm"
+
+
+class TextRewardManager:
+    """Scores a batch of responses, and puts each score on the last token of its response.
+
+    A derived class says how by `score`, a scoring function with the arguments that verl passes to a `compute_score`.
+
+    Args:
+        tokenizer: decodes the responses.
+        num_examine: how many responses of each data source to print, for a look at what the model writes.
+        compute_score: a function of the owner's (`custom_reward_function.path`), used instead of `score`.
+            verl passes its own scorer when none is configured; that one is not used here.
+        reward_fn_key: the column that names the data source.
+        weights: component -> weight; the reward is then the weighted sum of these, and not `score`. What a reward
+            model or the environments gave is the component `rm`.
+        num_workers, timeout, timeout_score, concurrency: how samples are scored, see `Scorer`.
+        max_resp_len: the longest that a response can be, in tokens.
+        overlong_buffer_cfg: `enable`, `len`, `penalty_factor`, `log`: with `enable`, `overlong_penalty` is added.
+        log_dir: a directory for what the model wrote and what each component was worth; null: none. See `SampleLog`.
+        log_every: of every so many batches.
+        log_samples: so many samples each time.
+    """
+
+    score: Callable[..., Any]
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        num_examine: int,
+        compute_score: Callable[..., Any] | None = None,
+        reward_fn_key: str = "data_source",
+        *,
+        weights: Mapping[str, float] | None = None,
+        num_workers: int = 0,
+        timeout: float | None = None,
+        timeout_score: float = 0.0,
+        concurrency: int = 64,
+        max_resp_len: int | None = None,
+        overlong_buffer_cfg: Any = None,
+        log_dir: str | None = None,
+        log_every: int = 10,
+        log_samples: int = 4,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.num_examine = num_examine
+        self.reward_fn_key = reward_fn_key
+        self.weights = dict(weights) if weights else None
+        self.overlong = overlong_buffer_cfg if overlong_buffer_cfg and overlong_buffer_cfg["enable"] else None
+        self.max_resp_len = max_resp_len
+        if self.overlong and (max_resp_len is None or not 0 < self.overlong["len"] <= max_resp_len):
+            raise ValueError(f"reward_model.overlong_buffer.len must be between 1 and max_resp_len, {max_resp_len}")
+        function = getattr(compute_score, "func", compute_score)  # verl wraps it in functools.partial
+        is_default = function is None or getattr(function, "__name__", "") == "default_compute_score"
+        self.compute_score = self.score if is_default or compute_score is None else compute_score
+        # A scorer without a time limit needs no processes; one that is given none cannot have a limit.
+        self.scorer = Scorer(self.compute_score, num_workers, timeout, timeout_score, concurrency)
+        self.samples = SampleLog(log_dir, log_every, log_samples) if log_dir and log_samples > 0 else None
+
+    def __call__(self, data: Any, return_dict: bool = False) -> torch.Tensor | dict[str, Any]:
+        """Score a batch.
+
+        Args:
+            data: a DataProto. It has in `batch` prompts (bs, prompt_length), responses (bs, response_length) and
+                attention_mask (bs, prompt_length + response_length); in `non_tensor_batch` reward_model and the data
+                source. rm_scores (bs, response_length) float32, where a reward model or environments have given them,
+                are the reward, unless `weights` makes them one component of it.
+
+        Returns:
+            The scores, float32 of shape (bs, response_length), zero but for the last token of each response; with
+            `return_dict`, {"reward_tensor": those, "reward_extra_info": {component: list of bs values}}.
+
+        Raises:
+            ScoringError: the scoring function raised, or returned no number; it names the component and the sample.
+        """
+        given = data.batch["rm_scores"] if "rm_scores" in data.batch.keys() else None
+        extra = {name: list(data.non_tensor_batch[name]) for name in data.meta_info.get("reward_extra_keys", [])}
+        if given is not None and self.weights is None and self.overlong is None:
+            return {"reward_tensor": given, "reward_extra_info": extra} if return_dict else given
+
+        responses = data.batch["responses"]
+        width = responses.shape[-1]
+        lengths = data.batch["attention_mask"][:, -width:].sum(dim=-1)
+        if given is not None:
+            extra[GIVEN] = given.sum(dim=-1).tolist()
+        if given is None or self.weights is not None:
+            texts = self._texts(responses.tolist(), lengths.tolist())
+            results = self.scorer(self._arguments(data, texts))
+            for name in results[0] if results else ():
+                extra[name] = [result[name] for result in results]
+        rewards = self._rewards(extra, lengths.tolist(), given is not None)
+        if given is None or self.weights is not None:
+            self._show(data, texts, rewards, extra)
+
+        reward_tensor = torch.zeros(responses.shape, dtype=torch.float32, device=responses.device)
+        rows = torch.arange(len(rewards), device=responses.device)
+        reward_tensor[rows, (lengths - 1).clamp(min=0)] = torch.tensor(
+            rewards, dtype=torch.float32, device=responses.device
+        )
+        return {"reward_tensor": reward_tensor, "reward_extra_info": extra} if return_dict else reward_tensor
+
+    def close(self) -> None:
+        """End the worker processes, if there are any."""
+        self.scorer.close()
+
+    def _texts(self, responses: list[list[int]], lengths: list[int]) -> list[str]:
+        # One call for the whole batch: decoding row by row is most of the time a reward takes. A response is what the
+        # attention mask covers, without holes: padding is on its right.
+        texts: list[str] = self.tokenizer.batch_decode(
+            [ids[:length] for ids, length in zip(responses, lengths, strict=True)], skip_special_tokens=True
+        )
+        return texts
+
+    def _arguments(self, data: Any, texts: list[str]) -> list[dict[str, Any]]:
+        columns = data.non_tensor_batch
+        infos = columns.get("extra_info", [None] * len(texts))
+        rows = zip(columns[self.reward_fn_key], texts, columns["reward_model"], infos, strict=True)
+        return [
+            {"data_source": source, "solution_str": text, "ground_truth": model["ground_truth"], "extra_info": info}
+            for source, text, model, info in rows
+        ]
+
+    def _rewards(self, extra: dict[str, list[Any]], lengths: list[int], given: bool) -> list[float]:
+        """The reward of each sample, from its components; adds the overlong penalty to both."""
+        if self.weights is not None:
+            names = list(extra)
+            rewards = []
+            for row, values in enumerate(zip(*extra.values(), strict=True)):
+                try:
+                    rewards.append(weighted_sum(dict(zip(names, values, strict=True)), self.weights))
+                except ValueError as error:
+                    raise ScoringError(str(error), source_of(self.compute_score), row) from error
+        else:
+            rewards = [float(value) for value in extra[GIVEN if given else "score"]]
+        if self.overlong is not None:
+            limit, buffer, factor = self.max_resp_len or 0, self.overlong["len"], self.overlong["penalty_factor"]
+            penalties = [overlong_penalty(length, limit, buffer, factor) for length in lengths]
+            rewards = [reward + penalty for reward, penalty in zip(rewards, penalties, strict=True)]
+            if self.overlong.get("log"):
+                extra["overlong_reward"] = penalties
+                extra["overlong"] = [float(penalty < 0) for penalty in penalties]
+        return rewards
+
+    def _show(self, data: Any, texts: list[str], rewards: list[float], extra: dict[str, list[Any]]) -> None:
+        sources = data.non_tensor_batch[self.reward_fn_key]
+        printed: dict[str, int] = defaultdict(int)
+        for row, source in enumerate(sources if self.num_examine else ()):
+            if printed[source] < self.num_examine:
+                printed[source] += 1
+                truth = data.non_tensor_batch["reward_model"][row]["ground_truth"]
+                prompt = self._prompt(data, row)
+                print(f"[{source}] {prompt!r} -> {texts[row]!r}, expected {truth!r}, score {rewards[row]:.2f}")
+        if self.samples is not None and self.samples.is_due():
+            rows = self.samples.choose(rewards)
+            self.samples.write(
+                [
+                    {
+                        "data_source": sources[row],
+                        "prompt": self._prompt(data, row),
+                        "response": texts[row],
+                        "ground_truth": data.non_tensor_batch["reward_model"][row]["ground_truth"],
+                        "reward": rewards[row],
+                        "components": {name: values[row] for name, values in extra.items()},
+                    }
+                    for row in rows
+                ],
+                data.meta_info,
+            )
+
+    def _prompt(self, data: Any, row: int) -> str:
+        prompts = data.batch["prompts"]
+        mask = data.batch["attention_mask"][row, : prompts.shape[-1]].bool()
+        text: str = self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)
+        return text

@@ -1,0 +1,85 @@
+# vextract:template
+"""What the model wrote and what each component of its reward was worth: a file of all, and a table now and then."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+class SampleLog:
+    """Writes samples to `directory`/samples.jsonl (validation: validation.jsonl), and prints them as a table.
+
+    Args:
+        directory: made with the first samples.
+        every: write of every so many batches; the first is one of them.
+        count: samples each time.
+    """
+
+    def __init__(self, directory: str | Path, every: int = 10, count: int = 4) -> None:
+        self.directory = Path(directory)
+        self.every = max(1, every)
+        self.count = count
+        self._batches = 0
+
+    def is_due(self) -> bool:
+        """Whether samples of this batch are wanted. To be asked once for each batch."""
+        self._batches += 1
+        return (self._batches - 1) % self.every == 0
+
+    def choose(self, rewards: Sequence[float]) -> list[int]:
+        """The rows to write, from the highest reward to the lowest, evenly between them."""
+        order = sorted(range(len(rewards)), key=lambda row: -rewards[row])
+        if len(order) <= self.count:
+            return order
+        steps = max(1, self.count - 1)
+        return [order[round(index * (len(order) - 1) / steps)] for index in range(self.count)]
+
+    def write(self, samples: Sequence[Mapping[str, Any]], meta_info: Mapping[str, Any]) -> None:
+        """Append samples to the file, a JSON object for each, and print them.
+
+        Args:
+            samples: data_source, prompt, response, ground_truth, reward, components.
+            meta_info: of the batch; `validate` and `global_steps` are read.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        step = meta_info.get("global_steps")
+        name = "validation" if meta_info.get("validate") else "samples"
+        with (self.directory / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+            for sample in samples:
+                file.write(json.dumps({"step": step, **sample}, ensure_ascii=False, default=_plain) + "\n")
+        print(table(samples, f"{name}, step {step}" if step is not None else name))
+
+
+def table(samples: Sequence[Mapping[str, Any]], title: str, width: int = 60) -> str:
+    """Samples as a table: the reward, every component that is a number, and the end of the response.
+
+    The end of a response is where answers are; long ones lose their beginning.
+    """
+    names = [
+        name
+        for name in (samples[0]["components"] if samples else {})
+        if name != "score" and not isinstance(samples[0]["components"][name], str)
+    ]
+    head = ["reward", *names, "expected", "response"]
+    rows = [
+        [
+            f"{sample['reward']:.2f}",
+            *(f"{float(sample['components'][name]):.2f}" for name in names),
+            _cut(str(sample["ground_truth"]), 20),
+            _cut(sample["response"], width),
+        ]
+        for sample in samples
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows]]
+    return "\n".join([f"-- {title}", *lines])
+
+
+def _cut(text: str, width: int) -> str:
+    line = text.replace("\n", "\\n")
+    return line if len(line) <= width else "…" + line[1 - width :]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

@@ -1,0 +1,106 @@
+# vextract:template
+"""Rules that read a response as text. All of them are plain functions of strings and numbers."""
+
+import re
+from collections.abc import Sequence
+
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:/\d+)?%?")
+HASHES = re.compile(r"####[ \t]*([^\n#]+)")
+
+
+def last_boxed(text: str) -> str | None:
+    r"""What the last `\boxed{...}` holds, nested braces included; None if there is none, or it is never closed."""
+    start = text.rfind("\\boxed{")
+    depth = 0
+    for index in range(start + len("\\boxed"), len(text)) if start >= 0 else ():
+        depth += {"{": 1, "}": -1}.get(text[index], 0)
+        if depth == 0:
+            return text[start + len("\\boxed{") : index].strip()
+    return None
+
+
+def last_number(text: str) -> str | None:
+    """The last number in a text, without commas: "so 1,250 in all." -> "1250"; None if there is none."""
+    found = NUMBER.findall(text)
+    return found[-1].replace(",", "") if found else None
+
+
+def final_answer(text: str) -> str | None:
+    r"""The answer that a response ends with: after `####`, or in `\boxed{...}`, or else the last number."""
+    hashes = HASHES.findall(text)
+    if hashes:
+        return str(hashes[-1]).strip()
+    return last_boxed(text) or last_number(text)
+
+
+def tagged(text: str, tag: str) -> str | None:
+    """What the last `<tag>...</tag>` holds, stripped; None if there is none."""
+    found = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+    return str(found[-1]).strip() if found else None
+
+
+def tags_share(text: str, tags: Sequence[str]) -> float:
+    """How much of a form made of tags is there: `<a>...</a>` for each of `tags`, in their order.
+
+    Returns:
+        The share of the 2 * len(tags) marks that are found one after another, whatever else is there: a model that
+        writes the first one only already gets something, so that there is a slope to learn on.
+    """
+    reached, right = 0, 0
+    for mark in _marks(tags):
+        place = text.find(mark, reached)
+        if place < 0:
+            break
+        right += 1
+        reached = place + len(mark)
+    return right / (2 * len(tags))
+
+
+def tags_once(text: str, tags: Sequence[str]) -> float:
+    """The share of the marks of `tags`, `<a>` and `</a>` each, that stand in a text exactly once."""
+    return sum(text.count(mark) == 1 for mark in _marks(tags)) / (2 * len(tags))
+
+
+def has_form(text: str, tags: Sequence[str]) -> bool:
+    """Whether a text is `<a>...</a>` for each of `tags`, in their order, once each, with nothing around or between."""
+    form = r"\s*".join(f"<{tag}>.*</{tag}>" for tag in tags)
+    return tags_once(text, tags) == 1.0 and re.fullmatch(rf"\s*{form}\s*", text, re.DOTALL) is not None
+
+
+def _marks(tags: Sequence[str]) -> list[str]:
+    return [mark for tag in tags for mark in (f"<{tag}>", f"</{tag}>")]
+
+
+def exact_match(given: str, expected: str) -> bool:
+    """Whether two texts are equal but for case, the space around them and how much of it is between words."""
+    return given.casefold().split() == expected.casefold().split()
+
+
+def length_share(length: float, low: float, high: float, width: float) -> float:
+    """1 for a length between `low` and `high`, falling in a straight line to 0 at `width` outside of them."""
+    distance = max(low - length, length - high, 0.0)
+    return max(0.0, 1.0 - distance / width) if width > 0 else float(distance == 0)
+
+
+def repeated_share(text: str, n: int = 4) -> float:
+    """The share of a text's runs of `n` words that occurred before in it: 0 without repetition, towards 1 in a loop."""
+    words = text.split()
+    runs = [tuple(words[index : index + n]) for index in range(len(words) - n + 1)]
+    return 1.0 - len(set(runs)) / len(runs) if runs else 0.0
+
+
+def overlong_penalty(length: int, limit: int, buffer: int, factor: float) -> float:
+    """Soft punishment of long responses (DAPO, https://arxiv.org/abs/2503.14476, eq. 13).
+
+    Upstream: verl/workers/reward_manager/dapo.py.
+
+    Args:
+        length: of the response, in tokens.
+        limit: the longest that a response can be, `data.max_response_length`.
+        buffer: over the last so many tokens the penalty grows from 0 to `factor`.
+        factor: the penalty at `limit`.
+
+    Returns:
+        A number between -factor and 0, to be added to the reward.
+    """
+    return min(-(length - (limit - buffer)) / buffer * factor, 0.0)

@@ -1,0 +1,87 @@
+# vextract:template
+"""What a program that the model wrote is worth: the share of its tests that it passes."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .sandbox import Limits, run_program
+
+FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+
+
+def extract_code(text: str) -> str:
+    """The program in a response: the last fenced block, also if it is cut off, or else the whole text."""
+    blocks = FENCED.findall(text)
+    return str(blocks[-1]) if blocks else text
+
+
+def run_tests(source: str, tests: Mapping[str, Any], limits: Limits | None = None) -> list[str]:
+    """Run a program's tests.
+
+    Args:
+        source: Python.
+        tests: `{"inputs": [...], "outputs": [...]}`: the program is run once for each input, which it reads from
+            standard input, and must print the output that belongs to it (spaces at the ends of lines and empty lines
+            at the end do not count). Or `{"asserts": [...]}`: the program is run once, then each statement. Or both.
+        limits: of each run.
+
+    Returns:
+        For each test how it went: "passed", "wrong", or why the run ended: "error", "timeout", "memory", "output".
+
+    Raises:
+        ValueError: there are no tests, or they are not in one of these forms.
+    """
+    inputs, outputs = _list(tests, "inputs"), _list(tests, "outputs")
+    asserts = _list(tests, "asserts")
+    if len(inputs) != len(outputs) or not (inputs or asserts):
+        raise ValueError(
+            f"tests are {{'inputs': [...], 'outputs': [...]}}, of equal length, or {{'asserts': [...]}}: "
+            f"here are {len(inputs)} inputs, {len(outputs)} outputs, {len(asserts)} asserts"
+        )
+    verdicts = []
+    for stdin, expected in zip(inputs, outputs, strict=True):
+        run = run_program(source, stdin=str(stdin), limits=limits)
+        if run.status == "ok":
+            verdicts.append("passed" if _lines(run.stdout) == _lines(str(expected)) else "wrong")
+        else:
+            verdicts.append(run.status)
+    if asserts:
+        run = run_program(source, asserts=[str(test) for test in asserts], limits=limits)
+        failed = "wrong" if run.status == "ok" else run.status
+        verdicts += ["passed" if passed else failed for passed in run.passed]
+    return verdicts
+
+
+def score_code(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: dict[str, Any] | None = None,
+    partial_credit: bool = True,
+    limits: Limits | None = None,
+) -> dict[str, float]:
+    """Score a response by the tests that its program passes. Arguments as verl passes them.
+
+    Args:
+        ground_truth: the tests, as `run_tests` takes them.
+        partial_credit: whether passing some of the tests is worth that share of the reward, or nothing.
+
+    Returns:
+        `score`; `acc`, 1.0 if all tests are passed, else 0.0; `passed`, the share of them; `timeout`, the share that
+        ran out of time.
+    """
+    verdicts = run_tests(extract_code(solution_str), ground_truth, limits)
+    passed = verdicts.count("passed") / len(verdicts)
+    acc = float(passed == 1.0)
+    late = verdicts.count("timeout") / len(verdicts)
+    return {"score": passed if partial_credit else acc, "acc": acc, "passed": passed, "timeout": late}
+
+
+def _list(tests: Mapping[str, Any], name: str) -> Sequence[Any]:
+    value = tests.get(name)
+    return [] if value is None else list(value)  # parquet gives None for what other rows have
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]

@@ -1,0 +1,90 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Dynamic sampling: groups of equal rewards teach nothing, so others are drawn (https://arxiv.org/abs/2503.14476).
+
+The settings, `algorithm.filter_groups` and `data.gen_batch_size`, are those of upstream's DAPO recipe.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..protocol import DataProto
+from .config_loading import ConfigError
+
+Scored = tuple[DataProto, torch.Tensor, dict[str, list[Any]]]
+
+
+def sample_until_full(draw: Callable[[], Scored], config: Any, prompts: int, metrics: dict[str, float]) -> Scored:
+    """Draw batches until there are enough groups of responses whose rewards differ.
+
+    Args:
+        draw: answers and scores the next batch of prompts: the batch, its rewards (bs, response_length), and their
+            components, lists of bs values. Responses to the same prompt have the same `uid`.
+        config: the whole config.
+        prompts: how many groups are wanted.
+        metrics: gets train/num_gen_batches, and the share of groups that was kept, train/kept_groups.
+
+    Returns:
+        The kept groups of all draws, as if they were one batch; the first `prompts` of them.
+
+    Raises:
+        ConfigError: `max_num_gen_batches` batches have not been enough.
+    """
+    section = config.algorithm.filter_groups
+    kept: list[Scored] = []
+    groups = drawn = 0
+    while groups < prompts:
+        if section.max_num_gen_batches > 0 and len(kept) >= section.max_num_gen_batches:
+            raise ConfigError(
+                f"{len(kept)} batches with {drawn} prompts have given {groups} groups whose {section.metric} differs, "
+                f"and {prompts} are wanted",
+                "the task is too hard or too easy for the policy; or raise algorithm.filter_groups.max_num_gen_batches "
+                "(0: no limit), data.gen_batch_size or actor_rollout_ref.rollout.n",
+            )
+        batch, rewards, extra = draw()
+        uids = batch.non_tensor_batch["uid"]
+        keep = np.isin(uids, varying_groups(uids, _values(section.metric, rewards, extra)))
+        kept.append(_rows(batch, rewards, extra, np.flatnonzero(keep)))
+        drawn += len(set(uids))
+        groups += len(set(uids[keep]))
+    metrics["train/num_gen_batches"] = len(kept)
+    metrics["train/kept_groups"] = groups / drawn
+    whole = _joined(kept)
+    first = list(dict.fromkeys(whole[0].non_tensor_batch["uid"]))[:prompts]
+    return _rows(*whole, np.flatnonzero(np.isin(whole[0].non_tensor_batch["uid"], first)))
+
+
+def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
+    """The prompts (uids) whose responses do not all have the same value; a prompt with one response counts as well.
+
+    Args:
+        uids, values: (bs,).
+    """
+    groups: dict[Any, list[float]] = {}
+    for uid, value in zip(uids, values, strict=True):
+        groups.setdefault(uid, []).append(float(value))
+    return [uid for uid, group in groups.items() if len(group) == 1 or max(group) > min(group)]
+
+
+def _values(metric: str, rewards: torch.Tensor, extra: dict[str, list[Any]]) -> np.ndarray:
+    if metric in ("seq_reward", "seq_final_reward"):
+        return rewards.sum(dim=-1).numpy()
+    if metric not in extra:
+        raise ConfigError(
+            f"algorithm.filter_groups.metric is {metric!r}, which the reward does not report",
+            f"choose one of: {', '.join(sorted([*extra, 'seq_reward']))}",
+        )
+    return np.array(extra[metric], dtype=float)
+
+
+def _rows(batch: DataProto, rewards: torch.Tensor, extra: dict[str, list[Any]], rows: np.ndarray) -> Scored:
+    return batch[rows], rewards[rows], {name: [values[row] for row in rows] for name, values in extra.items()}
+
+
+def _joined(parts: list[Scored]) -> Scored:
+    full = [part for part in parts if len(part[0])]
+    names = [name for name in full[0][2] if all(name in extra for _, _, extra in full)]
+    extra = {name: [value for _, _, values in full for value in values[name]] for name in names}
+    return DataProto.concat([batch for batch, _, _ in full]), torch.cat([rewards for _, rewards, _ in full]), extra

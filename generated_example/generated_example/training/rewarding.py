@@ -1,0 +1,125 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""From the config's `reward_model` section to the functions that score a batch, in training and in validation.
+
+Rewards are computed by one process, rank 0, over the global batch.
+"""
+
+import inspect
+from typing import Any
+
+import torch
+
+from ..protocol import DataProto
+from ..rewards.reward_model import RewardModel
+from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
+from .config_loading import ConfigError
+from .distributed import Ranks
+from .reward import load_reward_manager
+
+
+class Rewards:
+    """The reward managers of a run, and the reward model before them if there is one.
+
+    A manager gets the arguments that its constructor names: verl's own (tokenizer, num_examine, compute_score,
+    reward_fn_key), what stands under `reward_model.reward_kwargs`, and of these: the settings under `local.reward`,
+    overlong_buffer_cfg (`reward_model.overlong_buffer`) and max_resp_len (`data.max_response_length`).
+
+    Args:
+        config: the whole config.
+        tokenizer: of the policy.
+        ranks: this process among its peers.
+
+    Raises:
+        ConfigError: the manager takes no such arguments, or the reward model cannot be used.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
+        manager = REWARD_MANAGER_REGISTRY[config.reward_model.reward_manager]
+        arguments = {**_offered(config, manager), **config.reward_model.reward_kwargs}
+        try:
+            managers = [load_reward_manager(config, tokenizer, num_examine=n, **arguments) for n in (0, 1)]
+        except (TypeError, ValueError) as error:
+            names = sorted(_arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
+            raise ConfigError(
+                f"the reward manager {config.reward_model.reward_manager!r}: {error}",
+                f"reward_model.reward_kwargs can set {', '.join(names) or 'nothing of it'}",
+            ) from error
+        self.managers = managers
+        self.model: RewardModel | None = None
+        if config.reward_model.enable:
+            ranks.on_driver(lambda: self._load_model(config, tokenizer))
+        self.train, self.validation = managers if self.model is None else [Judged(m, self.model) for m in managers]
+
+    def close(self) -> None:
+        """End the processes that score samples."""
+        for manager in self.managers:
+            getattr(manager, "close", lambda: None)()
+
+    def _load_model(self, config: Any, tokenizer: Any) -> None:
+        section, model = config.reward_model, config.reward_model.model
+        if config.actor_rollout_ref.rollout.multi_turn.enable and config.local.env.is_reward:
+            raise ConfigError(
+                "reward_model.enable and local.env.is_reward would both give the reward of an episode",
+                "set local.env.is_reward=false, or reward_model.enable=false",
+            )
+        if model.path is None:
+            raise ConfigError(
+                "reward_model.enable is true, and there is no reward model",
+                "set reward_model.model.path to a model with one label, or reward_model.enable=false",
+            )
+        try:
+            self.model = RewardModel(
+                model.path,
+                tokenizer,
+                config.local.device,
+                getattr(torch, config.local.dtype),
+                input_tokenizer=model.input_tokenizer,
+                micro_batch_size=section.micro_batch_size_per_gpu,
+                max_length=section.max_length,
+                param_offload=model.fsdp_config.param_offload,
+                trust_remote_code=model.trust_remote_code,
+            )
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot use the reward model: {error}", "check reward_model.model.path") from error
+
+
+class Judged:
+    """A reward manager that is given the scores of a reward model with the batch, as `rm_scores`.
+
+    Args:
+        manager: the reward manager. verl's own, and `env` without weights, return these scores as they are.
+        model: the reward model.
+    """
+
+    def __init__(self, manager: Any, model: RewardModel) -> None:
+        self.manager = manager
+        self.model = model
+
+    def __call__(self, data: DataProto, return_dict: bool = False) -> Any:
+        """Score a batch, as the manager does."""
+        data = DataProto(data.batch.copy(), dict(data.non_tensor_batch), dict(data.meta_info))
+        data.batch["rm_scores"] = self.model.token_scores(data)
+        return self.manager(data, return_dict=return_dict)
+
+
+def _offered(config: Any, manager: Any) -> dict[str, Any]:
+    offered = {
+        **config.local.reward,
+        "overlong_buffer_cfg": config.reward_model.overlong_buffer,
+        "max_resp_len": config.data.max_response_length,
+    }
+    names = _arguments_of(manager)
+    return {name: value for name, value in offered.items() if name in names}
+
+
+def _arguments_of(manager: Any) -> set[str]:
+    """The arguments that a class names in its constructor, and in those that this hands further arguments on to."""
+    names: set[str] = set()
+    for cls in inspect.getmro(manager) if inspect.isclass(manager) else (manager,):
+        function = cls.__dict__.get("__init__") if inspect.isclass(cls) else cls
+        if function is not None:
+            parameters = inspect.signature(function).parameters.values()
+            names.update(item.name for item in parameters if item.kind is not item.VAR_KEYWORD)
+            if not any(item.kind is item.VAR_KEYWORD for item in parameters):
+                break
+    return names - {"self", "args"}

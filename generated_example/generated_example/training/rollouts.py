@@ -1,0 +1,67 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""From a batch of prompts to a batch of responses, over all processes."""
+
+from typing import Any
+
+from ..protocol import DataProto
+from ..workers.rollout_interface import RolloutEngine
+from .batches import REWARD_COLUMNS
+from .distributed import Ranks
+from .episodes import EpisodeLoop
+from .outcomes import Outcomes
+
+
+class Rollouts:
+    """Writes the responses to a global batch of prompts: each process its share.
+
+    With `actor_rollout_ref.rollout.multi_turn.enable` a response is an episode: see episodes.py.
+
+    Args:
+        config: the whole config.
+        tokenizer: of the policy.
+        ranks: this process among its peers.
+        engine: the rollout engine of this process.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, engine: RolloutEngine) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self.ranks = ranks
+        self.engine = engine
+        self.episodes: EpisodeLoop | None = None
+        if config.actor_rollout_ref.rollout.multi_turn.enable:
+            self.episodes = EpisodeLoop(config, tokenizer, engine)
+            self.outcomes = Outcomes(config, tokenizer, shows_errors=ranks.rank == 0)
+
+    def generate(self, prompts: DataProto) -> DataProto:
+        """Responses to a global batch of prompts, in its order.
+
+        Args:
+            prompts: the same on every process: input_ids, attention_mask, position_ids, (bs, prompt_length) int64,
+                padded on the left. Episodes need the columns uid and extra_info too.
+
+        Returns:
+            prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
+            attention_mask, position_ids, (bs, prompt_length + response_length); int64, on the CPU, on every process.
+            Episodes have a response_mask (bs, response_length) int64 too, 1 on what the model wrote, and what
+            `Outcomes.settle` adds. The columns of the prompts come with it, but for those that only the reward reads.
+
+        Raises:
+            HookError: too many environments failed.
+        """
+        columns = {k: v for k, v in prompts.non_tensor_batch.items() if k not in REWARD_COLUMNS}
+        if self.episodes is None:
+            return self._spread(self.engine.generate_sequences, DataProto(prompts.batch, columns, prompts.meta_info))
+        episodes = self.outcomes.settle(self._spread(self.episodes.run, prompts), prompts.non_tensor_batch["uid"])
+        columns.pop("raw_prompt_ids", None)
+        episodes.non_tensor_batch = columns | episodes.non_tensor_batch
+        return episodes
+
+    def _spread(self, function: Any, prompts: DataProto) -> DataProto:
+        """What the processes make of their shares, put together; `function` may not wait for other processes."""
+        with self.engine.session():
+            return self.ranks.spread(lambda share: self.ranks.together(lambda: function(share)), prompts)
+
+    def sync_weights(self) -> None:
+        """The policy has changed: the engine takes over its weights. Every process must call this."""
+        self.engine.sync_weights()

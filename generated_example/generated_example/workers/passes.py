@@ -1,0 +1,127 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Several processes compute the passes of an update together, so that it does not depend on how many they are.
+
+A pass (a micro-batch) is the unit that upstream computes a loss over: the mean over its tokens, say. Averaging the
+losses of the processes' own shares is not the loss of the whole where their shares have different numbers of tokens. So
+each process forwards its share of the rows of a pass, all of them exchange the results, one number per token, and each
+computes the loss of the whole pass by the vendored code, and from it the gradient of its own rows.
+"""
+
+from collections.abc import Sequence
+from math import gcd
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from ..protocol import DataProto
+from ..training.distributed import Ranks
+
+
+class SharedPasses:
+    """Mixed into the vendored actor and critic, before them; with one process it changes nothing.
+
+    Attributes:
+        sharers: how many processes share each pass. With enough passes it is 1: whole passes are shared out.
+    """
+
+    config: Any
+    sharers = 1
+    _ranks: Ranks
+    _most_rows = 0  # that one process forwards in a pass; 0: it is for each pass to see
+
+    def share_between(self, ranks: Ranks) -> None:
+        """Compute updates together with the other processes.
+
+        The config's sizes are those of one process alone; but a pass that is formed by tokens is as long as all
+        processes together can take (`ppo_max_token_len_per_gpu` times their number).
+        """
+        self._ranks = ranks
+        self._mini_batch_size: int = self.config.ppo_mini_batch_size
+
+    def part_of(self, batch: DataProto) -> DataProto:
+        """The rows of a global batch whose passes this process takes part in.
+
+        Args:
+            batch: the same on every process, of any size.
+        """
+        world_size, mini = self._ranks.world_size, self._mini_batch_size
+        if world_size == 1:
+            return batch
+        starts = range(0, len(batch), mini)
+        sizes = [min(mini, len(batch) - start) for start in starts]
+        rows_of_pass = mini if self.config.use_dynamic_bsz else self.config.ppo_micro_batch_size_per_gpu
+        # As many processes as can be share out whole passes, in equal numbers; where there are more, they share a pass.
+        blocks = gcd(world_size, *(-(-size // rows_of_pass) for size in sizes))
+        self.sharers = world_size // blocks
+        self.config.ppo_mini_batch_size = mini // blocks
+        self._most_rows = 0 if self.config.use_dynamic_bsz else -(-rows_of_pass // self.sharers)
+        block = self._ranks.rank // self.sharers
+        rows = []
+        for start, size in zip(starts, sizes, strict=True):
+            length = -(-size // rows_of_pass) // blocks * rows_of_pass
+            rows.append(np.arange(start, start + size)[block * length : (block + 1) * length])
+        return batch[np.concatenate(rows)]
+
+    def _forward_micro_batch(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """One pass. In an update all rows of it come back, though this process has forwarded only some of them."""
+        forward = super()._forward_micro_batch  # type: ignore[misc]
+        if self.sharers == 1 or not torch.is_grad_enabled():
+            return forward(micro_batch, *args, **kwargs)
+        hands = deal(micro_batch["attention_mask"].sum(dim=-1), self.sharers)
+        place = self._ranks.rank % self.sharers
+        rows = hands[place] or [0]  # every process must take part in fetching the weights
+        outputs = forward({name: value[rows] for name, value in micro_batch.items()}, *args, **kwargs)
+        most = self._most_rows or max(len(hand) for hand in hands)
+        others = (hands, most, self._ranks.rank - place, place)
+        if isinstance(outputs, tuple):
+            return tuple(None if output is None else _Whole.apply(output, *others) for output in outputs)
+        return _Whole.apply(outputs, *others)
+
+    def rows_of_all(self, rows: torch.Tensor) -> torch.Tensor:
+        """From something for each row of this process's passes to the same for all rows of the batch."""
+        if self._ranks.world_size == 1:
+            return rows
+        return torch.cat(self._ranks.gather_objects(rows.cpu())[:: self.sharers])
+
+
+def deal(lengths: torch.Tensor, players: int) -> list[list[int]]:
+    """Deal rows out, long ones first and to and fro, so that each player gets a similar number of rows and of tokens.
+
+    Args:
+        lengths: of the rows, (bs,).
+        players: how many get some.
+    """
+    order = lengths.argsort(descending=True, stable=True).tolist()
+    turn = 2 * players
+    return [
+        [row for position, row in enumerate(order) if position % turn in (player, turn - 1 - player)]
+        for player in range(players)
+    ]
+
+
+class _Whole(torch.autograd.Function):
+    """From the values at the rows that this process forwarded to those at all rows of the pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, part: torch.Tensor, hands: Sequence[list[int]], most: int, first: int, place: int
+    ) -> torch.Tensor:
+        ctx.rows, ctx.sharers, ctx.shape = hands[place], len(hands), part.shape
+        # Every process gets the values of all, those of other passes too: they are few.
+        padded = part.new_zeros((most, *part.shape[1:]))
+        padded[: len(ctx.rows)] = part[: len(ctx.rows)]
+        parts = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, padded)
+        whole = part.new_empty((sum(len(hand) for hand in hands), *part.shape[1:]))
+        for rank, hand in enumerate(hands, first):
+            whole[hand] = parts[rank][: len(hand)]
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        # FSDP takes the mean over the processes, while the gradient of a pass is the sum over those that share it.
+        part = gradients[0].new_zeros(ctx.shape)
+        part[: len(ctx.rows)] = gradients[0][ctx.rows] * ctx.sharers
+        return part, None, None, None, None

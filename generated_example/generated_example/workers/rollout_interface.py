@@ -1,0 +1,44 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""What the trainer asks of a rollout engine. `rollout_choice.py` says which one this project has."""
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from ..protocol import DataProto
+
+
+class RolloutError(Exception):
+    """The rollout engine failed. The text ends with a hint that says what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(f"{message}\nhint: {hint}")
+        self.parts = (message, hint)
+
+
+class RolloutEngine(Protocol):
+    """Writes responses with the weights of the policy. Every process of a run has one."""
+
+    def generate_sequences(self, prompts: DataProto) -> DataProto:
+        """Write a response to each prompt, on this process alone.
+
+        Args:
+            prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
+                may have do_sample, validate, temperature, top_p, top_k, response_length (at most so many new tokens).
+
+        Returns:
+            prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
+            attention_mask, position_ids, (bs, prompt_length + response_length); int64, padded on the right, on the CPU.
+            Maybe also rollout_log_probs, (bs, response_length) float32.
+
+        Raises:
+            RolloutError: the engine cannot go on.
+        """
+
+    def session(self) -> AbstractContextManager[object]:
+        """Within it the engine has its memory, and may write responses. Every process must enter and leave it."""
+
+    def sync_weights(self) -> None:
+        """Take over the policy's weights, after each update. Every process must call this."""
+
+    def close(self) -> None:
+        """Give back what the engine holds. Any process may call this alone, and more than once."""

@@ -1,0 +1,68 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Models on this process's device, or shared out between the processes by FSDP2."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from ..shims.precision import to_dtype
+from ..training.distributed import Ranks
+from ..utils.device import get_device_id, get_device_name
+from ..utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
+
+
+def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
+    """Put a model on this process's device; with several processes, share it out between them by FSDP2.
+
+    Args:
+        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none.
+        fsdp_config: how to share it out.
+        ranks: this process among its peers.
+    """
+    if ranks.world_size == 1:
+        return module.to(get_device_id())
+    mesh = init_device_mesh(get_device_name(), (ranks.world_size,), mesh_dim_names=("fsdp",))
+    offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
+    full_state = module.state_dict() if ranks.rank == 0 else {}
+    apply_fsdp2(
+        module,
+        {
+            "mesh": mesh,
+            "mp_policy": MixedPrecisionPolicy(
+                param_dtype=to_dtype(fsdp_config.dtype),
+                reduce_dtype=torch.float32,
+                cast_forward_inputs=True,
+            ),
+            "offload_policy": offload,
+            "reshard_after_forward": fsdp_config.reshard_after_forward,
+        },
+        {"wrap_policy": {"transformer_layer_cls_to_wrap": _layer_classes(module, fsdp_config)}},
+    )
+    fsdp2_load_full_state_dict(module, full_state, mesh, offload)
+    return module
+
+
+def whole(value: Any) -> Any:
+    """A tensor in one piece on the CPU, whether or not the processes share it; anything else as it is."""
+    if isinstance(value, DTensor):
+        value = value.full_tensor()
+    return value.detach().cpu() if isinstance(value, torch.Tensor) else value
+
+
+def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
+    """A whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
+    if isinstance(shared, DTensor) and value.dim() > 0:
+        return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)
+    return value.clone()
+
+
+def _layer_classes(module: nn.Module, fsdp_config: Any) -> list[str]:
+    """The classes of the layers that are sharded one by one."""
+    configured = fsdp_config.wrap_policy.transformer_layer_cls_to_wrap
+    if isinstance(configured, str):
+        return [configured]
+    return list(configured or sorted(getattr(module, "_no_split_modules", None) or [type(module).__name__]))

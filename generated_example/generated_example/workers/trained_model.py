@@ -1,0 +1,183 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""A model with its optimizer and the course of its learning rate."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from ..training.config_loading import ConfigError
+from ..training.distributed import Ranks
+from ..utils.device import get_device_id
+from ..utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
+from .lora import adapter_settings, adapter_weights, plain_weights, save_adapter
+from .offload import rests, state_at_rest, weights_at_rest
+from .role_configs import build_optimizer, lr_schedule
+from .sharding import like, whole
+
+
+class TrainedModel:
+    """A model with its optimizer and its learning rate.
+
+    Attributes:
+        module: the model, on its device or at rest; shared between the processes if there are several.
+        lora: the settings of the adapter that is trained in place of the model's own weights; None: there is none.
+        optimizer: of what is trained.
+        scheduler: of the learning rate; steps once per training step.
+        tokenizer: is saved beside the model.
+    """
+
+    def __init__(
+        self, module: nn.Module, optim: Any, fsdp_config: Any, tokenizer: Any, ranks: Ranks, total_steps: int
+    ) -> None:
+        self.module = module
+        self.lora = adapter_settings(module)
+        self.tokenizer = tokenizer
+        self.optimizer = _optimizer(module, optim)
+        weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
+        self._weights = weights_at_rest(module, get_device_id(), "cpu" if weights_rest else None)
+        self._state = state_at_rest(self.optimizer, get_device_id(), "cpu" if state_rests else None)
+        warmup_steps = optim.lr_warmup_steps
+        if warmup_steps < 0:
+            warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if lr_schedule(optim) == "constant":
+                self.scheduler = get_constant_schedule_with_warmup(self.optimizer, num_warmup_steps=warmup_steps)
+            else:
+                self.scheduler = get_cosine_schedule_with_warmup(
+                    self.optimizer,
+                    num_warmup_steps=warmup_steps,
+                    num_training_steps=total_steps,
+                    min_lr_ratio=optim.min_lr_ratio,
+                    num_cycles=optim.num_cycles,
+                )
+
+    @contextmanager
+    def in_use(self, optimizer: bool = False) -> Iterator[None]:
+        """Within it the model is on its device, and its optimizer's state as well if asked for.
+
+        It matters where `fsdp_config.param_offload` or `optimizer_offload` lets them rest in CPU memory.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(self._weights)
+            if optimizer:
+                stack.enter_context(self._state)
+            yield
+
+    def step_learning_rate(self) -> float:
+        """The learning rate of the step that has just been done; then go on to the next one's."""
+        rate = float(self.scheduler.get_last_lr()[0])
+        self.scheduler.step()
+        return rate
+
+    def full_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """All weights by their names in Hugging Face format, whole, on the CPU, with an adapter merged into them.
+
+        Every process must take them all; what it does not keep costs it the memory of
+        one tensor.
+        """
+        with self.in_use():
+            for name, value in plain_weights(self.module):
+                yield name, whole(value)
+
+    def adapter_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The adapter's weights by their names in peft's format, whole, on the CPU; none without an adapter.
+
+        Every process must take them all.
+        """
+        with self.in_use():
+            for name, value in adapter_weights(self.module):
+                yield name, whole(value)
+
+    def save(self, directory: Path, ranks: Ranks) -> None:
+        """Write the weights, and the tokenizer beside them. Every process must call this; rank 0 writes.
+
+        Without an adapter the directory is a model in Hugging Face format. With one it holds only the adapter, in
+        peft's format.
+        """
+        if self.lora is not None:
+            with self.in_use():
+                save_adapter(self.module, directory, ranks)
+        else:
+            weights = {name: weight for name, weight in self.full_weights() if ranks.rank == 0}
+            if ranks.rank == 0:
+                self.module.save_pretrained(directory, state_dict=weights)  # type: ignore[operator]
+        if ranks.rank == 0:
+            self.tokenizer.save_pretrained(directory)
+
+    def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
+        """The state of optimizer and scheduler, for any number of processes.
+
+        Every process must call this; rank 0 gets all of it, the others get None in the place of tensors.
+        """
+        optimizer = self.optimizer.state_dict()
+        states: dict[int, dict[str, Any]] = {}
+        with self._state:
+            for parameter, values in optimizer["state"].items():
+                states[parameter] = {}
+                for name, value in values.items():
+                    full = whole(value)
+                    states[parameter][name] = full if ranks.rank == 0 or not isinstance(full, torch.Tensor) else None
+        return {"optimizer": {**optimizer, "state": states}, "scheduler": self.scheduler.state_dict()}
+
+    def load_optimizer_state(self, state: dict[str, Any] | None, ranks: Ranks) -> None:
+        """Put optimizer and scheduler back to where `optimizer_state` saw them.
+
+        Args:
+            state: on rank 0; the other processes need none.
+            ranks: this process among its peers; every one must call this.
+        """
+        tensors, rest = _take_tensors_out(state) if state is not None else ({}, None)
+        rest = ranks.on_driver(lambda: rest)
+        assert rest is not None
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        with self.in_use(optimizer=True):  # the state comes to where the weights are
+            for index, values in rest["optimizer"]["state"].items():
+                for name, value in values.items():
+                    if isinstance(value, _Shape):
+                        full = value.empty() if state is None else tensors[index, name]
+                        values[name] = like(full, parameters[index])
+            self.optimizer.load_state_dict(rest["optimizer"])
+        self.scheduler.load_state_dict(rest["scheduler"])
+
+
+def _optimizer(module: nn.Module, optim: Any) -> torch.optim.Optimizer:
+    """The optimizer that an `optim` section describes, of the weights that are not frozen."""
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    try:
+        return build_optimizer(trained, optim)
+    except (ImportError, AttributeError) as error:
+        text = str(error).partition(" Available optimizers")[0]
+        raise ConfigError(
+            f"no such optimizer: {text}", "check optim.optimizer and optim.optimizer_impl, and that it is installed"
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the optimizer refuses its settings: {error}", "check the section optim") from error
+
+
+class _Shape(NamedTuple):
+    """What stands for a tensor that only rank 0 has."""
+
+    size: tuple[int, ...]
+    dtype: torch.dtype
+
+    def empty(self) -> torch.Tensor:
+        return torch.empty(self.size, dtype=self.dtype)
+
+
+def _take_tensors_out(state: dict[str, Any]) -> tuple[dict[tuple[int, str], torch.Tensor], dict[str, Any]]:
+    """The large tensors of an optimizer's state, by parameter and name, and the state without them."""
+    tensors: dict[tuple[int, str], torch.Tensor] = {}
+    states: dict[int, dict[str, Any]] = {}
+    for index, values in state["optimizer"]["state"].items():
+        states[index] = dict(values)
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor) and value.dim() > 0:
+                tensors[index, name] = value
+                states[index][name] = _Shape(tuple(value.shape), value.dtype)
+    return tensors, {**state, "optimizer": {**state["optimizer"], "state": states}}

@@ -1,0 +1,12 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""What the tests add to the settings of a run: nothing, since transformers is there."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+
+@pytest.fixture
+def engine_settings() -> Callable[[Sequence[str]], list[str]]:
+    """A function from the overrides of a run to those that it needs besides."""
+    return lambda overrides: []

@@ -1,0 +1,178 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The page about runs: complete, safe to open, and the same for the same files."""
+
+import json
+import math
+import re
+
+import pytest
+from omegaconf import OmegaConf
+
+from generated_example.report.__main__ import main
+from generated_example.report.curves import NUMBERS, buckets
+from generated_example.report.runs import read_runs
+from generated_example.training.tracking import RunTracker
+
+NASTY = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} é 🦙 \u2028 \x00"
+
+
+def make_run(path, steps=30, lr=1.0, validation=True, close=True):
+    config = OmegaConf.create(
+        {
+            "trainer": {"logger": [], "project_name": "p", "experiment_name": path.name},
+            "optim": {"lr": lr, "name": NASTY},
+            "server": {"api_key": "hunter2"},
+        }
+    )
+    tracker = RunTracker(config, path, total_steps=steps)
+    tracker._plot = lambda: None
+    for step in range(1, steps + 1):
+        if validation and step % 10 == 0:
+            row = {"prompt": NASTY, "response": f"{NASTY} {step}", "ground_truth": {"a": 1}, "score": math.nan}
+            tracker.log_generations([{**row, "data_source": "d", "components": {"acc": 0.5, "why": NASTY}}], step)
+        metrics = {"critic/rewards/mean": lr * step, "critic/rewards/min": -1.0, "critic/rewards/max": 99.0}
+        metrics |= {"actor/grad_norm": math.nan if step == 3 else 1 / step, "actor/lr": lr}
+        metrics |= {"timing_s/step": 1.0, "timing_s/gen": 0.25, "timing_s/testing": 0.5}
+        if validation and step % 10 == 0:
+            metrics["val-core/d/acc/mean@1"] = step / steps
+        tracker.log(metrics, step)
+    if close:
+        tracker.close()
+    return path
+
+
+def page_of(*runs, output):
+    assert main([*map(str, runs), "-o", str(output)]) == 0
+    return output.read_text(encoding="utf-8")
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def charts_of(data):
+    return {chart["name"]: chart for group in data["groups"] for chart in group["charts"]}
+
+
+def test_a_page_holds_what_the_run_has_recorded(tmp_path):
+    run = make_run(tmp_path / "one")
+    assert main([str(run)]) == 0
+    page = (run / "report.html").read_text(encoding="utf-8")
+    data = data_of(page)
+    assert [group["title"] for group in data["groups"]] == ["Reward", "Validation", "Actor", "Timing"]
+    charts = charts_of(data)
+    (reward,) = charts["critic/rewards"]["lines"]
+    assert charts["critic/rewards"]["band"]
+    assert reward["v"] == list(range(1, 31)) and reward["lo"] == [-1] * 30 and reward["hi"] == [99] * 30
+    assert charts["actor/grad_norm"]["lines"][0]["v"][1:4] == [0.5, None, 0.25]
+    (validation,) = charts["val-core/d/acc/mean@1"]["lines"]
+    axes = data["runs"][0]["axes"]
+    assert axes[validation["axis"]]["step"] == [10, 20, 30]
+    assert axes[reward["axis"]]["time"] == sorted(axes[reward["axis"]]["time"])
+    assert dict(data["groups"][2]["constant"]) == {"actor/lr": "1"}
+    assert data["runs"][0]["phases"]["mean"] == {"gen": 0.25, "other": 0.75, "testing": 0.5}
+    for text in ("p / one", "step 30 of 30, finished", "best 30 at 30", "optim.lr", "git commit", "torch"):
+        assert text in page
+    (sample,) = data["samples"]["prompts"]
+    assert sample["prompt"] == NASTY and sample["truth"] == '{"a": 1}'
+    assert [row["step"] for row in sample["runs"][0]] == [10, 20, 30]
+    assert sample["runs"][0][0]["score"] is None and sample["runs"][0][0]["parts"] == [["acc", 0.5], ["why", NASTY]]
+
+
+def test_nothing_that_a_model_writes_becomes_part_of_the_page(tmp_path):
+    page = page_of(make_run(tmp_path / "one"), output=tmp_path / "page.html")
+    assert "<img" not in page and "49" not in re.findall(r"> (\d+) é", page)
+    assert page.count("</script>") == 2
+    assert {link[0] for link in re.findall(r'(?:src|href)="([^"]*)"', page)} == {"#"}
+    assert "hunter2" not in page
+
+
+def test_runs_are_compared(tmp_path):
+    page = page_of(make_run(tmp_path / "a"), make_run(tmp_path / "b", lr=2.0), output=tmp_path / "page.html")
+    data = data_of(page)
+    assert [run["name"] for run in data["runs"]] == ["a", "b"]
+    lines = charts_of(data)["critic/rewards"]["lines"]
+    assert [(line["run"], line["v"][-1]) for line in lines] == [(0, 30), (1, 60)]
+    assert "actor/lr" in charts_of(data)
+    differing = re.findall(r'<tr class="differs"><th scope="row">([^<]*)</th>', page)
+    assert "optim.lr" in differing and "server.api_key" not in differing
+    assert [run for run in data["samples"]["prompts"][0]["runs"] if run] == data["samples"]["prompts"][0]["runs"]
+
+
+def test_the_same_runs_give_the_same_bytes(tmp_path):
+    run = make_run(tmp_path / "one")
+    assert page_of(run, output=tmp_path / "1.html") == page_of(run, output=tmp_path / "2.html")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.html", "2.html", "one"]
+
+
+def test_a_run_that_goes_on_without_validation(tmp_path):
+    run = make_run(tmp_path / "one", validation=False, close=False)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 31, "critic/rewards/me')
+    page = page_of(run, output=tmp_path / "page.html")
+    assert "step 30 of 30, not ended" in page and "there was none (trainer.test_freq" in page
+
+
+def test_an_empty_run_and_one_that_only_has_metrics(tmp_path, capsys):
+    RunTracker(OmegaConf.create({"trainer": {}}), tmp_path / "empty", 5)
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare/metrics.jsonl").write_text('{"step": 1, "loss": NaN}\n{"step": 2, "loss": 0.5}\n[]\n')
+    assert "Nothing is logged yet" in page_of(tmp_path / "empty", output=tmp_path / "page.html")
+    assert "has no metrics yet" in capsys.readouterr().err
+    page = page_of(tmp_path / "empty", tmp_path / "bare", output=tmp_path / "page.html")
+    assert charts_of(data_of(page))["loss"]["lines"] == [{"run": 1, "axis": 0, "v": [None, 0.5]}]
+    assert "no config.yaml beside" in page_of(tmp_path / "bare", output=tmp_path / "page.html")
+
+
+def test_what_is_no_run_is_an_error_with_a_hint(tmp_path, capsys):
+    make_run(tmp_path / "project/one")
+    for path, wanted in ((tmp_path / "project", "has no metrics.jsonl"), (tmp_path / "project/two", "does not exist")):
+        assert main([str(path)]) == 2
+        error = capsys.readouterr().err
+        assert wanted in error and f"hint: runs near it: {tmp_path / 'project/one'}" in error
+    assert main([str(tmp_path / "project/one"), "-o", str(tmp_path / "nowhere/page.html")]) == 2
+    assert "hint: -o FILE" in capsys.readouterr().err
+
+
+def test_an_earlier_run_in_the_same_directory(tmp_path):
+    make_run(tmp_path / "one", lr=2.0)
+    run = make_run(tmp_path / "one", lr=1.0)
+    page = page_of(run, run / "metrics.1.jsonl", output=tmp_path / "page.html")
+    assert [line["v"][0] for line in charts_of(data_of(page))["actor/lr"]["lines"]] == [1, 2]
+
+
+def test_the_time_between_an_end_and_the_next_start_does_not_count(tmp_path):
+    times = [(1, 110.0), (2, 120.0), (3, 1010.0), (4, 1030.0)]
+    rows = [json.dumps({"step": step, "time": time}) for step, time in times]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(rows))
+    starts = [{"time": 100.0, "step": 0}, {"time": 1000.0, "step": 2, "total_steps": 9}]
+    (tmp_path / "environment.json").write_text(json.dumps({"starts": starts}))
+    (run,) = read_runs([tmp_path])
+    assert run.elapsed == (10.0, 20.0, 30.0, 50.0)
+    assert (run.last_step, run.total_steps, run.status) == (4, 9, "not ended")
+
+
+def test_a_long_run_keeps_its_extremes_and_the_page_its_size(tmp_path):
+    steps = 3000
+    with (tmp_path / "metrics.jsonl").open("w") as file:
+        for step in range(1, steps + 1):
+            row = {"step": step, "spike": 1000.0 if step == 1234 else 1.0}
+            file.write(json.dumps(row | {f"m/{i}": step * i / 7 for i in range(150)}) + "\n")
+    with (tmp_path / "generations.jsonl").open("w") as file:
+        for step in range(0, steps, 10):
+            file.write(json.dumps({"step": step, "prompt": "q", "response": "long " * 20_000, "score": 1.0}) + "\n")
+    page = page_of(tmp_path, output=tmp_path / "page.html")
+    assert len(page) < 3_000_000
+    data = data_of(page)
+    (line,) = charts_of(data)["spike"]["lines"]
+    assert max(line["hi"]) == 1000 and line["lo"] == [1] * len(line["lo"])
+    assert sum(len(line["v"]) * 3 for chart in charts_of(data).values() for line in chart["lines"]) <= NUMBERS
+    rows = data["samples"]["prompts"][0]["runs"][0]
+    assert rows[0]["step"] == 0 and rows[-1]["step"] == steps - 10
+    assert "characters left out" in rows[0]["response"] and "1000 at 1234" in page
+
+
+@pytest.mark.parametrize(("count", "limit"), [(0, 5), (1, 5), (5, 5), (6, 5), (1001, 1000)])
+def test_buckets_cover_all_points_once(count, limit):
+    parts = buckets(count, limit)
+    assert [point for part in parts for point in part] == list(range(count)) and len(parts) <= limit

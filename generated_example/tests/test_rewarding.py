@@ -1,0 +1,54 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""From the config to rewards: a model as judge, the overlong penalty, scores from processes."""
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+from generated_example.training.tracking import read_rows
+
+
+@pytest.fixture
+def judge(model_path, tmp_path):
+    """A random model with one label, and the vocabulary of the toy model."""
+    torch.manual_seed(0)
+    config = AutoConfig.from_pretrained(model_path, num_labels=1)
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path / "judge")
+    return tmp_path / "judge"
+
+
+@pytest.fixture
+def by_length(tmp_path):
+    """The options for a reward of its own: the length of the text, scored in a process."""
+    source = tmp_path / "by_length.py"
+    source.write_text("def compute_score(solution_str, **kwargs):\n    return float(len(solution_str))\n")
+    return f"custom_reward_function.path={source}", "local.reward.num_workers=1", "local.reward.timeout=60.0"
+
+
+def test_a_judge_gives_the_reward(train, model_path, judge):
+    model = f"actor_rollout_ref.model.path={model_path}"
+    options = "reward_model.enable=true", f"reward_model.model.path={judge}", "data.max_response_length=4"
+    sizes = "data.max_prompt_length=256", "data.filter_overlong_prompts=false", "local.num_threads=1"
+    row = read_rows(train(model, *sizes, *options) / "metrics.jsonl")[-1]
+    assert row["critic/score/mean"] != 0.0 and row["critic/score/max"] != row["critic/score/min"]
+
+
+def test_a_judge_that_is_not_there_is_an_error_with_a_hint(train, capsys):
+    train("reward_model.enable=true", code=2)
+    assert "set reward_model.model.path" in capsys.readouterr().err
+    train("reward_model.enable=true", "reward_model.model.path=/nowhere", code=2)
+    assert "hint: check reward_model.model.path" in capsys.readouterr().err
+
+
+def test_long_responses_cost(train, by_length):
+    section = "reward_model.overlong_buffer"
+    penalty = f"{section}.enable=true", f"{section}.len=2", f"{section}.log=true"
+    row = read_rows(train(*by_length, *penalty) / "metrics.jsonl")[-1]
+    assert row["reward/overlong_reward/mean"] < 0 and row["reward/unscored/mean"] == 0.0
+    assert row["critic/score/mean"] == pytest.approx(row["reward/score/mean"] + row["reward/overlong_reward/mean"])
+
+
+def test_an_argument_that_the_manager_does_not_take_is_an_error_with_those_it_does(train, capsys):
+    train("+reward_model.reward_kwargs.wieghts={acc:1.0}", code=2)
+    shown = capsys.readouterr().err
+    assert "wieghts" in shown and "hint: reward_model.reward_kwargs can set" in shown
