@@ -126,14 +126,6 @@ def test_a_run_scores_in_processes_and_leaves_none(made: Maker) -> None:
     assert "reward/format/mean" in rows[-1]
 
 
-def test_arguments_that_a_manager_does_not_take_are_an_error_with_those_it_does(made: Maker) -> None:
-    done = python(made("reasoning"), "main.py", "+reward_model.reward_kwargs.weigths={format:1.0}")
-    assert done.returncode == 2, done.stderr
-    assert "weigths" in done.stderr
-    assert "min_words" in done.stderr
-    assert "hint:" in done.stderr
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("release", ["0.6.1", "0.5.0"])
 @pytest.mark.parametrize("recipe", RECIPES)

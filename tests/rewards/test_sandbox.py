@@ -25,7 +25,7 @@ def run(library: Library, monkeypatch: pytest.MonkeyPatch) -> Callable[..., obje
     def runner(source: str, isolated: bool = True, **settings: object) -> object:
         if not isolated:
             monkeypatch.setattr(sandbox, "isolation", lambda: ())
-        limits = sandbox.Limits(**{"seconds": 1.0, "memory_mb": 256, **settings.pop("limits", {})})  # type: ignore[dict-item]
+        limits = sandbox.Limits(**{"seconds": 0.6, "memory_mb": 256, **settings.pop("limits", {})})  # type: ignore[dict-item]
         return sandbox.run_program(source, limits=limits, **settings)
 
     return runner
