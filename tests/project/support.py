@@ -31,6 +31,7 @@ class Configuration:
     engine: str
     everything: bool = False
     algorithm: str = ""
+    features: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.release}-{self.engine}-{'everything' if self.everything else 'default'}"
@@ -41,7 +42,8 @@ class Configuration:
         features = sorted(
             feature.name
             for feature in manifest.features
-            if self.everything and (not feature.engines or self.engine in feature.engines)
+            if feature.name in self.features
+            or (self.everything and (not feature.engines or self.engine in feature.engines))
         )
         return complete(Options(PACKAGE, self.release, self.engine, algorithm, tuple(features)), manifest)
 

@@ -98,6 +98,34 @@ def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_p
     assert outputs[:half] != outputs[half:]
 
 
+@pytest.mark.parametrize("bypass", [False, True])
+def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(
+    verl_0_6_1: Source, tmp_path: Path, bypass: bool
+) -> None:
+    pytest.importorskip("vllm")
+    configuration = Configuration("0.6.1", "vllm", features=("rollout_correction",))
+    root = make(configuration, verl_0_6_1, tmp_path / "project").root
+    done = python(
+        root,
+        "main.py",
+        *overrides(
+            "actor_rollout_ref.rollout.calculate_log_probs=true",
+            "actor_rollout_ref.rollout.temperature=0.8",
+            "algorithm.rollout_correction.rollout_rs=token",
+            "algorithm.rollout_correction.rollout_rs_threshold=2.0",
+            f"algorithm.rollout_correction.bypass_mode={str(bypass).lower()}",
+            "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+        ),
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = metrics(root)
+    assert [row["step"] for row in rows] == [1, 2]
+    # The policy and vLLM agree, so every weight is nearly 1, and the divergence nearly 0; the temperature is in both.
+    assert abs(rows[0]["rollout_corr/kl"]) < 1e-4
+    assert ("rollout_corr/rollout_is_mean" in rows[0]) != bypass
+    assert ("timing_s/old_log_prob" in rows[0]) != bypass
+
+
 def test_without_vllm_the_project_says_what_to_install(projects: Callable[[str], Path], tmp_path: Path) -> None:
     root = Path(shutil.copytree(projects("0.6.1"), tmp_path / "project"))
     hidden = "import sys; sys.modules['vllm'] = None; from main import main; sys.exit(main(sys.argv[1:]))"
