@@ -202,7 +202,7 @@ class LocalPPOTrainer:
             prompt_batch = generation_batch(batch)
             prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=self.steps_done)
             batch = batch.union(self.rollouts.generate(prompt_batch))
-            batch.meta_info["validate"] = True
+            batch.meta_info.update(validate=True, global_steps=self.steps_done)
             reward, extra = self.ranks.on_driver(partial(call_reward, self.val_reward_fn, batch, self.tokenizer))
             scores = reward.sum(dim=-1).tolist()
             infos["reward"].extend(scores)
@@ -320,6 +320,7 @@ class LocalPPOTrainer:
                 self._add_reward_baselines(batch, prompt_batch)
         batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
         metrics.update(episode_metrics(batch))
+        batch.meta_info["global_steps"] = self.steps_done + 1
         if "response_mask" not in batch.batch.keys():
             batch.batch["response_mask"] = compute_response_mask(batch)
         return batch
