@@ -2,7 +2,6 @@
 """The rollout by vLLM, in this same process: upstream's `vLLMRollout`, with the weights of the policy."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,22 +81,27 @@ class RolloutEngine(vLLMRollout):
                 batch = DataProto(prompts.batch.to(get_device_id()), columns, meta_info)
                 output: DataProto = super().generate_sequences(batch, **kwargs).to("cpu")
         except Exception as error:
-            message, hint = explain_failure(error)
-            raise RolloutError(message, hint) from error
+            raise RolloutError(*explain_failure(error)) from error
         return output
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """Within it the engine has its memory and the policy's weights. Every process must enter and leave it."""
-        if not self.up_to_date:
-            self._wake("weights")
-            self._send_weights()
-            self.up_to_date = True
-        self._wake("kv_cache")
+        try:
+            if not self.up_to_date:
+                self._wake("weights")
+                self._send_weights()
+                self.up_to_date = True
+            self._wake("kv_cache")
+        except Exception as error:
+            raise RolloutError(*explain_failure(error)) from error
         try:
             yield
-        finally:
-            self._sleep()
+        except BaseException:
+            with contextlib.suppress(Exception):  # what has failed may not be able to sleep either
+                self._sleep()
+            raise
+        self._sleep()
 
     def sync_weights(self) -> None:
         """The policy has changed: its weights go over before the next rollout."""

@@ -62,7 +62,7 @@ def explain_failure(error: Exception) -> tuple[str, str]:
         return message, "lower actor_rollout_ref.rollout.gpu_memory_utilization, or the sizes of the passes"
     if "head_dim" in lowered or "attention" in lowered:
         return message, "vLLM has no attention kernel for this model on this device: vextract upgrade --engine hf"
-    return message, "the traceback above it says where; the checkpoint from before the step can be resumed"
+    return message, "VLLM_LOGGING_LEVEL=INFO shows what vLLM does; vextract upgrade --engine hf does without it"
 
 
 def vllm_settings(config: Any, ranks: Ranks) -> dict[str, Any]:
