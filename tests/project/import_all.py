@@ -70,8 +70,8 @@ def unblock(names: list[str]) -> None:
 
 
 def stub(names: list[str]) -> None:
-    """Put stand-ins where packages are missing."""
-    sys.meta_path.append(Stubs(names))  # type: ignore[arg-type]
+    """Put stand-ins in the place of packages, whether they are there or not: some cannot load with others blocked."""
+    sys.meta_path.insert(0, Stubs(names))  # type: ignore[arg-type]
     version = importlib.metadata.version
     importlib.metadata.version = lambda name: "0.16.0" if name in names else version(name)
 

@@ -48,7 +48,7 @@ def comparison(report: Callable[..., Path], tmp_path_factory: pytest.TempPathFac
     return report(folder / "page.html", *runs)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Headless Chromium: that of VEXTRACT_BROWSER, or the first that is found."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

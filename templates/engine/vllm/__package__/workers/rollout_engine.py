@@ -139,7 +139,7 @@ def unpadded(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
     """
     import numpy as np
 
-    rows = np.empty(len(input_ids), dtype=object)
+    rows: Any = np.empty(len(input_ids), dtype=object)
     for row, (ids, mask) in enumerate(zip(input_ids, attention_mask.bool(), strict=True)):
         rows[row] = ids[mask].tolist()
     return rows

@@ -15,6 +15,7 @@ from ...shims.precision import to_dtype
 from ...training.config_loading import ConfigError
 from ...training.distributed import Ranks
 from ...utils.device import get_device_name
+from ..rollout_interface import RolloutError
 from ..trained_model import TrainedModel
 from .http import Connection
 from .interface import Request, Response, Sampling, Server
@@ -115,6 +116,10 @@ class ServerEngine:
                 self.server.update(complete, str(self.directory))
             except Exception as caught:
                 error = caught
+                try:
+                    self._check()
+                except RolloutError as ended:  # that the server has ended is the reason, whatever it showed in
+                    error = ended
         for _ in weights:  # every process takes part in gathering each
             pass
         self.ranks.on_driver(lambda: _raise(error))
