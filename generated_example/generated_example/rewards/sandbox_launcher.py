@@ -112,7 +112,7 @@ def _become_program(job: dict[str, Any], user: int, verdicts: int) -> NoReturn:
 
 
 def _keep_modules_in_reach() -> None:
-    """Let another user import what this one can, wherever Python is installed (below /root, say).
+    """Let another user import what this one can, wherever Python is installed (in a closed home directory, say).
 
     A directory that is open can be read although the ones above it cannot be passed.
     """
