@@ -18,7 +18,7 @@ from extractor.options import Options
 from extractor.plan import plan_new
 from extractor.source import open_source
 
-ROUNDS = 1
+ROUNDS = 3
 STEPS = 40
 WARM_UP = 5
 PROMPTS, GENERATIONS, LENGTH, RATE = 32, 16, 2, 1e-3
