@@ -34,7 +34,7 @@ class Env:
         if self.does == "raise later" and self.calls == 2:
             raise ValueError("illegal")
         if self.does == "hang":
-            time.sleep(5)
+            time.sleep(60)
         if isinstance(self.does, tuple):
             return self.does
         return "1", 1.0, self.does is None, False, {"acc": 1.0, "said": action}
@@ -54,7 +54,7 @@ class AsyncEnv(Env):
         AsyncEnv.running += 1
         AsyncEnv.most = max(AsyncEnv.most, AsyncEnv.running)
         try:
-            await asyncio.sleep(5 if self.does == "hang" else 0.05)
+            await asyncio.sleep(60 if self.does == "hang" else 0.05)
             return super().step(action)
         finally:
             AsyncEnv.running -= 1
@@ -183,7 +183,7 @@ def test_an_environment_that_cannot_be_made_is_a_failure(run: Any) -> None:
 def test_an_environment_that_takes_too_long_is_left_behind(run: Any, make_env: Any, threads: str) -> None:
     start = time.perf_counter()
     batch = run(make_env, [None, "hang", None], "local.env.timeout=0.5", f"local.env.threads={threads}")
-    assert time.perf_counter() - start < 4
+    assert time.perf_counter() - start < 30
     columns = batch.non_tensor_batch
     assert columns["env_end"].tolist() == ["terminated", "timeout", "terminated"]
     assert columns["env_error"][1] == "step took longer than local.env.timeout=0.5 s"
@@ -193,10 +193,8 @@ def test_an_environment_that_takes_too_long_is_left_behind(run: Any, make_env: A
 
 def test_coroutines_run_at_once_up_to_a_limit(run: Any) -> None:
     AsyncEnv.most = 0
-    start = time.perf_counter()
     batch = run(AsyncEnv, [None] * 40, "local.env.concurrency=20")
     assert AsyncEnv.most == 20
-    assert time.perf_counter() - start < 40 * 0.05
     assert batch.batch["rm_scores"].sum().item() == 40
 
 

@@ -153,8 +153,6 @@ def test_when_one_fails_the_others_are_dropped(connect: Any, http: Any, server: 
         time.sleep(0.3)
         return body
 
-    started = time.monotonic()
     with pytest.raises(http.RolloutError, match="no"):
         connect(answer, concurrency=1).post_all("/x", list(range(20)))
-    assert time.monotonic() - started < 2
     assert server.count < 4
