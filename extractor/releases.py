@@ -8,7 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from extractor import resources
 from extractor.errors import InternalError, UsageError
-from extractor.manifest import Manifest, parse_manifest
+from extractor.manifest import ChainError, Manifest, combine, parse_manifest, read_toml
 
 
 def supported() -> tuple[str, ...]:
@@ -42,5 +42,23 @@ def load(release: str) -> Manifest:
             f"verl {release} is not supported by this vextract",
             hint=f"{listing}supported: {', '.join(known) or 'none'} (`vextract versions`)",
         )
+    return parse_manifest(stated_in_full(release), f"verl-{release}.toml")
+
+
+def stated_in_full(release: str) -> dict[str, object]:
+    """What a release's manifest says together with those that it follows, as TOML gives it.
+
+    Raises:
+        UsageError: a manifest is not TOML, or does not fit the one that it follows.
+    """
     path = resources.manifests() / f"verl-{release}.toml"
-    return parse_manifest(path.read_text(encoding="utf-8"), path.name)
+    stated = read_toml(path.read_text(encoding="utf-8"), path.name)
+    before = stated.get("follows")
+    if before is None:
+        return stated
+    if before not in supported() or Version(str(before)) >= Version(release):
+        raise UsageError(f"{path.name}: key `follows`: {before!r} is no release before it", hint="name one that is")
+    try:
+        return combine(stated_in_full(str(before)), stated)
+    except ChainError as error:
+        raise UsageError(f"{path.name}: {error.message}", hint=error.hint) from None

@@ -2,8 +2,10 @@
 
 One TOML file per supported release lies in `manifests/`. Symbols are written `dotted.module:name`;
 `dotted.module:*` stands for every name that the module defines, `dotted.module.*:*` for the modules below it as well.
+All but the oldest state only what differs from the release that they follow; `combine` makes one whole of the chain.
 """
 
+from extractor.manifest.chain import ChainError, combine, difference
 from extractor.manifest.model import (
     Edit,
     Feature,
@@ -16,8 +18,10 @@ from extractor.manifest.model import (
     matches,
 )
 from extractor.manifest.parse import parse_manifest
+from extractor.manifest.table import read_toml
 
 __all__ = [
+    "ChainError",
     "Edit",
     "Feature",
     "Fix",
@@ -26,6 +30,9 @@ __all__ = [
     "Requirements",
     "Role",
     "SourcePin",
+    "combine",
+    "difference",
     "matches",
     "parse_manifest",
+    "read_toml",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from extractor.manifest.model import (
     Edit,
@@ -28,21 +29,21 @@ EDIT_OPS = (
 )
 
 
-def parse_manifest(text: str, file: str) -> Manifest:
+def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
     """Read a manifest.
 
     Args:
-        text: The TOML text.
+        data: What it says in full, as TOML gives it.
         file: Its name, for error messages.
 
     Raises:
         UsageError: the manifest is malformed; the message names the file and the key.
     """
-    reader = Reader(text, file)
+    reader = Reader(data, file)
     top = reader.top
     top.keys_are(
-        "schema release source layout roles features replacements fixes requirements engines algorithms effects layers"
-        " renamed_keys"
+        "schema release follows source layout roles features replacements fixes requirements engines algorithms effects"
+        " layers renamed_keys"
     )
     if top.integer("schema") != SCHEMA:
         raise reader.error("schema", f"this vextract reads schema {SCHEMA}", hint="upgrade vextract")
@@ -70,7 +71,7 @@ def parse_manifest(text: str, file: str) -> Manifest:
         fixes=tuple(_fix(table) for table in top.array("fixes")),
         requirements=_requirements(top.table("requirements")),
         engines=top.strings("engines"),
-        algorithms=top.strings("algorithms"),
+        algorithms=tuple(sorted(top.strings("algorithms"))),
         keep_effects=effects.strings("keep", optional=True),
         drop_effects=effects.strings("drop", optional=True),
         layers=top.strings("layers", optional=True),

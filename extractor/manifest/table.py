@@ -16,17 +16,26 @@ else:
     import tomli as tomllib
 
 
+def read_toml(text: str, file: str) -> dict[str, object]:
+    """Parse a TOML file.
+
+    Raises:
+        UsageError: it is not TOML.
+    """
+    try:
+        data: dict[str, object] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(
+            f"{file}: not valid TOML: {error}", hint="reinstall vextract, or correct the file at the place named"
+        ) from None
+    return data
+
+
 class Reader:
     """A parsed TOML file that remembers where it came from."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, data: Mapping[str, object], file: str) -> None:
         self.file = file
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise UsageError(
-                f"{file}: not valid TOML: {error}", hint="reinstall vextract, or correct the file at the place named"
-            ) from None
         self.top = Table(self, "", data)
 
     def error(self, key: str, problem: str, *, hint: str) -> UsageError:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from extractor.index import Index
-from extractor.manifest import parse_manifest
+from extractor.manifest import parse_manifest, read_toml
 from extractor.manifest.parse import EDIT_OPS
 from extractor.options import Options
 from extractor.rewrite import rewrite_module
@@ -38,7 +38,7 @@ def blocks(page: Path) -> dict[str, str]:
 def test_the_example_of_a_slice() -> None:
     shown = blocks(SLICING)
     source = TinySource({path: text for path, text in shown.items() if path.startswith("verl/")})
-    manifest = parse_manifest(REST + shown["manifest"], "example.toml")
+    manifest = parse_manifest(read_toml(REST + shown["manifest"], "example.toml"), "example.toml")
     found = slice_source(Index(source), manifest, Options("myproj", "1.2.3"))
     emitted = [rewrite_module(module, found, "myproj", "1.2.3", ()) for module in found.modules]
     made = {f"myproj/{item.path}": without_header(item.text) for item in emitted}

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from extractor import releases, resources
 from extractor.errors import UsageError
-from extractor.manifest import parse_manifest
+from extractor.manifest import ChainError, combine, difference, parse_manifest, read_toml
+from extractor.manifest.write import write_manifest
 from extractor.options import Options
 
 GOOD = """
@@ -45,7 +47,7 @@ gsm8k = ["math-verify==0.9.0"]
 
 
 def test_a_good_manifest_is_read() -> None:
-    found = parse_manifest(GOOD, "good.toml")
+    found = parse_manifest(read_toml(GOOD, "good.toml"), "good.toml")
     assert found.release == "1.2.3"
     assert found.roles[0].symbols == ("verl.algo:*",)
     assert found.fixes[0].edits[0].replacement == "b"
@@ -53,7 +55,7 @@ def test_a_good_manifest_is_read() -> None:
 
 
 def test_a_recipe_adds_to_what_a_project_needs() -> None:
-    found = parse_manifest(GOOD, "good.toml")
+    found = parse_manifest(read_toml(GOOD, "good.toml"), "good.toml")
     toy, gsm8k = Options("p", "1.2.3"), Options("p", "1.2.3", recipe="gsm8k")
     assert found.requirements_for(toy) == ("torch>=2.7",)
     assert found.requirements_for(gsm8k) == ("math-verify>=0.8", "torch>=2.7")
@@ -88,7 +90,7 @@ def test_a_recipe_adds_to_what_a_project_needs() -> None:
 def test_a_malformed_manifest_names_file_key_and_hint(old: str, new: str, key: str, hint: str) -> None:
     assert old in GOOD
     with pytest.raises(UsageError) as caught:
-        parse_manifest(GOOD.replace(old, new, 1), "bad.toml")
+        parse_manifest(read_toml(GOOD.replace(old, new, 1), "bad.toml"), "bad.toml")
     assert "bad.toml" in str(caught.value)
     assert f"`{key}`" in str(caught.value)
     assert hint in caught.value.hint
@@ -96,4 +98,92 @@ def test_a_malformed_manifest_names_file_key_and_hint(old: str, new: str, key: s
 
 def test_text_that_is_no_toml_names_the_file() -> None:
     with pytest.raises(UsageError, match=r"bad\.toml: not valid TOML"):
-        parse_manifest("schema = [", "bad.toml")
+        read_toml("schema = [", "bad.toml")
+
+
+LATER = """
+release = "1.3.0"
+follows = "1.2.3"
+algorithms = { add = ["ppo"] }
+[source]
+wheel = "verl-1.3.0-py3-none-any.whl"
+[roles.algorithms]
+symbols = { add = ["verl.other:f"], drop = ["verl.algo:*"] }
+[roles.critic]
+symbols = ["verl.critic:*"]
+feature = "critic"
+[[fixes]]
+id = "two"
+why = "it does not run"
+module = "verl.other"
+test = "tests/x.py::z"
+[drop]
+fixes = ["one"]
+"requirements.tested" = ["gsm8k"]
+"""
+
+
+def test_a_manifest_states_what_differs_from_the_release_before() -> None:
+    before, stated = read_toml(GOOD, "good.toml"), read_toml(LATER, "later.toml")
+    whole = combine(before, stated)
+    assert whole["algorithms"] == ["grpo", "ppo"]
+    assert whole["schema"] == 1
+    assert whole["roles"] == {
+        "algorithms": {"symbols": ["verl.other:f"]},
+        "critic": {"symbols": ["verl.critic:*"], "feature": "critic"},
+    }
+    assert [fix["id"] for fix in whole["fixes"]] == ["two"]  # type: ignore[attr-defined]
+    assert whole["requirements"] == {
+        "base": ["torch>=2.7"],
+        "recipes": {"gsm8k": ["math-verify>=0.8"]},
+        "tested": {"hf": ["torch==2.13.0"]},
+    }
+    # What is about one release only is not handed on: digests, renamed keys.
+    assert whole["source"] == {"wheel": "verl-1.3.0-py3-none-any.whl"}
+    assert "renamed_keys" not in whole
+    assert combine(before, difference(before, whole)) == whole
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ('[drop]\nfixes = ["two"]', "`drop.fixes`: drops 'two'"),
+        ('[drop]\nzoo = ["two"]', "`drop.zoo`: the release before has no 'zoo'"),
+        ('[drop]\nfixes = "one"', "`drop.fixes`: is 'one'"),
+        ('algorithms = { add = ["grpo"] }', "`algorithms`: adds 'grpo'"),
+        ('algorithms = { drop = ["ppo"] }', "`algorithms`: drops 'ppo'"),
+    ],
+)
+def test_what_does_not_fit_the_release_before_is_named(stated: str, message: str) -> None:
+    with pytest.raises(ChainError) as caught:
+        combine(read_toml(GOOD, "good.toml"), read_toml(stated, "later.toml"))
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("release", releases.supported())
+def test_every_manifest_states_only_what_differs(release: str) -> None:
+    file = resources.manifests() / f"verl-{release}.toml"
+    stated = read_toml(file.read_text(encoding="utf-8"), file.name)
+    if "follows" not in stated:
+        assert release == releases.supported()[0]
+        return
+    before = releases.stated_in_full(str(stated["follows"]))
+    whole = releases.stated_in_full(release)
+    again = combine(before, read_toml(write_manifest(difference(before, whole), release), "written"))
+    assert unordered(again) == unordered(whole)
+    assert repeated(before, stated) == []
+
+
+def unordered(value: object) -> object:
+    """The same, with lists in an order of their own."""
+    if isinstance(value, dict):
+        return {key: unordered(part) for key, part in value.items()}
+    return sorted(map(repr, value)) if isinstance(value, list) else value
+
+
+def repeated(before: object, stated: object, path: str = "") -> list[str]:
+    """Keys that say again what the release before says."""
+    if not isinstance(before, dict) or not isinstance(stated, dict):
+        return [path] if before == stated else []
+    keys = [key for key in stated if key in before and key not in ("schema", "release", "follows", "source", "drop")]
+    return [found for key in keys for found in repeated(before[key], stated[key], f"{path}.{key}".strip("."))]
