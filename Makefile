@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast bench lint format example clean
+.PHONY: help setup demo test test-all test-fast bench lint format example clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,8 +33,11 @@ $(VENV)/.vllm: requirements/vllm.txt $(VENV)/.complete
 demo: setup ## make a project from verl, train it, and say where it is
 	$(BIN)/python scripts/demo.py $(DEMO)
 
-test: setup $(VENV)/.vllm ## run all tests
+test: setup $(VENV)/.vllm ## run the tests: the newest releases of verl in full, the others in part
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+test-all: setup $(VENV)/.vllm ## run all tests with all releases of verl, for hours
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m ""
 
 test-fast: setup ## run the tests that neither train nor fetch
 	$(BIN)/python -m pytest -m "not slow and not network and not thorough"

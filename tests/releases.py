@@ -1,0 +1,24 @@
+"""Which releases of verl a test runs with.
+
+The newest two are always among them. The others take part in what is quick; what takes minutes runs with them only in
+`make test-all`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from extractor import releases
+
+ALL = releases.supported()
+NEWEST = ALL[-2:]
+# Before these the actor and the critic are upstream's DataParallelPPOActor and DataParallelPPOCritic, and its rollout
+# engines can be held in the process; each of the two is the last of its kind.
+LAST_WITH_DP_ACTOR = "0.7.1"
+LAST_WITH_ENGINES_IN_PROCESS = "0.6.1"
+
+
+def every_release(*further: str) -> list[object]:
+    """Parameters: the newest releases and `further` in each run, the others in `make test-all`."""
+    ordinary = {*NEWEST, *further}
+    return [pytest.param(release, marks=() if release in ordinary else pytest.mark.thorough) for release in ALL]
