@@ -57,6 +57,7 @@ class Lock:
         source_kind: "wheel", "sdist", "checkout" or "installed".
         source_sha256: Digest of that source.
         files: Every emitted file, sorted by path.
+        borrowed_from: The release whose manifest was used, where the project's release had none of its own.
     """
 
     vextract: str
@@ -64,14 +65,24 @@ class Lock:
     source_kind: str
     source_sha256: str
     files: tuple[LockedFile, ...]
+    borrowed_from: str | None = None
 
     @classmethod
-    def of(cls, tree: Tree, options: Options, *, vextract: str, source_kind: str, source_sha256: str) -> Lock:
+    def of(
+        cls,
+        tree: Tree,
+        options: Options,
+        *,
+        vextract: str,
+        source_kind: str,
+        source_sha256: str,
+        borrowed_from: str | None = None,
+    ) -> Lock:
         """The lock of a tree."""
         files = tuple(
             LockedFile(file.path, file.kind, file.sha256, file.upstream_path, file.upstream_sha256) for file in tree
         )
-        return cls(vextract, options, source_kind, source_sha256, files)
+        return cls(vextract, options, source_kind, source_sha256, files, borrowed_from)
 
     def file(self, path: str) -> LockedFile | None:
         """The entry of a path."""
@@ -89,6 +100,7 @@ def dump(lock: Lock) -> bytes:
         _pair("release", options.verl),
         _pair("source", lock.source_kind),
         _pair("sha256", lock.source_sha256),
+        *([_pair("manifest_of", lock.borrowed_from)] if lock.borrowed_from is not None else []),
         "\n[options]\n",
         _pair("package", options.package),
         _pair("engine", options.engine),
@@ -187,7 +199,7 @@ class _Reader:
         if schema != SCHEMA or isinstance(schema, bool):
             self._fail("schema", f"is {schema!r}, not {SCHEMA}")
         self._known("", top, "schema", "vextract", "verl", "options", "files", "integrity")
-        verl = self._table(top, "verl", "release", "source", "sha256")
+        verl = self._table(top, "verl", "release", "source", "sha256", "manifest_of")
         options = self._table(top, "options", "package", "engine", "algorithm", "features", "recipe")
         integrity = self._table(top, "integrity", "sha256")
         self._digest("integrity.", integrity, "sha256")
@@ -210,6 +222,7 @@ class _Reader:
             source_kind=kind,
             source_sha256=self._digest("verl.", verl, "sha256"),
             files=self._files(top),
+            borrowed_from=self._text("verl.", verl, "manifest_of") if "manifest_of" in verl else None,
         )
 
     def _features(self, options: Mapping[str, object]) -> tuple[str, ...]:

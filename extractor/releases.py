@@ -28,6 +28,20 @@ def default() -> str:
     return known[-1]
 
 
+def before(release: str) -> str | None:
+    """The newest supported release that is not newer than this one; None for one older than all, or no release."""
+    try:
+        known = [item for item in supported() if Version(item) <= Version(release)]
+    except InvalidVersion:
+        return None
+    return known[-1] if known else None
+
+
+def is_unknown(release: str) -> bool:
+    """True for a release that is not supported, and has a supported one before it."""
+    return release not in supported() and before(release) is not None
+
+
 def load(release: str) -> Manifest:
     """Read the manifest of a release.
 

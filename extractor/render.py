@@ -84,6 +84,7 @@ def _context(
         "package": options.package,
         "verl_version": options.verl,
         "verl_sha256": source_sha256,
+        "borrowed_from": manifest.borrowed_from,
         "engine": options.engine,
         "algorithm": options.algorithm,
         "features": list(options.features),

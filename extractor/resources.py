@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
 
-from extractor.errors import InternalError
+from extractor.errors import InternalError, UsageError
 
 Folder: TypeAlias = Path
+
+MANIFESTS = "VEXTRACT_MANIFESTS"
 
 
 def templates() -> Folder:
@@ -17,8 +20,18 @@ def templates() -> Folder:
 
 
 def manifests() -> Folder:
-    """The directory of the release manifests."""
-    return _directory("manifests")
+    """The directory of the release manifests, or the one that VEXTRACT_MANIFESTS names in its place.
+
+    Raises:
+        UsageError: it names no directory.
+    """
+    named = os.environ.get(MANIFESTS)
+    if not named:
+        return _directory("manifests")
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"{MANIFESTS}: {named}: no such directory", hint=f"correct it, or `unset {MANIFESTS}`")
+    return folder
 
 
 def _directory(name: str) -> Folder:

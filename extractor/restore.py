@@ -74,9 +74,24 @@ def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False)
     from extractor.generate import generate
     from extractor.source import open_source
 
+    if lock.borrowed_from is not None:
+        return _again_borrowed(lock, lock.borrowed_from, origin, offline)
     manifest = releases.load(lock.options.verl)
     source = open_source(manifest.pin, origin, offline=offline)
     return Again(generate(lock.options, source, manifest), manifest, source)
+
+
+def _again_borrowed(lock: Lock, base: str, origin: Path | None, offline: bool) -> Again:
+    """The same for a release without a manifest: what was inferred for it is inferred again."""
+    from extractor import releases
+    from extractor.draft import fit
+    from extractor.generate import generate
+    from extractor.source import open_source, open_unpinned
+
+    opened = open_unpinned(lock.options.verl, origin, offline=offline)
+    old = open_source(releases.load(base).pin, offline=offline)
+    manifest = fit(base, old, opened.source, opened.filename, lambda step: None).manifest
+    return Again(generate(lock.options, opened.source, manifest), manifest, opened.source)
 
 
 def _generate(lock: Lock, origin: Path | None, offline: bool) -> dict[str, bytes]:

@@ -93,9 +93,14 @@ def status(project: Path, lock: Lock) -> Status:
         base="" if (project / base.PATH).is_file() else f"{base.PATH} is missing",
         upgrade=entry.title if entry is not None else None,
         phase=phase,
-        newer=known[known.index(present) + 1 :] if present in known else known,
+        newer=_newer(present, known),
         vextract=__version__ if lock.vextract != __version__ else None,
     )
+
+
+def _newer(present: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    before = releases.before(present)
+    return known[known.index(before) + 1 :] if before is not None else known
 
 
 def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: str) -> FileStatus:

@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("render",),
     ("generate",),
     ("explain", "changes", "graph", "lock", "base"),
+    ("draft",),
     ("plan",),
     ("diff", "journal"),
     ("apply", "status"),

@@ -11,6 +11,7 @@ import yaml
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
+_CHOICE = re.compile(r"\$\{(\w+)\}")
 _NULL = "tag:yaml.org,2002:null"
 _BOOL = "tag:yaml.org,2002:bool"
 
@@ -97,13 +98,14 @@ class _Tree:
             (key, value) for key, value in pairs if key.value != "defaults" or not isinstance(value, yaml.SequenceNode)
         ]
         entries = [item for key, value in pairs if key.value == "defaults" for item in _sequence(value)]
+        choices = _choices(entries)
         self_placed = False
         for entry in entries:
             if isinstance(entry, yaml.ScalarNode) and entry.value == "_self_":
                 self_placed = True
                 yield from _flatten(own, package, path)
                 continue
-            for child, child_package in self._children(entry, posixpath.dirname(path), package):
+            for child, child_package in self._children(entry, posixpath.dirname(path), package, choices):
                 if child in self._files and child not in above:
                     yield from self.settings(child, child_package, (*above, path))
         if not self_placed:
@@ -124,7 +126,9 @@ class _Tree:
         header = _PACKAGE.search(self._files.get(path, ""))
         return _under("", header.group(1)) if header is not None else package
 
-    def _children(self, entry: yaml.Node, folder: str, package: str) -> Iterator[tuple[str, str]]:
+    def _children(
+        self, entry: yaml.Node, folder: str, package: str, choices: Mapping[str, str]
+    ) -> Iterator[tuple[str, str]]:
         """The files that an entry of a defaults list names, and the package that each goes to."""
         if isinstance(entry, yaml.ScalarNode):
             name, _, at = entry.value.partition("@")
@@ -139,8 +143,16 @@ class _Tree:
             if self._every:
                 names = sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == where)
             for name in names:
+                for choice in _CHOICE.findall(name):
+                    name = name.replace(f"${{{choice}}}", choices.get(choice, ""))
                 path = _join(where, name)
                 yield path, target if at else self.package_of(path, target)
+
+
+def _choices(entries: list[yaml.Node]) -> dict[str, str]:
+    """What a defaults list chooses of each group: other entries may name it, as `${group}_actor`."""
+    pairs = [pair for entry in entries if isinstance(entry, yaml.MappingNode) for pair in entry.value]
+    return {str(key.value): str(value.value) for key, value in pairs if isinstance(value, yaml.ScalarNode)}
 
 
 def _join(folder: str, name: str) -> str:

@@ -10,7 +10,21 @@ from typing import Annotated, Any
 import typer
 
 from extractor import __version__
-from extractor.cli import adopt, changes, diff, explain, graph, new, output, status, sync, upgrade, verify, versions
+from extractor.cli import (
+    adopt,
+    changes,
+    diff,
+    explain,
+    graph,
+    manifest,
+    new,
+    output,
+    status,
+    sync,
+    upgrade,
+    verify,
+    versions,
+)
 from extractor.errors import VextractError
 
 INTERRUPTED = 130
@@ -27,6 +41,7 @@ app = typer.Typer(
 )
 for _module in (new, adopt, sync, status, diff, upgrade, verify, explain, graph, changes, versions):
     app.command(_module.__name__.rpartition(".")[2])(_module.command)
+app.add_typer(manifest.commands, name="manifest")
 
 # Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.
 _ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")

@@ -37,12 +37,17 @@ def command(
         typer.Option(metavar="NAME", help="Name of the Python package; the last part of PATH by default."),
     ] = None,
     from_: From = None,
+    experimental: Annotated[
+        bool,
+        typer.Option("--experimental", help="For a release that is not supported: go on with what can be inferred."),
+    ] = False,
     offline: Offline = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Make a project: the core of verl, without Ray."""
     from extractor import project, releases
+    from extractor.cli import unsupported
     from extractor.options import Options
     from extractor.source import open_source, release_of
 
@@ -50,18 +55,25 @@ def command(
     name = package if package is not None else target.name
     project.check_package(name, "PATH" if package is None else "--package")
     release = verl or (release_of(from_) if from_ is not None else releases.default())
-    manifest = releases.load(release)
+    unknown = releases.is_unknown(release)
+    if unknown:
+        manifest, source = unsupported.infer(release, from_, offline=offline, experimental=experimental, json=json)
+    else:
+        manifest = releases.load(release)
     asked = Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe)
     options = _options(asked, tuple(without or ()), manifest)
-    with output.progress(f"reading verl {release}"):
-        source = open_source(manifest.pin, from_, offline=offline)
+    if not unknown:
+        with output.progress(f"reading verl {release}"):
+            source = open_source(manifest.pin, from_, offline=offline)
     with output.progress("choosing and rewriting what the project needs"):
         from extractor.generate import generate
 
         generated = generate(options, source, manifest)
+    if unknown:
+        unsupported.check_project(generated, options, source, manifest)
     if not dry_run:
         with output.progress(f"writing {path}"):
-            _write(target, generated, options, source)
+            _write(target, generated, options, source, manifest)
     for text in generated.warnings:
         output.warning(text)
     if json:
@@ -93,12 +105,19 @@ def _options(asked: Options, left_out: tuple[str, ...], manifest: Manifest) -> O
     return options
 
 
-def _write(target: Path, generated: Generated, options: Options, source: Source) -> None:
+def _write(target: Path, generated: Generated, options: Options, source: Source, manifest: Manifest) -> None:
     from extractor import __version__, apply, base, lock
     from extractor.plan import plan_new
 
     tree = generated.tree
-    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    locked = lock.Lock.of(
+        tree,
+        options,
+        vextract=__version__,
+        source_kind=source.kind,
+        source_sha256=source.sha256,
+        borrowed_from=manifest.borrowed_from,
+    )
     apply.create(target, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
 
 

@@ -48,6 +48,10 @@ def _text(found: Status) -> str:
     options = found.lock.options
     features = f" with {', '.join(options.features)}" if options.features else ""
     lines = [f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"]
+    if found.lock.borrowed_from:
+        lines.append(
+            f"experimental: made without a manifest of verl {options.verl}, from that of {found.lock.borrowed_from}"
+        )
     if found.upgrade:
         lines.append(f"upgrade {_PHASES[found.phase.value] if found.phase else ''}: {found.upgrade}")
     if found.base:
@@ -96,6 +100,7 @@ def _report(root: Path, found: Status) -> dict[str, object]:
     return {
         "path": str(root),
         "verl": options.verl,
+        "manifest_of": found.lock.borrowed_from or options.verl,
         "options": {
             "package": options.package,
             "engine": options.engine,

@@ -76,6 +76,11 @@ def _edited(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
     return module, found
 
 
+def count_matches(source: str, fix: Fix) -> list[int]:
+    """How often each edit of a fix matches in a whole upstream file."""
+    return _edited(cst.parse_module(source), fix)[1]
+
+
 def fix_imports(fix: Fix, package: str) -> list[str]:
     """Import lines that the edits ask for: "shims.device:empty_cache" is ours, "=os:path" is not."""
     lines = []

@@ -35,6 +35,7 @@ class Slice:
         stubs: Stubs that the kept code can reach, sorted by name.
         effects: "path:line" of every module-level effect that stays although no kept symbol asked for it.
         warnings: What a user should know, such as imports of modules that the source does not ship.
+        dead_imports: For a lenient search, "path:line" of such imports in code that is kept, each with what it imports.
     """
 
     def __init__(self, search: Search) -> None:
@@ -45,6 +46,7 @@ class Slice:
         self.stubs: tuple[Stub, ...] = tuple(search.stubs[name] for name in sorted(search.stubs))
         self.effects: tuple[str, ...] = tuple(sorted(search.effects))
         self.warnings: tuple[str, ...] = tuple(sorted(search.warnings))
+        self.dead_imports: tuple[tuple[str, str], ...] = tuple(sorted(search.dead_imports))
 
     def resolve_import(self, importer: str, imported: str, name: str | None) -> Target | None:
         """See `Resolver.resolve_import`."""
@@ -55,19 +57,20 @@ class Slice:
         return self._search.target(self._search.definitions.define(imported, name), f"{imported}:{name}")
 
 
-def slice_source(index: Index, manifest: Manifest, options: Options) -> Slice:
+def slice_source(index: Index, manifest: Manifest, options: Options, *, lenient: bool = False) -> Slice:
     """Find everything reachable from the manifest's roots.
 
     Args:
         index: The source.
         manifest: Roots, cuts and replacements.
         options: Engine and features of the project.
+        lenient: Collect imports of modules that the source does not ship, and go on.
 
     Raises:
         UsageError: a root that the manifest names does not exist in the source.
         SourceError: kept code imports a verl module that the source does not ship.
     """
-    search = Search(index, manifest, options)
+    search = Search(index, manifest, options, lenient=lenient)
     for role in manifest.active_roles(options):
         for symbol in role.symbols:
             search.add_root(role.name, symbol)

@@ -17,8 +17,9 @@ from extractor.slicer.model import Edge, KeptModule, NotKept, Stub, Substitute, 
 class Search:
     """The worklist: symbols to follow, and all that was found on the way."""
 
-    def __init__(self, index: Index, manifest: Manifest, options: Options) -> None:
+    def __init__(self, index: Index, manifest: Manifest, options: Options, *, lenient: bool = False) -> None:
         self.index = index
+        self.lenient = lenient
         self.manifest = manifest
         self.options = options
         self.edges: dict[str, Edge] = {}
@@ -26,6 +27,7 @@ class Search:
         self.stubs: dict[str, Stub] = {}
         self.effects: set[str] = set()
         self.warnings: set[str] = set()
+        self.dead_imports: set[tuple[str, str]] = set()
         self._kept: dict[str, set[int]] = {}
         self._substitutes: dict[str, set[Substitute]] = {}
         self._reexports: dict[str, set[str]] = {}
@@ -316,6 +318,9 @@ class Search:
         )
         if how == "imports lazily" or guarded:
             self.warnings.add(f"{place} imports {wanted} lazily, which verl {self.manifest.release} does not ship")
+            return
+        if self.lenient:
+            self.dead_imports.add((place, wanted))
             return
         raise SourceError(
             f"{place}: imports {wanted}, which the source does not ship",

@@ -5,6 +5,7 @@ Nothing of verl is executed here, and nothing is written outside the cache.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from extractor.source.model import Source, SourceKind
 if TYPE_CHECKING:
     from extractor.manifest import SourcePin
 
-__all__ = ["Source", "SourceKind", "open_source", "release_of"]
+__all__ = ["Source", "SourceKind", "Unpinned", "open_source", "open_unpinned", "release_of"]
 
 
 def open_source(
@@ -41,13 +42,53 @@ def open_source(
             None if offline else lambda into: download.wheel(pin, into),
             release=pin.release,
         )
-        return _from_archive(data, pin, "wheel", pin.wheel_filename)
+        return _opened(data, "wheel", pin.wheel_filename, pin.release)
     path = origin.expanduser()
     if path.is_dir():
         source = directory.read(path)
         _check_release(source, pin.release, str(origin))
         return source
     return _from_file(path, pin)
+
+
+@dataclass(frozen=True)
+class Unpinned:
+    """A source that nothing is known of in advance.
+
+    Attributes:
+        source: What it holds.
+        filename: The name of the wheel or sdist; None for a directory.
+        downloaded: True where it came from the package index.
+    """
+
+    source: Source
+    filename: str | None
+    downloaded: bool
+
+
+def open_unpinned(
+    release: str, origin: Path | None = None, *, offline: bool = False, cache_dir: Path | None = None
+) -> Unpinned:
+    """Open the source of a release that has no manifest, and so no digest to check it by.
+
+    Args:
+        release: The release.
+        origin, offline, cache_dir: As for `open_source`.
+
+    Raises:
+        SourceError: not available, or not that release.
+    """
+    if origin is None:
+        download_to = None if offline else lambda into: download.any_wheel(release, into)
+        name, data = cache.fetch_unpinned(release, cache.location(cache_dir), download_to)
+        return Unpinned(_opened(data, "wheel", name, release), name, True)
+    path = origin.expanduser()
+    if path.is_dir():
+        source = directory.read(path)
+        _check_release(source, release, str(origin))
+        return Unpinned(source, None, False)
+    kind, data = _read_file(path)
+    return Unpinned(_opened(data, kind, str(path), release), path.name, False)
 
 
 def release_of(origin: Path) -> str:
@@ -70,19 +111,7 @@ def release_of(origin: Path) -> str:
 
 
 def _from_file(path: Path, pin: SourcePin) -> Source:
-    _check_exists(path)
-    kind: SourceKind = "wheel" if path.suffix == ".whl" else "sdist"
-    if kind == "sdist" and not path.name.endswith((".tar.gz", ".tgz")):
-        raise SourceError(
-            f"{path}: neither a wheel nor an sdist",
-            hint="pass a .whl, a .tar.gz, a checkout of verl or an installed verl",
-        )
-    try:
-        if path.stat().st_size > archive.MAX_ARCHIVE:
-            raise SourceError(f"{path}: too large to be verl ({path.stat().st_size:,} bytes)", hint="pass another file")
-        data = path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}", hint="check the file's permissions") from None
+    kind, data = _read_file(path)
     filename, wanted = (
         (pin.wheel_filename, pin.wheel_sha256) if kind == "wheel" else (pin.sdist_filename, pin.sdist_sha256)
     )
@@ -100,13 +129,30 @@ def _from_file(path: Path, pin: SourcePin) -> Source:
             f"{path}: not the {kind} of verl {pin.release} as released: sha256 {found}, pinned {wanted}",
             hint="download it again; to vendor a modified verl, unpack it and pass the directory",
         )
-    return _from_archive(data, pin, kind, str(path))
+    return _opened(data, kind, str(path), pin.release)
 
 
-def _from_archive(data: bytes, pin: SourcePin, kind: SourceKind, name: str) -> Source:
+def _read_file(path: Path) -> tuple[SourceKind, bytes]:
+    """What a file is by its name, and its bytes."""
+    _check_exists(path)
+    kind: SourceKind = "wheel" if path.suffix == ".whl" else "sdist"
+    if kind == "sdist" and not path.name.endswith((".tar.gz", ".tgz")):
+        raise SourceError(
+            f"{path}: neither a wheel nor an sdist",
+            hint="pass a .whl, a .tar.gz, a checkout of verl or an installed verl",
+        )
+    try:
+        if path.stat().st_size > archive.MAX_ARCHIVE:
+            raise SourceError(f"{path}: too large to be verl ({path.stat().st_size:,} bytes)", hint="pass another file")
+        return kind, path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}", hint="check the file's permissions") from None
+
+
+def _opened(data: bytes, kind: SourceKind, name: str, release: str) -> Source:
     members = archive.read_zip(data, name) if kind == "wheel" else archive.read_tar(data, name)
     source = archive.to_source(members, kind, digest(data), name)
-    _check_release(source, pin.release, name)
+    _check_release(source, release, name)
     return source
 
 

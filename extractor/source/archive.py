@@ -122,6 +122,7 @@ def to_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name: st
         tests=_below("tests/", members),
         licence=licence,
         notice=_text_of(members, _NOTICE),
+        requires=_requires(members),
     )
 
 
@@ -180,6 +181,15 @@ def _text_of(members: Mapping[str, bytes], names: tuple[str, ...]) -> str | None
         if rest.lower() in names and (not top or re.fullmatch(r"verl-[^/]+\.dist-info(/licenses)?", top)):
             return members[path].decode("utf-8", errors="replace")
     return None
+
+
+def _requires(members: Mapping[str, bytes]) -> tuple[str, ...] | None:
+    text = _text_of(members, ("metadata", "pkg-info"))
+    if text is None:
+        return None
+    header = text.partition("\n\n")[0]
+    lines = re.findall(r"^Requires-Dist: *(.+?)\s*$", header, re.MULTILINE)
+    return tuple(sorted(line for line in lines if "extra ==" not in line))
 
 
 def _release(members: Mapping[str, bytes], name: str) -> str:

@@ -76,6 +76,42 @@ def fetch(
         ) from None
 
 
+def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Path] | None) -> tuple[str, bytes]:
+    """The name and the bytes of the wheel of a release whose digest nobody has written down.
+
+    Args:
+        release: The release.
+        directory: The cache.
+        download: Fetches the wheel into a directory and returns its path; None forbids downloading.
+
+    Raises:
+        SourceError: not available, or the cache cannot be written.
+    """
+    folder = directory / "unpinned" / release
+    known = sorted(folder.glob("*.whl"))
+    data = _read(known[0]) if known else None
+    if data is not None:
+        return known[0].name, data
+    if download is None:
+        raise SourceError(
+            f"verl {release} is not in the cache, and --offline forbids a download",
+            hint="run once without --offline, or pass the source with --from WHEEL|SDIST|DIRECTORY",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".download-", dir=directory) as scratch:
+            file = download(Path(scratch))
+            data = file.read_bytes()
+            file.chmod(0o444)
+            file.replace(folder / file.name)
+            return file.name, data
+    except OSError as error:
+        raise SourceError(
+            f"the cache {directory} cannot be written: {error.strerror or error}",
+            hint=f"free some space, or name another directory: {ENVIRONMENT}=DIR",
+        ) from None
+
+
 def _read(entry: Path) -> bytes | None:
     try:
         return entry.read_bytes()

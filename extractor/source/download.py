@@ -23,14 +23,24 @@ _HINT = (
 
 
 def wheel(pin: SourcePin, into: Path) -> Path:
-    """Download the wheel of a release into a directory.
+    """Download the wheel of a release that has a manifest into a directory."""
+    found = any_wheel(pin.release, into)
+    if found.name != pin.wheel_filename:
+        raise SourceError(
+            f"pip downloaded {found.name} for verl {pin.release}, expected {pin.wheel_filename}", hint=_HINT
+        )
+    return found
+
+
+def any_wheel(release: str, into: Path) -> Path:
+    """Download the wheel of a release into a directory; pip checks it against the digest that the index states.
 
     Only ever a wheel: to fetch an sdist pip would run its build script, and nothing of upstream is executed here.
     """
     options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--progress-bar", "off", "--dest", str(into)]
     # The version rule of whichever pip runs must not decide: the wheel is read, not installed.
     options.append("--ignore-requires-python")
-    command = [*_pip(), "download", *options, f"verl=={pin.release}"]
+    command = [*_pip(), "download", *options, f"verl=={release}"]
     environment = {
         **os.environ,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -56,11 +66,11 @@ def wheel(pin: SourcePin, into: Path) -> Path:
     if done.returncode:
         full = "No space left on device" in done.stdout
         hint = "free some space, or name another cache directory: VEXTRACT_CACHE_DIR=DIR" if full else _HINT
-        raise SourceError(f"verl {pin.release} could not be downloaded: {reason(done.stdout)}", hint=hint)
+        raise SourceError(f"verl {release} could not be downloaded: {reason(done.stdout)}", hint=hint)
     found = sorted(path for path in into.iterdir() if path.name.endswith((".whl", ".tar.gz")))
-    if [path.name for path in found] != [pin.wheel_filename]:
+    if len(found) != 1:
         names = ", ".join(path.name for path in found) or "nothing"
-        raise SourceError(f"pip downloaded {names} for verl {pin.release}, expected {pin.wheel_filename}", hint=_HINT)
+        raise SourceError(f"pip downloaded {names} for verl {release}, expected one wheel", hint=_HINT)
     return found[0]
 
 

@@ -24,6 +24,8 @@ class Source:
         tests: The files below tests/ that the source carries, by path, sorted.
         licence: Text of the licence.
         notice: Text of the notice file, where the source has one.
+        requires: What the distribution says that it requires, without extras, as PEP 508 requirements; None where the
+            source does not say.
     """
 
     release: str
@@ -33,6 +35,7 @@ class Source:
     tests: Mapping[str, bytes] = field(repr=False)
     licence: str = field(repr=False)
     notice: str | None = field(repr=False, default=None)
+    requires: tuple[str, ...] | None = field(repr=False, default=None)
 
     def read(self, path: str) -> str:
         """The text of a file, its line ends as they are.

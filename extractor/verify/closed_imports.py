@@ -14,6 +14,7 @@ from extractor.verify.scopes import Analysis, Imported
 from extractor.verify.subject import PythonFile, Subject, module_name
 
 FORBIDDEN = ("verl", "ray")
+NOT_REQUIRED = "which pyproject.toml does not require"
 
 
 def check_imports(subject: Subject, source: Source | None) -> Check:
@@ -80,7 +81,7 @@ class _Finder:
                 # Tests may use each other, and what the extra for development brings.
                 in_tests = file.path.startswith("tests/") and (top in self.extras or f"tests.{top}" in self.analyses)
                 if item.top and not in_tests:
-                    yield f"{where}: imports {top}, which pyproject.toml does not require"
+                    yield f"{where}: imports {top}, {NOT_REQUIRED}"
                 elif not item.top:
                     optional.add(top)
         for use in analysis.uses():

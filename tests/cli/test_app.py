@@ -34,6 +34,7 @@ Commands:
   graph     Show the modules by role.
   changes   Compare two releases, as far as a project uses them.
   versions  List the supported releases of verl.
+  manifest  Draft what vextract must know about a new release of verl.
 """
 
 

@@ -1,0 +1,27 @@
+"""The imports of a project that has not been written yet."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from extractor import __version__, lock
+from extractor.options import Options
+from extractor.source import Source
+from extractor.tree import Tree
+from extractor.verify import subject
+from extractor.verify.closed_imports import check_imports
+
+
+def import_problems(tree: Tree, options: Options, source: Source) -> tuple[str, ...]:
+    """Imports that lead nowhere and names that nothing binds in a project made in memory, "path:line: what" each."""
+    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
+        root = Path(folder)
+        for file in tree:
+            path = root / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.data)
+        (root / lock.NAME).write_bytes(lock.dump(locked))
+        check = check_imports(subject.read(root), source)
+    return () if check.ok else check.details

@@ -1,0 +1,94 @@
+"""A vextract that knows the releases up to 0.5.0 only, for which 0.6.1 is a release without a manifest."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from extractor import releases, resources
+from extractor.cli.app import run as run_command
+from extractor.draft import Fit, fit
+from extractor.generate import Generated, generate
+from extractor.manifest import Manifest
+from extractor.options import Options
+from extractor.source import Source, cache
+
+KNOWN = "0.5.0"
+UNKNOWN = "0.6.1"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command line did."""
+
+    code: int
+    out: str
+    err: str
+
+
+_fits: dict[tuple[str, str], Fit] = {}
+_made: dict[tuple[Options, bool], Generated] = {}
+
+
+@pytest.fixture(autouse=True)
+def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trying a manifest and generating take seconds; equal choices give equal results."""
+
+    def fitted(base: str, old: Source, new: Source, filename: str | None, progress: Callable[[str], None]) -> Fit:
+        key = (base, new.release)
+        if key not in _fits:
+            _fits[key] = fit(base, old, new, filename, progress)
+        return _fits[key]
+
+    def made(options: Options, source: Source, manifest: Manifest) -> Generated:
+        key = (options, manifest.borrowed_from is None)
+        if key not in _made:
+            _made[key] = generate(options, source, manifest)
+        return _made[key]
+
+    monkeypatch.setattr("extractor.draft.fit", fitted)
+    monkeypatch.setattr("extractor.generate.generate", made)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run `vextract` with these arguments."""
+
+    def runner(*arguments: object) -> Result:
+        capsys.readouterr()
+        code = run_command([str(item) for item in arguments])
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return runner
+
+
+@pytest.fixture
+def older(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This vextract knows no release after 0.5.0."""
+    folder = tmp_path_factory.mktemp("manifests")
+    for path in resources.manifests().glob("verl-*.toml"):
+        if Version(path.stem.removeprefix("verl-")) <= Version(KNOWN):
+            shutil.copy(path, folder)
+    monkeypatch.setenv(resources.MANIFESTS, str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheel(verl_0_6_1: Source) -> Path:
+    """The wheel of 0.6.1, in the cache."""
+    pin = releases.load(UNKNOWN).pin
+    return cache.location() / verl_0_6_1.sha256[:16] / pin.wheel_filename
+
+
+@pytest.fixture(scope="session")
+def found(verl_0_5_0: Source, verl_0_6_1: Source) -> Fit:
+    """0.6.1 held against the manifest of 0.5.0."""
+    made = fit(KNOWN, verl_0_5_0, verl_0_6_1, releases.load(UNKNOWN).pin.wheel_filename, lambda step: None)
+    _fits[KNOWN, UNKNOWN] = made
+    return made

@@ -1,0 +1,188 @@
+"""`vextract manifest draft`, and `vextract new` for a release without a manifest."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from extractor import base, lock, releases
+from extractor.source import download
+from tests.source import archives
+
+ROOT = Path(__file__).parents[2]
+
+
+def wheel_digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_draft_goes_to_stdout_or_to_a_file(run, older: Path, wheel: Path, tmp_path: Path) -> None:
+    shown = run("manifest", "draft", "0.6.1", "--from", wheel)
+    assert shown.code == 0
+    assert shown.out.startswith("# What vextract knows about verl 0.6.1. A draft")
+    assert "drafted: verl 0.6.1 after 0.5.0, " in shown.err
+    assert "docs/releases.md" in shown.err
+    out = tmp_path / "verl-0.6.1.toml"
+    result = run("manifest", "draft", "0.6.1", "--from", wheel, "--offline", "-o", out, "--json")
+    report = json.loads(result.out)
+    assert report["manifest"].rstrip() == out.read_text().rstrip() == shown.out.rstrip()
+    assert (report["follows"], report["done"], report["path"]) == ("0.5.0", False, str(out))
+    assert {"root", "cut", "signature"} <= {item["kind"] for item in report["findings"]}
+    # What was drafted is a manifest of the release as it is.
+    shutil.copy(out, older)
+    assert releases.default() == "0.6.1"
+    assert releases.load("0.6.1").pin.wheel_sha256 == wheel_digest(wheel)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["latest"], 2, "'latest' is no release number"),
+        (["0.1.0"], 2, "older than all"),
+        (["0.6.1", "--after", "0.6.1"], 2, "--after 0.6.1: no supported release before 0.6.1"),
+        (["0.9.9", "-o", "."], 2, "a directory"),
+        (["0.9.9", "-o", "there.toml"], 2, "there.toml: exists"),
+        (["0.9.9", "-o", "no/where.toml"], 2, "its directory does not exist"),
+        (["0.9.9", "-o", "shut/it.toml"], 2, "not writable"),
+        (["0.9.9", "--offline"], 3, "verl 0.9.9 is not in the cache"),
+        (["0.9.9", "--from", "nothing"], 3, "no such file"),
+        (["0.9.9", "--from", "."], 3, "not a source of verl"),
+        (["0.9.9", "--from", "there.toml"], 3, "neither a wheel nor an sdist"),
+        (["0.9.9", "--from", "other-1.0-py3-none-any.whl"], 3, "not a source of verl"),
+        (["0.9.9", "--from", "verl-0.9.9-py3-none-any.whl"], 3, "damaged archive"),
+        (["0.9.9", "--from", "stand_in.whl"], 3, "verl 0.6.1, not 0.9.9"),
+    ],
+)
+def test_what_cannot_be_drafted(
+    run,
+    empty_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    code: int,
+    message: str,
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    Path("there.toml").write_text("keep = true\n")
+    Path("shut").mkdir(mode=0o555)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "shut")  # root may write everywhere
+    with zipfile.ZipFile("other-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("other/__init__.py", "")
+    Path("verl-0.9.9-py3-none-any.whl").write_bytes(archives.wheel()[:-50])
+    Path("stand_in.whl").write_bytes(archives.wheel())
+    before = sorted(os.listdir(folder))
+    result = run("manifest", "draft", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert message in result.err
+    assert "hint: " in result.err
+    assert sorted(os.listdir(folder)) == before
+    assert Path("there.toml").read_text() == "keep = true\n"
+
+
+def test_a_release_without_manifest_is_reported_and_refused(run, older: Path, wheel: Path, tmp_path: Path) -> None:
+    result = run("new", tmp_path / "toy", "--from", wheel)
+    assert result.code == 2
+    assert result.out.startswith("verl 0.6.1, tried with the manifest of 0.5.0: 20 parts of it do not hold\n")
+    assert "  root                    roles.critic: verl.trainer.config:FSDPCriticConfig is gone\n" in result.out
+    assert "      taken: verl.workers.config.critic:FSDPCriticConfig (the same name, " in result.out
+    assert "error: verl 0.6.1 is not supported by this vextract: it has no manifest of it" in result.err
+    assert "hint: --experimental goes on" in result.err
+    assert os.listdir(tmp_path) == []
+    report = json.loads(run("new", tmp_path / "toy", "--from", wheel, "--json").out)
+    assert (report["release"], report["manifest_of"], report["holds"]) == ("0.6.1", "0.5.0", False)
+    assert len(report["findings"]) == 20
+
+
+def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, wheel: Path, tmp_path: Path) -> None:
+    result = run("new", tmp_path / "toy", "--from", wheel, "--experimental")
+    assert result.code == 0
+    assert "has no manifest: this project is made from that of 0.5.0" in result.err
+    assert "no digest of verl 0.6.1 is known" in result.err
+    locked = lock.read(tmp_path / "toy")
+    assert (locked.borrowed_from, locked.options.verl) == ("0.5.0", "0.6.1")
+    assert locked.source_sha256 in result.err
+    for name in ("README.md", "NOTICE"):
+        assert "experimental" in (tmp_path / "toy" / name).read_text().lower()
+    assert "experimental: made without a manifest of verl 0.6.1" in run("status", tmp_path / "toy").out
+    assert json.loads(run("status", tmp_path / "toy", "--json").out)["manifest_of"] == "0.5.0"
+    # Its files can be made once more, from the lock alone.
+    (tmp_path / "toy" / base.PATH).unlink()
+    assert run("sync", tmp_path / "toy", "--from", wheel).code == 0
+
+
+def test_a_project_that_cannot_stand_is_not_made(
+    run, older: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = "toy/workers/actor.py:9: imports toy.workers.dp_actor, which does not exist"
+    monkeypatch.setattr("extractor.verify.unwritten.import_problems", lambda *arguments: (problem,))
+    result = run("new", tmp_path / "toy", "--from", wheel, "--experimental")
+    assert result.code == 1
+    assert f"no project of verl 0.6.1 can be made from what holds of the manifest of 0.5.0: {problem}" in result.err
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_index_has_no_such_release(
+    run, older: Path, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(release: str, into: Path) -> Path:
+        raise download.SourceError("no connection: refused", hint="check the network")
+
+    monkeypatch.setattr(download, "any_wheel", nothing)
+    result = run("new", tmp_path / "toy", "--verl", "0.6.2")
+    assert result.code == 3
+    assert "verl 0.6.2 is not supported by this vextract, and could not be looked at: no connection" in result.err
+    assert "supported: " in result.err
+
+
+def test_a_wheel_from_the_index_is_kept(
+    run, older: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(wheel.parent.parent, cache)
+    monkeypatch.setenv("VEXTRACT_CACHE_DIR", str(cache))
+    monkeypatch.setattr(
+        download, "any_wheel", lambda release, into: Path(shutil.copy(wheel, into / "verl-0.6.1-py3-none-any.whl"))
+    )
+    first = run("manifest", "draft", "0.6.1")
+    assert first.code == 0
+    assert run("manifest", "draft", "0.6.1", "--offline").out == first.out
+
+
+def test_an_interrupted_draft_leaves_nothing(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys, types; from extractor import disk, draft; from extractor.cli import manifest\n"
+        "from extractor.cli.app import run\n"
+        "manifest.try_release = lambda *a: (None, None, None); manifest.project_problems = lambda *a: ()\n"
+        "draft.draft = lambda *a: types.SimpleNamespace(text='x')\n"
+        "disk.sync_directory = disk.write_new = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.exit(run(['manifest', 'draft', '0.6.1', '--after', '0.5.0', '-o', 'd.toml']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 128 + signal.SIGINT
+    assert "interrupted" in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_directory_of_manifests_that_is_none(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VEXTRACT_MANIFESTS", str(tmp_path / "nothing"))
+    result = run("versions")
+    assert result.code == 2
+    assert "VEXTRACT_MANIFESTS" in result.err

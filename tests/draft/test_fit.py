@@ -1,0 +1,103 @@
+"""0.6.1 held against the manifest of 0.5.0: what is known of these two must be found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extractor import releases
+from extractor.draft import Draft, Fit, Kind, draft, fit
+from extractor.draft.keys import renamed
+from extractor.draft.needs import changed_requirements
+from extractor.manifest import Role, combine, parse_manifest
+from extractor.source import Source
+
+
+def subjects(found: Fit, kind: Kind) -> list[str]:
+    return [item.subject for item in found.findings if item.kind is kind]
+
+
+def test_what_no_longer_holds_is_found(found: Fit) -> None:
+    assert subjects(found, Kind.ROOT) == ["verl.trainer.config:FSDPCriticConfig"]
+    assert subjects(found, Kind.SIGNATURE) == ["verl.trainer.config.algorithm:AlgoConfig"]
+    assert subjects(found, Kind.FIX_EDIT) == ["actor-autocast-dtype", "profiler-without-gpu"]
+    assert len(subjects(found, Kind.CUT)) == len(subjects(found, Kind.FIX_SWAP)) == 8
+    assert not found.left
+    assert not found.holds
+
+
+def test_a_root_that_moved_is_put_right(found: Fit) -> None:
+    item = next(item for item in found.findings if item.kind is Kind.ROOT)
+    assert item.moved == "verl.workers.config.critic:FSDPCriticConfig"
+    role = next(role for role in found.manifest.roles if role.name == "critic")
+    assert item.moved in role.symbols
+    assert item.subject not in role.symbols
+
+
+def test_fixes_follow_their_code_or_go(found: Fit) -> None:
+    fixes = {fix.id: fix for fix in found.manifest.fixes}
+    assert "actor-autocast-dtype" not in fixes
+    assert fixes["profiler-without-gpu"].edits[0].count == 4
+    assert fixes["critic-autocast-dtype"] in releases.load("0.5.0").fixes
+
+
+def test_a_release_holds_against_itself(verl_0_6_1: Source) -> None:
+    found = fit("0.6.1", verl_0_6_1, verl_0_6_1, None, lambda step: None)
+    assert found.holds
+    made = draft(found, verl_0_6_1, verl_0_6_1)
+    assert made.done
+    assert set(made.stated) == {"schema", "release", "follows", "source"}
+    assert "TODO" not in made.text
+
+
+def in_order(roles: tuple[Role, ...]) -> list[tuple[str, list[str]]]:
+    return [(role.name, sorted(role.symbols)) for role in roles]
+
+
+def drafted(found: Fit, old: Source, new: Source) -> Draft:
+    return draft(found, old, new, ("toy/x.py:3: imports y, which does not exist",))
+
+
+def test_the_draft_is_a_manifest(found: Fit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
+    made = drafted(found, verl_0_5_0, verl_0_6_1)
+    real = releases.load("0.6.1")
+    whole = parse_manifest(combine(releases.stated_in_full("0.5.0"), made.stated), "draft")
+    assert whole.pin.wheel_sha256 == real.pin.wheel_sha256
+    assert in_order(whole.roles) == in_order(found.manifest.roles)
+    assert whole.fixes == found.manifest.fixes
+    assert whole.features == found.manifest.features
+    assert whole.layout == found.manifest.layout
+    assert {"features.remove_padding", "fixes"} <= set(made.stated["drop"])
+    assert "# TODO: toy/x.py:3: imports y" in made.text
+    assert not made.done
+
+
+def test_every_remark_stands_in_the_text_once(found: Fit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
+    made = drafted(found, verl_0_5_0, verl_0_6_1)
+    flat = " ".join(line.removeprefix("#").strip() for line in made.text.splitlines())
+    for note in made.notes:
+        assert flat.count(" ".join(str(note).split())) == 1
+    assert max(map(len, made.text.splitlines())) <= 120
+
+
+def test_offers_are_named(found: Fit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
+    texts = [note.text for note in drafted(found, verl_0_5_0, verl_0_6_1).todo]
+    assert any("new policy losses: geo_mean, gspo," in text for text in texts)
+
+
+def test_renamed_keys_are_inferred(verl_0_5_0: Source, verl_0_6_1: Source) -> None:
+    keys = renamed(verl_0_5_0, verl_0_6_1)
+    assert keys["ray_init.timeline_json_file"] == "ray_kwargs.timeline_json_file"
+    known = releases.load("0.6.1").renamed_keys
+    wrong = {key: place for key, place in keys.items() if known.get(key, place) != place}
+    # Two tools have the same setting, and both have the old value.
+    assert set(wrong) <= {"critic.profiler.discrete"}
+
+
+def test_lower_bounds_are_raised_and_upper_ones_are_not(verl_0_6_1: Source) -> None:
+    data = {"requirements": {"base": ["numpy>=1.26", "transformers>=4.51,<6", "torch>=2.7"]}}
+    old = replace(verl_0_6_1, requires=("numpy<2.0.0", "transformers", "torch>=2.4"))
+    new = replace(verl_0_6_1, requires=("numpy>=2.0.0", "transformers!=5.6.0,<5.11,>=5.5.3", "torch>=2.5", "dill"))
+    notes = changed_requirements(data, old, new)
+    assert data["requirements"]["base"] == ["numpy>=2.0.0", "transformers<6,>=5.5.3", "torch>=2.7"]
+    assert [note.todo for note in notes] == [True, True, False, False]
+    assert changed_requirements(data, replace(old, requires=None), new)[0].todo
