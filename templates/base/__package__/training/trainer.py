@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import OmegaConf
 
 from ..protocol import DataProto
 from ..utils.metric.utils import reduce_metrics
 from ..workers.policy import Policy, Reference
 from ..workers.value_model import Critic
+from . import reward_keys
 from .balance import balance_batch
 from .batches import generation_batch, sample_rows, shown_rows, write_rows
 from .checkpoint import Checkpoints
@@ -347,7 +349,7 @@ class LocalPPOTrainer:
             return None
         # What is added to the batch meanwhile must not be seen by the reward.
         batch = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
-        if self.config.reward_model.launch_reward_fn_async:
+        if OmegaConf.select(self.config, reward_keys.IN_BACKGROUND):
             return self.background.submit(call_reward, self.reward_fn, batch, self.tokenizer)
         done: Future[Reward] = Future()
         try:

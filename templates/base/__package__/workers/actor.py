@@ -16,6 +16,11 @@ class Actor(SharedPasses, DataParallelPPOActor):
 
     noting_entropy = False
 
+    def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
+        """`compute_log_prob` by name: log_probs and, if asked for, entropys, (bs, response_length)."""
+        log_probs, entropys = self.compute_log_prob(data, calculate_entropy=calculate_entropy)
+        return {"log_probs": log_probs, "entropys": entropys} if calculate_entropy else {"log_probs": log_probs}
+
     def update_policy(self, data: Any) -> dict[str, Any]:
         """Train on a batch, as upstream does.
 

@@ -75,6 +75,8 @@ class SharedPasses:
         outputs = forward({name: value[rows] for name, value in micro_batch.items()}, *args, **kwargs)
         most = self._most_rows or max(len(hand) for hand in hands)
         others = (hands, most, self._ranks.rank - place, place)
+        if isinstance(outputs, dict):
+            return {name: _Whole.apply(output, *others) for name, output in outputs.items()}
         if isinstance(outputs, tuple):
             return tuple(None if output is None else _Whole.apply(output, *others) for output in outputs)
         return _Whole.apply(outputs, *others)

@@ -1,7 +1,7 @@
 # vextract:hook  yours: written once, never touched by an upgrade
 """The reward: the form of the response, the thinking in it, and its answer, each a component with a weight.
 
-Select it with `reward_model.reward_manager=env`; the weights are `reward_model.reward_kwargs.weights`. A component is a
+The config selects it as the reward manager `env`, and has the weights under `reward_kwargs.weights`. A component is a
 function with the arguments that verl passes to a `compute_score`; add yours to `COMPONENTS`, and a weight for it.
 """
 
