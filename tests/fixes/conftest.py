@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor.source import Source
+from extractor import releases
+from extractor.source import open_source
 from tests.fixes.support import Case, Part, Vendored, all_cases, vendor
 
 Vendor = Callable[..., Vendored]
@@ -24,16 +25,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def vendored(verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vendor]:
+def vendored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vendor]:
     """Makes packages, each once."""
     folder = tmp_path_factory.mktemp("vendored")
-    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
     made: dict[tuple[str, Part, str | None], Vendored] = {}
 
     def make(release: str, part: Part, without: str | None = None) -> Vendored:
         key = (release, part, without)
         if key not in made:
-            made[key] = vendor(sources[release], release, part, without, f"vendored_{len(made)}", folder)
+            made[key] = vendor(
+                open_source(releases.load(release).pin), release, part, without, f"vendored_{len(made)}", folder
+            )
         return made[key]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -28,10 +28,10 @@ def test_log_probs_equal_with_and_without_padding(case: Case, fixed: Vendored, b
     if not case.fix.module.endswith("dp_critic"):
         found = actor_log_probs(fixed, "float32", remove_padding=True)
         torch.testing.assert_close(found, plain_log_probs(), rtol=0, atol=1e-5)
-        with pytest.raises(NameError):
+        with pytest.raises((NameError, ImportError)):  # by release
             actor_log_probs(broken, "float32", remove_padding=True)
     if not case.fix.module.endswith("dp_actor"):
         found = critic_values(fixed, "float32", remove_padding=True)
         torch.testing.assert_close(found, plain_values(), rtol=0, atol=1e-5)
-        with pytest.raises(NameError):
+        with pytest.raises((NameError, ImportError)):  # by release
             critic_values(broken, "float32", remove_padding=True)

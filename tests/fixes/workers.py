@@ -28,7 +28,8 @@ def actor_log_probs(package: Vendored, dtype: str, *, remove_padding: bool = Fal
     )
     actor = package.get("workers.dp_actor", "DataParallelPPOActor")(config, tiny_model())
     meta = {"micro_batch_size": 3, "temperature": TEMPERATURE, "use_dynamic_bsz": False}
-    log_probs, _ = actor.compute_log_prob(_data(package, meta))
+    outputs = actor.compute_log_prob(_data(package, meta))
+    log_probs = outputs["log_probs"] if isinstance(outputs, dict) else outputs[0]  # by name since 0.7.1
     return _masked(log_probs)
 
 

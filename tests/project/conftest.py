@@ -8,22 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from extractor.source import Source
+from extractor import releases
+from extractor.source import open_source
 from tests.project.support import Configuration, Made, make
 
 
 @pytest.fixture(scope="session")
-def made(
-    verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[Configuration], Made]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Configuration], Made]:
     """Makes projects, each once. They are shared: look, do not touch."""
-    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
     known: dict[Configuration, Made] = {}
 
     def maker(configuration: Configuration) -> Made:
         if configuration not in known:
             root = tmp_path_factory.mktemp("made") / str(configuration)
-            known[configuration] = make(configuration, sources[configuration.release], root)
+            known[configuration] = make(configuration, open_source(releases.load(configuration.release).pin), root)
         return known[configuration]
 
     return maker

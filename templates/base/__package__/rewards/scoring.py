@@ -288,7 +288,8 @@ def _payload(function: Callable[..., Any]) -> bytes:
 def _module_of(function: Any) -> Any:
     """The module that a function is defined in, made known by its name if whoever loaded it did not do so."""
     name, names = getattr(function, "__module__", ""), getattr(function, "__globals__", None)
-    if names is not None and name not in sys.modules:
+    known = vars(sys.modules[name]) if name in sys.modules else None
+    if names is not None and known is not names and not _can_be_imported(name):
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__dict__.update(names)
     return inspect.getmodule(function)

@@ -1,5 +1,5 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""The rollout by vLLM, in this same process: upstream's `vLLMRollout`, with the weights of the policy."""
+"""The rollout by vLLM, in this same process, with the weights of the policy."""
 
 import contextlib
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from .vllm_setup import check_vllm, explain_failure, prepare_environment, vllm_s
 prepare_environment()
 check_vllm()
 
-from .vllm_rollout_spmd import vLLMRollout  # noqa: E402
+from .vllm_base import VllmRollout  # noqa: E402
 
 
-class RolloutEngine(vLLMRollout):
-    """Upstream's rollout by vLLM; see `rollout_interface.RolloutEngine` for what the trainer asks of it.
+class RolloutEngine(VllmRollout):
+    """The rollout of vllm_base.py; see `rollout_interface.RolloutEngine` for what the trainer asks of it.
 
     Weights go over when the next rollout after an update begins. With rollout.free_cache_engine the engine gives its
     memory back after each rollout, and its weights with it.

@@ -17,13 +17,12 @@ from ...training.distributed import Ranks
 from ...utils.device import get_device_name
 from ..rollout_interface import RolloutError
 from ..trained_model import TrainedModel
+from .assembly import assemble
 from .http import Connection
 from .interface import Request, Response, Sampling, Server
 from .process import ServerProcess
 from .weight_files import bytes_of, make_directory, with_output_matrix
 
-# What stands after the end of a response in rollout_log_probs, as upstream has it.
-LOG_PROB_PADDING = -1.0
 SEEDS = 2**31 - 1
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -219,35 +218,11 @@ class ServerEngine:
         return room
 
     def _assemble(self, prompts: DataProto, responses: list[Response], response_length: int) -> DataProto:
-        ids, mask = prompts.batch["input_ids"], prompts.batch["attention_mask"]
-        position_ids = prompts.batch["position_ids"]
         generation_config: Any = self.policy.module.generation_config
         pad = generation_config.pad_token_id
         pad = self.tokenizer.pad_token_id if pad is None else pad
-        eos = set(self._eos_ids())
-        tokens, masks, log_probs = [], [], []
-        for response in responses:
-            missing = response_length - len(response.tokens)
-            # With ignore_eos the tokens after the first end do not count, as upstream has it.
-            ends = (index + 1 for index, token in enumerate(response.tokens) if token in eos)
-            counted = next(ends, len(response.tokens))
-            tokens.append(response.tokens + [pad] * missing)
-            masks.append([1] * counted + [0] * (response_length - counted))
-            log_probs.append((response.log_probs or []) + [LOG_PROB_PADDING] * missing)
-        response_ids = torch.tensor(tokens, dtype=ids.dtype)
-        positions = position_ids[:, -1:] + torch.arange(1, response_length + 1)
-        batch = {
-            "prompts": ids,
-            "responses": response_ids,
-            "input_ids": torch.cat([ids, response_ids], dim=-1),
-            "attention_mask": torch.cat([mask, torch.tensor(masks, dtype=mask.dtype)], dim=-1),
-            "position_ids": torch.cat([position_ids, positions], dim=-1),
-        }
-        if self.rollout.calculate_log_probs:
-            batch["rollout_log_probs"] = torch.tensor(log_probs, dtype=torch.float32)
-        output: DataProto = DataProto.from_dict(batch)
-        output.non_tensor_batch = {k: v for k, v in prompts.non_tensor_batch.items() if k != "raw_prompt_ids"}
-        return output
+        with_log_probs = self.rollout.calculate_log_probs
+        return assemble(prompts, responses, response_length, pad, self._eos_ids(), with_log_probs)
 
 
 def _raise(error: Exception | None) -> None:

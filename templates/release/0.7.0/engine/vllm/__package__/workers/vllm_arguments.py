@@ -1,0 +1,17 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""From the project's config to what vllm_base.py takes."""
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+
+def vllm_arguments(config: Any, settings: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """The arguments of `VllmRollout`."""
+    model = config.actor_rollout_ref.model
+    return {
+        "config": OmegaConf.create(settings),
+        "model_path": model.path,
+        "tokenizer": tokenizer,
+        "trust_remote_code": model.trust_remote_code,
+    }
