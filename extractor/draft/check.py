@@ -117,6 +117,8 @@ class _Check:
     def _fix(self, fix: Fix) -> Iterator[Finding]:
         where = f"fixes.{fix.id}"
         module = fix.module
+        if module not in self._old:
+            return  # left over from an earlier release
         if module not in self._new:
             found = self._module(module)
             moved = self._moved_fix(fix, found)
@@ -169,10 +171,19 @@ class _Check:
             )
         old = definition_of(self._old, f"{was.module}:{was.name}") if was.kind == "local" else None
         found = self._catalogue.suggestions(name, old)
+        if module in self._old and self._old[module].is_package:
+            found = tuple(replace(item, place=self._as_exported(item.place)) for item in found)
         if old is None and kind in (Kind.FIX_SWAP, Kind.CUT, Kind.SWAP):
             found = (*found, *self._bound(name))
         problem = "is gone: no such module" if module not in self._new else "is gone"
         return Finding(kind, where, symbol, problem, found, certain(name, found))
+
+    def _as_exported(self, symbol: str) -> str:
+        """The package that a symbol can be imported from, where its own module's package offers it."""
+        module, _, name = symbol.partition(":")
+        package = module.rpartition(".")[0]
+        exported = self._new_names.define(package, name)
+        return f"{package}:{name}" if (exported.module, exported.name) == (module, name) else symbol
 
     def _bound(self, name: str) -> Iterator[Suggestion]:
         """Modules that bind a name otherwise than by defining it."""

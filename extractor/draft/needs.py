@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -36,10 +37,10 @@ def changed_requirements(data: Full, old: Source, new: Source) -> list[Note]:
             if was is None:
                 notes.append(Note(where, f"{said}; no project did so far", todo=False))
             continue
-        mine = Requirement(base[ours[name]])
+        mine = base[ours[name]]
         raised = _raised(mine, item.specifier)
-        if str(raised) != str(mine):
-            base[ours[name]] = str(raised)
+        if raised != mine:
+            base[ours[name]] = raised
             notes.append(Note(where, f"{said}: the lower bound was raised; are the tested versions within it?"))
         else:
             notes.append(Note(where, f"{said}; a project's {mine} was left as it is", todo=False))
@@ -57,12 +58,19 @@ def _by_name(lines: tuple[str, ...]) -> dict[str, Requirement]:
     return found
 
 
-def _raised(mine: Requirement, theirs: SpecifierSet) -> Requirement:
+def _raised(mine: str, theirs: SpecifierSet) -> str:
+    """A requirement with the other's lower bound, where that is higher, and what the other excludes."""
+    parsed = Requirement(mine)
     lowest = [item for item in theirs if item.operator == ">="]
-    own = [item for item in mine.specifier if item.operator == ">="]
-    raised = Requirement(str(mine))
+    own = [item for item in parsed.specifier if item.operator == ">="]
     if not lowest or (own and Version(own[0].version) >= Version(lowest[0].version)):
-        return raised
-    kept = [str(item) for item in mine.specifier if item.operator != ">="]
-    raised.specifier = SpecifierSet(",".join([str(lowest[0]), *kept]))
-    return raised
+        return mine
+    named, written = re.fullmatch(r"([\w.\[\]-]+)(.*)", mine).groups()  # type: ignore[union-attr]
+    kept = [item for item in written.split(",") if item and not item.startswith(">=")]
+    excluded = sorted(str(item) for item in theirs if item.operator == "!=" and str(item) not in kept)
+    return named + ",".join([f">={_short(lowest[0].version)}", *excluded, *kept])
+
+
+def _short(version: str) -> str:
+    """2.0.0 -> 2, which means the same."""
+    return re.sub(r"(\.0)+$", "", version)

@@ -95,7 +95,7 @@ def test_a_release_without_manifest_is_reported_and_refused(run, older: Path, wh
     assert result.code == 2
     assert result.out.startswith("verl 0.6.1, tried with the manifest of 0.5.0: 20 parts of it do not hold\n")
     assert "  root                    roles.critic: verl.trainer.config:FSDPCriticConfig is gone\n" in result.out
-    assert "      taken: verl.workers.config.critic:FSDPCriticConfig (the same name, " in result.out
+    assert "      taken: verl.workers.config:FSDPCriticConfig (the same name, " in result.out
     assert "error: verl 0.6.1 is not supported by this vextract: it has no manifest of it" in result.err
     assert "hint: --experimental goes on" in result.err
     assert os.listdir(tmp_path) == []

@@ -27,7 +27,7 @@ def test_what_no_longer_holds_is_found(found: Fit) -> None:
 
 def test_a_root_that_moved_is_put_right(found: Fit) -> None:
     item = next(item for item in found.findings if item.kind is Kind.ROOT)
-    assert item.moved == "verl.workers.config.critic:FSDPCriticConfig"
+    assert item.moved == "verl.workers.config:FSDPCriticConfig"
     role = next(role for role in found.manifest.roles if role.name == "critic")
     assert item.moved in role.symbols
     assert item.subject not in role.symbols
@@ -98,6 +98,6 @@ def test_lower_bounds_are_raised_and_upper_ones_are_not(verl_0_6_1: Source) -> N
     old = replace(verl_0_6_1, requires=("numpy<2.0.0", "transformers", "torch>=2.4"))
     new = replace(verl_0_6_1, requires=("numpy>=2.0.0", "transformers!=5.6.0,<5.11,>=5.5.3", "torch>=2.5", "dill"))
     notes = changed_requirements(data, old, new)
-    assert data["requirements"]["base"] == ["numpy>=2.0.0", "transformers<6,>=5.5.3", "torch>=2.7"]
+    assert data["requirements"]["base"] == ["numpy>=2", "transformers>=5.5.3,!=5.6.0,<6", "torch>=2.7"]
     assert [note.todo for note in notes] == [True, True, False, False]
     assert changed_requirements(data, replace(old, requires=None), new)[0].todo
