@@ -28,7 +28,8 @@ def check(manifest: Manifest, old: Source, new: Source) -> tuple[Finding, ...]:
         old: That release.
         new: The other one.
     """
-    return tuple(_Check(manifest, old, new).findings())
+    # A symbol may be replaced once for each engine.
+    return tuple(dict.fromkeys(_Check(manifest, old, new).findings()))
 
 
 class _Check:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor import __version__, base, lock, project
+from extractor import __version__, base, lock, project, releases
 from extractor.errors import UsageError
 from extractor.source import Source
 from extractor.tree import FileKind
@@ -23,7 +23,7 @@ def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.err == ""
     lines = result.out.splitlines()
     assert lines[0].startswith("made toy: ")
-    assert lines[0].endswith("% of verl 0.6.1")
+    assert lines[0].endswith(f"% of verl {releases.default()}")
     assert lines[1:] == ["next:", "  cd toy", "  make setup", "  make train"]
     assert os.listdir(tmp_path) == ["toy"]
     locked = lock.read(tmp_path / "toy")
@@ -42,7 +42,7 @@ def test_json(run, tmp_path: Path) -> None:
     report = json.loads(result.out)
     assert report["path"] == str(tmp_path / "toy")
     assert report["written"] is True
-    assert report["options"]["verl"] == "0.6.1"
+    assert report["options"]["verl"] == releases.default()
     assert report["source"]["kind"] == "wheel"
     assert "toy/training/core_algos.py" in report["files"]["vendored"]
     assert report["vendored"]["files"] == sum(path.endswith(".py") for path in report["files"]["vendored"])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from benchmarks import drafts
 from extractor import releases
 from extractor.draft import Draft, Fit, Kind, draft, fit
 from extractor.draft.keys import renamed
@@ -101,3 +104,11 @@ def test_lower_bounds_are_raised_and_upper_ones_are_not(verl_0_6_1: Source) -> N
     assert data["requirements"]["base"] == ["numpy>=2", "transformers>=5.5.3,!=5.6.0,<6", "torch>=2.7"]
     assert [note.todo for note in notes] == [True, True, False, False]
     assert changed_requirements(data, replace(old, requires=None), new)[0].todo
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", releases.supported()[1:])
+def test_every_release_can_be_drafted_from_the_one_before(release: str) -> None:
+    found = drafts.record(release)
+    assert f"source.wheel_sha256: {releases.load(release).pin.wheel_sha256}" in found.inferred
+    assert bool(found.todo) or not found.by_hand
