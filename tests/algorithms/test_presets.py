@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from extractor import releases
-from extractor.source import Source
+from extractor.source import Source, open_source
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
 
@@ -21,9 +21,14 @@ DRIVER = Path(__file__).with_name("driver.py")
 
 # Preset -> registered estimator and policy loss. GRPO and GAE are called by name, which the registry does not see.
 FUNCTIONS: dict[str, tuple[list[str], list[str]]] = {
+    "cispo": ([], ["cispo"]),
     "clip_cov": ([], ["clip_cov"]),
     "dapo": ([], ["vanilla"]),
+    "dppo_kl": ([], ["dppo_kl"]),
+    "dppo_tv": ([], ["dppo_tv"]),
     "dr_grpo": ([], ["vanilla"]),
+    "dro": ([], ["dro"]),
+    "gdpo": (["gdpo"], ["vanilla"]),
     "gmpo": ([], ["geo_mean"]),
     "gpg": (["gpg"], ["gpg"]),
     "grpo": ([], ["vanilla"]),
@@ -31,27 +36,26 @@ FUNCTIONS: dict[str, tuple[list[str], list[str]]] = {
     "gspo": ([], ["gspo"]),
     "kl_cov": ([], ["kl_cov"]),
     "opo": (["opo"], ["vanilla"]),
+    "optimal_token_baseline": (["optimal_token_baseline"], ["vanilla"]),
     "ppo": ([], ["vanilla"]),
     "reinforce_plus_plus": (["reinforce_plus_plus"], ["vanilla"]),
     "reinforce_plus_plus_baseline": (["reinforce_plus_plus_baseline"], ["vanilla"]),
     "remax": (["remax"], ["vanilla"]),
     "rloo": (["rloo"], ["vanilla"]),
+    "sapo": ([], ["sapo"]),
 }
 
 
 @pytest.fixture(scope="module")
-def found(
-    verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], dict[str, Any]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
     """What two steps of each preset gave, by release; run once for each."""
-    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
     known: dict[str, dict[str, Any]] = {}
 
     def run(release: str) -> dict[str, Any]:
         if release not in known:
             root = tmp_path_factory.mktemp("presets") / release
             # With a critic, so that one project has room for every preset.
-            made = make(Configuration(release, "hf", algorithm="ppo"), sources[release], root)
+            made = make(Configuration(release, "hf", algorithm="ppo"), open_source(releases.load(release).pin), root)
             done = python(root, str(DRIVER), PACKAGE, *made.manifest.algorithms)
             assert done.returncode == 0, done.stderr[-3000:]
             known[release] = json.loads((root / "found.json").read_text(encoding="utf-8"))
@@ -88,10 +92,8 @@ def test_what_only_one_preset_does_shows_in_its_metrics(found: Callable[[str], d
 
 
 @pytest.mark.parametrize("release", releases.supported())
-def test_a_project_has_the_presets_of_its_release(
-    verl_0_6_1: Source, verl_0_5_0: Source, tmp_path: Path, release: str
-) -> None:
-    source = verl_0_6_1 if release == "0.6.1" else verl_0_5_0
+def test_a_project_has_the_presets_of_its_release(tmp_path: Path, release: str) -> None:
+    source = open_source(releases.load(release).pin)
     root = make(Configuration(release, "hf"), source, tmp_path / "project").root
     files = sorted(path.stem for path in (root / "config" / "preset").glob("*.yaml"))
     assert files == sorted(releases.load(release).algorithms)

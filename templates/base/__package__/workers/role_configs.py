@@ -8,6 +8,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ..training.config.config import CheckpointConfig
+from ..training.rollout_correction import policy_loss_settings
 from .config.actor import FSDPActorConfig, PolicyLossConfig
 from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
@@ -34,7 +35,7 @@ def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FS
         rollout_n=config.actor_rollout_ref.rollout.n,
         optim=FSDPOptimizerConfig(**node["optim"]),
         fsdp_config=FSDPEngineConfig(**node["fsdp_config"]),
-        policy_loss=PolicyLossConfig(**node["policy_loss"]),
+        policy_loss=PolicyLossConfig(**policy_loss_settings(config)),
         checkpoint=CheckpointConfig(),
     )
     return FSDPActorConfig(**node)

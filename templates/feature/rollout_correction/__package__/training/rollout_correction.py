@@ -6,6 +6,8 @@ Needs the engine's log-probabilities: actor_rollout_ref.rollout.calculate_log_pr
 
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from ..protocol import DataProto
 from .config_loading import ConfigError
 from .rollout_corr_helper import apply_rollout_correction, compute_rollout_correction_and_add_to_batch
@@ -57,3 +59,8 @@ def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]
         )
     corrected, metrics = compute_rollout_correction_and_add_to_batch(batch, section)
     return corrected, dict(metrics)
+
+def policy_loss_settings(config: Any) -> dict[str, Any]:
+    """The settings of the policy loss: those of the config."""
+    settings: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.actor.policy_loss, resolve=True)  # type: ignore[assignment]
+    return settings

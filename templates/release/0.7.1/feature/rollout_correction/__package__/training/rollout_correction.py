@@ -1,0 +1,65 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The rollout engine's policy is not quite the trained one: importance weights and rejection, by upstream's functions.
+
+Needs the engine's log-probabilities: actor_rollout_ref.rollout.calculate_log_probs=true.
+"""
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from ..protocol import DataProto
+from .config_loading import ConfigError
+from .rollout_corr_helper import apply_bypass_mode, compute_rollout_correction_and_add_to_batch
+
+
+def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
+    """In bypass mode, take the log-probabilities of the rollout as the old ones.
+
+    Args:
+        batch: with rollout_log_probs, (bs, response_length); gets old_log_probs of that shape.
+
+    Returns:
+        Whether it did: the policy then need not compute them.
+    """
+    section = config.algorithm.rollout_correction
+    if not section.bypass_mode:
+        return False
+    if "rollout_log_probs" not in batch.batch.keys():
+        raise ConfigError(
+            "algorithm.rollout_correction.bypass_mode needs the log-probabilities of the rollout",
+            "set actor_rollout_ref.rollout.calculate_log_probs=true, with engine vllm or sglang",
+        )
+    apply_bypass_mode(batch=batch, rollout_corr_config=section, policy_loss_config=OmegaConf.create())
+    return True
+
+
+def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]:
+    """Weigh tokens, and reject tokens or responses, by how far the rollout's policy is from the trained one.
+
+    Args:
+        batch: with old_log_probs, response_mask and maybe rollout_log_probs, (bs, response_length).
+
+    Returns:
+        The batch with rollout_is_weights, (bs, response_length), if `rollout_is` is set, and what is rejected taken out
+        of response_mask; and metrics named rollout_corr/*. Without rollout_log_probs the batch as it is.
+    """
+    section = config.algorithm.rollout_correction
+    if "rollout_log_probs" not in batch.batch.keys() or section.bypass_mode:
+        return batch, {}
+    if section.rollout_rs is not None and section.rollout_rs_threshold is None:
+        raise ConfigError(
+            f"algorithm.rollout_correction.rollout_rs is {section.rollout_rs}, and nothing says from where to reject",
+            "set algorithm.rollout_correction.rollout_rs_threshold, for example to 2.0",
+        )
+    corrected, metrics = compute_rollout_correction_and_add_to_batch(batch, section)
+    return corrected, dict(metrics)
+
+def policy_loss_settings(config: Any) -> dict[str, Any]:
+    """The settings of the policy loss: in bypass mode they select the loss that corrects by itself."""
+    settings: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.actor.policy_loss, resolve=True)  # type: ignore[assignment]
+    section = config.algorithm.rollout_correction
+    if section.bypass_mode:
+        correction = OmegaConf.to_container(section, resolve=True)
+        settings.update(loss_mode="bypass_mode", rollout_correction=correction)
+    return settings
