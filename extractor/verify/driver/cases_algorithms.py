@@ -40,6 +40,7 @@ def _advantage(side: Side, name: Any, variant: str) -> Any:
         "values": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=12),
         "reward_baselines": inputs.normal(inputs.BATCH, seed=13),
         "old_log_probs": inputs.log_probs(14),
+        "sum_pi_squared": inputs.log_probs(15).exp(),
         "gamma": 0.97,
         "lam": 0.9,
         "norm_adv_by_std_in_grpo": normalised,
@@ -47,6 +48,10 @@ def _advantage(side: Side, name: Any, variant: str) -> Any:
     }
     function = side.get(f"{CORE}:get_adv_estimator_fn")(name)
     return outcome(inputs.call, function, available)
+
+
+# What a process knows of the batch that its rows are a part of, in releases that ask for it.
+SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_scale_factor": 11}
 
 
 @family("core_algos.registries", CORE)
@@ -86,6 +91,10 @@ def policy_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
     for name in sorted(registry):
         for mode in AGG_MODES[:-1]:
             yield f"{name}/{mode}", lambda name=name, mode=mode: _policy_loss(side, name, mode, "mapping", far=False)
+            yield (
+                f"{name}/{mode}/share of a batch",
+                lambda name=name, mode=mode: _policy_loss(side, name, mode, "dataclass", far=False, shared=True),
+            )
         for kind in ("mapping", "dataclass"):
             for label, far, weights in (("far", True, False), ("weights", False, True)):
                 yield (
@@ -96,14 +105,19 @@ def policy_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
                 )
 
 
-def _policy_loss(side: Side, name: str, mode: str, kind: str, *, far: bool, weights: bool = False) -> Any:
+def _policy_loss(
+    side: Side, name: str, mode: str, kind: str, *, far: bool, weights: bool = False, shared: bool = False
+) -> Any:
     old = inputs.log_probs(21)
     new = (old + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=22, scale=30.0 if far else 0.3)).requires_grad_()
     settings = inputs.actor_settings()
     settings["policy_loss"]["loss_mode"] = name
     if kind == "mapping":
         settings["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
+        settings["global_batch_info"] = {}
     config = actor_dataclass(side, settings) if kind == "dataclass" else inputs.config(**settings)
+    if shared and hasattr(config, "global_batch_info"):
+        config.global_batch_info.update(SHARE)
     available = {
         "old_log_prob": old,
         "log_prob": new,

@@ -16,6 +16,7 @@ from .cases import Thunk, family, outcome
 from .sides import NotVendored, Side
 
 PACKAGE = "verl.workers.reward_manager"
+LOOP = "verl.experimental.reward_loop.reward_manager"
 REWARD = "verl.trainer.ppo.reward"
 SCORER = """
 def score(data_source, solution_str, ground_truth, extra_info=None, bonus=0.0, **kwargs):
@@ -145,10 +146,13 @@ def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
         path.write_text(SCORER, encoding="utf-8")
         # Upstream keeps the loaded file under this name for good.
         sys.modules.pop("custom_module", None)
+        registered = {"source": "register", "name": manager, "module": None}
         custom = {"path": name or str(path), "name": function, "reward_kwargs": {"bonus": 0.25}}
         return inputs.config(
             custom_reward_function=custom,
             reward_model={"reward_manager": manager, "sandbox_fusion": None},
+            reward_manager=registered,
+            reward={"custom_reward_function": custom, "reward_manager": registered, "sandbox_fusion": None},
             data={"reward_fn_key": "data_source"},
         )
 
@@ -161,7 +165,7 @@ def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
     yield "load_reward_manager/batch", lambda: loaded("score_many", "batch")
     yield "no file", lambda: type(outcome(_custom(side), settings("/none/scorer.py"))).__name__
     yield "no function", lambda: type(outcome(_custom(side), settings(None, "none"))).__name__
-    yield "no custom function", lambda: outcome(_custom(side), inputs.config(custom_reward_function=None))
+    yield "no custom function", lambda: outcome(_custom(side), inputs.config(custom_reward_function=None, reward={}))
     yield "custom function", lambda: _custom(side)(settings(None))("source", "abc", "g")
     yield "custom coroutine", lambda: asyncio.run(_custom(side)(settings(None, "score_later"))("source", "abc", "g"))
 
@@ -182,6 +186,43 @@ def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
         return result.result() if hasattr(result, "result") else result
 
     yield "compute_reward_async", later
+
+
+@family("reward_loop", f"{LOOP}.registry")
+def loop_managers(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Every manager that scores one response each time."""
+    for name in ("dapo", "gdpo", "naive", "rate_limited"):
+        for label, function in (("number", score), ("details", score_with_details), ("later", score_later)):
+            yield f"{name}/{label}", lambda name=name, function=function: _one_by_one(side, name, function)
+    yield "unknown", lambda: type(outcome(side.get(f"{LOOP}.registry:get_reward_manager_cls"), "none")).__name__
+
+    def extracted() -> Any:
+        return side.get(f"{REWARD}:extract_reward")(answers(side, scored=True))
+
+    yield "extract_reward", extracted
+
+
+async def score_later(*args: Any, **kwargs: Any) -> Any:
+    """A number that is waited for."""
+    return score(*args, **kwargs)
+
+
+def _one_by_one(side: Side, name: str, function: Callable[..., Any]) -> Any:
+    side.module(f"{LOOP}.{'limited' if name == 'rate_limited' else name}")
+    buffer = {"enable": True, "len": 4, "penalty_factor": 1.5, "log": True}
+    config = inputs.config(
+        reward={"reward_kwargs": {"overlong_buffer_cfg": buffer, "max_resp_len": inputs.LENGTH}},
+        reward_model={"reward_kwargs": {"overlong_buffer_cfg": buffer, "max_resp_len": inputs.LENGTH}},
+        trainer={"experiment_name": "tiny"},
+    )
+    cls = side.get(f"{LOOP}.registry:get_reward_manager_cls")(name)
+    data = answers(side)
+
+    async def scores() -> Any:
+        manager = cls(config=config, tokenizer=tiny.tokenizer(), compute_score=function)
+        return [await manager.run_single(data[row : row + 1]) for row in range(len(data))]
+
+    return asyncio.run(scores())
 
 
 def _custom(side: Side) -> Any:
