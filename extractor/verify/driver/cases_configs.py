@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -58,6 +59,8 @@ def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
 def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Defaults and validation."""
     cls = side.get(f"{WORKERS}.critic:FSDPCriticConfig")
+    # Where none is given, newer releases load one of their own from the model's directory.
+    model = {"model_config": SimpleNamespace()} if "model_config" in cls.__dataclass_fields__ else {}
     for label, changes in (
         ("plain", {"ppo_micro_batch_size_per_gpu": 2}),
         ("none", {}),
@@ -66,7 +69,7 @@ def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
     ):
 
         def run(changes: dict[str, Any] = changes) -> Any:
-            made = outcome(cls, **changes)
+            made = outcome(cls, **model, **changes)
             return made if isinstance(made, Exception) else [outcome(made.validate, *size) for size in ((1, 8), (8, 0))]
 
         yield label, run
