@@ -15,6 +15,7 @@ from extractor import releases
 from extractor.source import Source, open_source
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
+from tests.releases import every_release
 
 pytestmark = pytest.mark.slow
 DRIVER = Path(__file__).with_name("driver.py")
@@ -64,7 +65,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
     return run
 
 
-@pytest.mark.parametrize("release", releases.supported())
+@pytest.mark.parametrize("release", every_release())
 def test_every_preset_trains_by_its_own_functions(found: Callable[[str], dict[str, Any]], release: str) -> None:
     results = found(release)
     assert sorted(results) == sorted(releases.load(release).algorithms)
@@ -80,7 +81,7 @@ def test_every_preset_trains_by_its_own_functions(found: Callable[[str], dict[st
         assert result["losses"] == ([] if in_the_actor else losses), preset
 
 
-@pytest.mark.parametrize("release", releases.supported())
+@pytest.mark.parametrize("release", every_release())
 def test_what_only_one_preset_does_shows_in_its_metrics(found: Callable[[str], dict[str, Any]], release: str) -> None:
     results = found(release)
     assert all(row["train/num_gen_batches"] >= 1 for row in results["dapo"]["rows"])

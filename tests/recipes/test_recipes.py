@@ -14,7 +14,7 @@ from extractor import apply, base, lock, releases
 from extractor.generate import complete, generate
 from extractor.options import RECIPES, Options
 from extractor.plan import plan_new
-from extractor.source import Source
+from extractor.source import Source, open_source
 from tests.project.running import environment, python, train
 from tests.project.support import vextract
 
@@ -23,14 +23,14 @@ Maker = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
-def made(verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory) -> Maker:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Maker:
     """Makes a project of a recipe, each once; its package is called mine."""
-    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
     known: dict[tuple[str, str], Path] = {}
 
     def maker(recipe: str, release: str = "0.6.1") -> Path:
         if (recipe, release) not in known:
-            manifest, source = releases.load(release), sources[release]
+            manifest = releases.load(release)
+            source = open_source(manifest.pin)
             options = complete(Options("mine", release, recipe=recipe), manifest)
             tree = generate(options, source, manifest).tree
             locked = lock.Lock.of(tree, options, vextract="0", source_kind=source.kind, source_sha256=source.sha256)

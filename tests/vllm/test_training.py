@@ -14,25 +14,25 @@ from typing import Any
 import pytest
 
 from extractor import releases
-from extractor.source import Source
+from extractor.source import Source, open_source
 from tests.project.running import environment, overrides, python
 from tests.project.support import Configuration, make
+from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, every_release
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
-every_release = pytest.mark.parametrize("release", releases.supported())
+each_release = pytest.mark.parametrize("release", every_release(LAST_WITH_ENGINES_IN_PROCESS))
 
 
 @pytest.fixture(scope="module")
-def projects(verl_0_6_1: Source, verl_0_5_0: Source, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def projects(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A project of each release, made once."""
     pytest.importorskip("vllm")
-    sources = {source.release: source for source in (verl_0_6_1, verl_0_5_0)}
     known: dict[str, Path] = {}
 
     def project(release: str) -> Path:
         if release not in known:
             root = tmp_path_factory.mktemp("vllm") / release
-            known[release] = make(Configuration(release, "vllm"), sources[release], root).root
+            known[release] = make(Configuration(release, "vllm"), open_source(releases.load(release).pin), root).root
         return known[release]
 
     return project
@@ -43,7 +43,7 @@ def metrics(root: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-@every_release
+@each_release
 def test_the_engine_agrees_with_transformers_after_every_update(projects: Callable[[str], Path], release: str) -> None:
     """The project's own tests of its rollout: greedy tokens and log-probabilities, tied and untied, and failures."""
     pytest.importorskip("vllm")
@@ -52,7 +52,7 @@ def test_the_engine_agrees_with_transformers_after_every_update(projects: Callab
     assert "10 passed" in done.stdout
 
 
-@every_release
+@each_release
 def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     done = python(
