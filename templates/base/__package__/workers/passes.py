@@ -72,7 +72,8 @@ class SharedPasses:
         hands = deal(micro_batch["attention_mask"].sum(dim=-1), self.sharers)
         place = self._ranks.rank % self.sharers
         rows = hands[place] or [0]  # every process must take part in fetching the weights
-        outputs = forward({name: value[rows] for name, value in micro_batch.items()}, *args, **kwargs)
+        part = {name: value[rows] if hasattr(value, "shape") else value for name, value in micro_batch.items()}
+        outputs = forward(part, *args, **kwargs)
         most = self._most_rows or max(len(hand) for hand in hands)
         others = (hands, most, self._ranks.rank - place, place)
         if isinstance(outputs, dict):
