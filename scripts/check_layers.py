@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent / "extractor"
 # Lowest first: a module may import modules of its own line or of a line above it in this list.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "options", "tree", "resources"),
-    ("merge", "disk"),
+    ("merge", "disk", "hydra"),
     ("manifest",),
     ("source",),
     ("releases",),
@@ -26,7 +26,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("diff", "journal"),
     ("apply", "status"),
     ("project", "restore"),
-    ("upgrade", "adopt"),
+    ("upgrade", "adopt", "export"),
+    ("fromrun",),
     ("verify",),
     ("cli",),
 )

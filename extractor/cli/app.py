@@ -15,6 +15,7 @@ from extractor.cli import (
     changes,
     diff,
     explain,
+    export,
     graph,
     manifest,
     new,
@@ -39,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _module in (new, adopt, sync, status, diff, upgrade, verify, explain, graph, changes, versions):
+for _module in (new, adopt, sync, status, diff, upgrade, verify, explain, graph, changes, export, versions):
     app.command(_module.__name__.rpartition(".")[2])(_module.command)
 app.add_typer(manifest.commands, name="manifest")
 

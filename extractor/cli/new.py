@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from extractor.manifest import Manifest
     from extractor.options import Options
     from extractor.source import Source
+    from extractor.tree import Tree
 
 
 def command(
+    context: typer.Context,
     path: Annotated[Path, typer.Argument(help="Where the project goes; it must be empty or not exist.")],
     engine: Engine = "hf",
     verl: Annotated[
@@ -41,13 +43,35 @@ def command(
         bool,
         typer.Option("--experimental", help="For a release that is not supported: go on with what can be inferred."),
     ] = False,
+    from_run: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--from-verl-run",
+            metavar="FILE",
+            help="Take the experiment from a run of verl: a launch script, overrides, or a resolved config.",
+        ),
+    ] = None,
+    run_verl: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--run-verl", metavar="RELEASE", help="Release that the run is for; found out by default."),
+    ] = None,
+    variables: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--set", metavar="VAR=VALUE", help="A variable of the run's script; repeatable."),
+    ] = None,
+    config_dir: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option("--config-dir", metavar="DIR", help="Where configs are that the run names; repeatable."),
+    ] = None,
     offline: Offline = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Make a project: the core of verl, without Ray."""
     from extractor import project, releases
+    from extractor.cli import from_run as runs
     from extractor.cli import unsupported
+    from extractor.errors import UsageError
     from extractor.options import Options
     from extractor.source import open_source, release_of
 
@@ -60,7 +84,16 @@ def command(
         manifest, source = unsupported.infer(release, from_, offline=offline, experimental=experimental, json=json)
     else:
         manifest = releases.load(release)
+    found = None
+    if from_run is not None:
+        request = runs.Request(from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, offline)
+        found = runs.read(request, release, manifest, engine if _given(context, "engine") else None)
+    elif variables or config_dir or run_verl:
+        raise UsageError("--set, --config-dir and --run-verl are about a run", hint="pass --from-verl-run FILE as well")
     asked = Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe)
+    if found is not None:
+        given = {item for item in ("algorithm", "recipe") if _given(context, item)}
+        asked = runs.options(asked, found, given, tuple(without or ()))
     options = _options(asked, tuple(without or ()), manifest)
     if not unknown:
         with output.progress(f"reading verl {release}"):
@@ -71,19 +104,31 @@ def command(
         generated = generate(options, source, manifest)
     if unknown:
         unsupported.check_project(generated, options, source, manifest)
+    settled = None if found is None else runs.settle(generated.tree, options, found, release)
+    tree = generated.tree if settled is None else settled.tree
     if not dry_run:
         with output.progress(f"writing {path}"):
-            _write(target, generated, options, source, manifest)
+            _write(target, generated, tree, options, source, manifest)
     for text in generated.warnings:
         output.warning(text)
     if json:
-        output.data_json(_report(target, generated, options, source, dry_run))
-    elif dry_run:
-        output.data("\n".join(f"add  {file.kind.value:8}  {file.path}" for file in generated.tree))
+        run = {} if settled is None else {"run": runs.report(settled)}
+        output.data_json({**_report(target, generated, options, source, dry_run), **run})
+        return
+    if settled is not None:
+        runs.show(settled)
+    if dry_run:
+        output.data("\n".join(f"add  {file.kind.value:8}  {file.path}" for file in tree))
         output.note(f"would make {path}: {_size(generated, source)}; nothing was written")
     else:
         output.data(f"made {path}: {_size(generated, source)}")
         output.data(f"next:\n  cd {path}\n  make setup\n  make train")
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    where = context.get_parameter_source(name)
+    return where is not None and where.name != "DEFAULT"
 
 
 def _options(asked: Options, left_out: tuple[str, ...], manifest: Manifest) -> Options:
@@ -105,20 +150,23 @@ def _options(asked: Options, left_out: tuple[str, ...], manifest: Manifest) -> O
     return options
 
 
-def _write(target: Path, generated: Generated, options: Options, source: Source, manifest: Manifest) -> None:
+def _write(
+    target: Path, generated: Generated, tree: Tree, options: Options, source: Source, manifest: Manifest
+) -> None:
+    """Write a project; what `tree` has otherwise than `generated` counts as its owner's edits."""
     from extractor import __version__, apply, base, lock
     from extractor.plan import plan_new
 
-    tree = generated.tree
+    emitted = generated.tree
     locked = lock.Lock.of(
-        tree,
+        emitted,
         options,
         vextract=__version__,
         source_kind=source.kind,
         source_sha256=source.sha256,
         borrowed_from=manifest.borrowed_from,
     )
-    apply.create(target, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+    apply.create(target, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(emitted)))
 
 
 def _lines(generated: Generated) -> tuple[int, int]:

@@ -1,0 +1,102 @@
+"""`vextract export`: a project's experiment on full verl."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from extractor.cli import output
+from extractor.cli.options import DryRun, From, Json, Offline, Project
+
+if TYPE_CHECKING:
+    from extractor.export import Export
+
+
+def command(
+    path: Project = Path(),
+    to: Annotated[str, typer.Option("--to", metavar="TARGET", help="Where to: verl.")] = "verl",
+    verl: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="RELEASE", help="Release of verl to write for; the project's own by default."),
+    ] = None,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("-o", "--output", metavar="DIR", help="Where it goes; by default PATH-verl beside the project."),
+    ] = None,
+    settings: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, as main.py takes it; repeatable."),
+    ] = None,
+    from_: From = None,
+    offline: Offline = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Write a project's experiment for full verl on Ray: launch script, adapters, data and instructions."""
+    from extractor import export as exporting
+    from extractor import lock, project, releases
+    from extractor.changes.config_keys import Renames
+    from extractor.errors import UsageError
+    from extractor.source import open_source, release_of
+
+    if to != "verl":
+        raise UsageError(f"--to {to}: nothing that a project can be exported to", hint="pass --to verl")
+    folder = project.find(path)
+    locked = lock.read(folder)
+    release = verl or (release_of(from_) if from_ is not None else locked.options.verl)
+    manifest = releases.load(release)
+    target = (out if out is not None else folder.parent / f"{folder.name}-verl").absolute()
+    if target == folder or folder in target.parents:
+        raise UsageError(f"{target}: inside the project", hint="pass a directory outside it with -o")
+    with output.progress(f"reading verl {release}"):
+        source = open_source(manifest.pin, from_, offline=offline)
+    made = exporting.export(folder, locked, source, Renames(locked.options.verl, release), tuple(settings or ()))
+    if not dry_run:
+        exporting.write(target, made.files)
+    for text in made.remarks:
+        output.warning(text)
+    if json:
+        output.data_json(_report(target, made, release, dry_run))
+        return
+    counts = ", ".join(f"{number} {name}" for name, number in _counts(made).items() if number)
+    if dry_run:
+        output.data("\n".join(made.files))
+        output.note(f"would make {target}: {counts}; nothing was written")
+        return
+    output.data(f"made {target} for verl {release}: {counts}")
+    output.data(f"next:\n  cd {target}\n  pip install -r requirements.txt\n  bash run.sh")
+
+
+def _counts(made: Export) -> dict[str, int]:
+    from extractor.export import Status
+
+    return {status.value: sum(key.status is status for key in made.keys) for status in Status}
+
+
+def _report(target: Path, made: Export, release: str, dry_run: bool) -> dict[str, object]:
+    return {
+        "path": str(target),
+        "written": not dry_run,
+        "verl": release,
+        "files": list(made.files),
+        "overrides": list(made.overrides),
+        "keys": [
+            {
+                "key": key.key,
+                "value": key.value,
+                "status": key.status.name.lower(),
+                "target": key.target,
+                "target_value": key.target_value,
+                "added": key.mark == "+",
+                "reason": key.reason,
+            }
+            for key in made.keys
+        ],
+        "edits": [
+            {"path": edit.path, "upstream_path": edit.upstream_path, "applies": edit.applies, "why": edit.why}
+            for edit in made.edits
+        ],
+        "remarks": list(made.remarks),
+    }

@@ -1,0 +1,196 @@
+"""`vextract new --from-verl-run`: a project from a run of verl."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from extractor.cli import output
+
+if TYPE_CHECKING:
+    from extractor.fromrun.convert import Experiment, Remark
+    from extractor.fromrun.reading import Run
+    from extractor.manifest import Manifest
+    from extractor.options import Options
+    from extractor.tree import Tree
+
+# Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.
+_ENVIRONMENT = ("HOME", "USER")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line says about the run.
+
+    Attributes:
+        file: The run.
+        variables: `VAR=VALUE`, for what the script takes from outside.
+        config_dirs: Where its own configs are.
+        run_verl: The release that it was written for; None: found out.
+        offline: Never download.
+    """
+
+    file: Path
+    variables: Sequence[str] = ()
+    config_dirs: Sequence[Path] = ()
+    run_verl: str | None = None
+    offline: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run, and what a project makes of it."""
+
+    run: Run
+    experiment: Experiment
+    target: Any
+
+
+def read(request: Request, release: str, manifest: Manifest, engine: str | None) -> Found:
+    """Read the run and find the release whose config it fits.
+
+    Raises:
+        UsageError: it cannot be read, or names keys that no release has.
+    """
+    from extractor.changes.config_keys import Renames
+    from extractor.errors import UsageError
+    from extractor.export.target import Target
+    from extractor.fromrun import convert
+    from extractor.fromrun.reading import read_run
+
+    given = {}
+    for item in request.variables:
+        name, equals, value = item.partition("=")
+        if not equals or not re.fullmatch(r"\w+", name):
+            raise UsageError(f"--set {item}: not VAR=VALUE", hint="--set sets a variable of the script")
+        given[name] = value
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    run = read_run(request.file, given, environment, tuple(request.config_dirs))
+    fits = []
+    for candidate in _candidates(request, run, release):
+        with output.progress(f"reading verl {candidate}"):
+            target = Target.of(_source(candidate, request.offline))
+        fits.append(convert.fit(run, target))
+        if not convert.unhandled(fits[-1].problems):
+            break
+    best = min(fits, key=lambda item: len(convert.unhandled(item.problems)))
+    _refuse(request, best)
+    renamed = Renames(best.target.release, release)
+    return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target)
+
+
+def _refuse(request: Request, best: Any) -> None:
+    from extractor.errors import UsageError
+    from extractor.fromrun import convert
+    from extractor.fromrun.text import readable
+
+    unknown = convert.unhandled(best.problems)
+    if not unknown:
+        return
+    lines = []
+    for problem in unknown:
+        near = f" (did you mean {problem.near}?)" if problem.near else ""
+        lines.append(f"{readable(problem.override.text)}: {problem.message}{near}")
+    raise UsageError(
+        f"{request.file}: verl {best.target.release}, the release that fits best, does not know "
+        f"{len(unknown)} of its settings:\n  " + "\n  ".join(lines),
+        hint="correct them, or name the release that it is for with --run-verl",
+    )
+
+
+def _candidates(request: Request, run: Run, release: str) -> list[str]:
+    """The releases to try, the likeliest first."""
+    from extractor import releases
+
+    if request.run_verl is not None:
+        return [request.run_verl]
+    if "verl" in run.hints:
+        return [str(run.hints["verl"])]
+    others = [item for item in reversed(releases.supported()) if item != release]
+    return [release, *others]
+
+
+def _source(release: str, offline: bool) -> Any:
+    from extractor import releases
+    from extractor.source import open_source
+
+    return open_source(releases.load(release).pin, offline=offline)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A project's tree with a run's settings, and what a user should know."""
+
+    found: Found
+    tree: Tree
+    settings: dict[str, Any]
+    remarks: tuple[Remark, ...]
+
+
+def options(asked: Options, found: Found, given: set[str], without: tuple[str, ...]) -> Options:
+    """The options that the run has, where the command line does not say otherwise.
+
+    Args:
+        asked: By the command line and its defaults.
+        found: The run.
+        given: Those of algorithm and recipe that stand on the command line.
+        without: Features to leave out.
+    """
+    from dataclasses import replace
+
+    run = found.experiment
+    features = {*asked.features, *(item for item in run.features if item not in without)}
+    return replace(
+        asked,
+        engine=run.engine,
+        algorithm=asked.algorithm if "algorithm" in given else run.algorithm,
+        recipe=asked.recipe if "recipe" in given else run.recipe,
+        features=tuple(sorted(features)),
+    )
+
+
+def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
+    """Put the run's settings into a project's tree."""
+    from extractor.changes.config_keys import Renames
+    from extractor.fromrun import assemble, convert
+
+    project = assemble.before(tree, found.run)
+    back = Renames(release, found.target.release)
+    settings, remarks = convert.settings_for(found.experiment, found.run, project, found.target, back)
+    settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
+    done = assemble.assemble(tree, options.package, found.run, found.experiment, settings)
+    return Settled(found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *done.remarks))
+
+
+def report(settled: Settled) -> dict[str, object]:
+    """The report as JSON's types."""
+    found = settled.found
+    return {
+        "file": found.run.file,
+        "verl": found.target.release,
+        "settings": settled.settings,
+        "remarks": [
+            {"key": item.key, "value": item.value, "what": item.what, "why": item.why} for item in settled.remarks
+        ],
+        "notes": list(found.run.notes),
+    }
+
+
+def show(settled: Settled) -> None:
+    """Say what is not as it was in the run."""
+    from extractor.fromrun.text import readable
+
+    found = settled.found
+    output.note(f"{found.run.file}: written for verl {found.target.release}")
+    for text in found.run.notes:
+        output.warning(readable(text))
+    for what in ("unhandled", "not carried over", "changed", "lowered", "dropped"):
+        chosen = [item for item in settled.remarks if item.what == what]
+        if chosen:
+            output.note(f"{what}:")
+        for item in chosen:
+            output.note(f"  {item.key}={item.value}: {item.why}")

@@ -1,0 +1,95 @@
+"""Bash's arithmetic: `$((...))` and `((...))`, on whole numbers."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+
+_BINARY: Mapping[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: lambda left, right: int(left / right),
+    ast.Mod: lambda left, right: left - right * int(left / right),
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_COMPARE: Mapping[type, Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_TERNARY = re.compile(r"^(?P<test>[^?]+)\?(?P<yes>[^:]+):(?P<no>.+)$", re.DOTALL)
+_MAX_EXPONENT = 64
+
+
+class NotKnown(ValueError):
+    """The expression is none that can be worked out here."""
+
+
+def evaluate(text: str, lookup: Callable[[str], str | None]) -> int:
+    """The value of an expression.
+
+    Args:
+        text: Between the parentheses, expansions done.
+        lookup: The text of a variable; None where it is unknown.
+
+    Raises:
+        NotKnown: it names something unknown, or is no arithmetic.
+    """
+    ternary = _TERNARY.match(text.strip())
+    if ternary is not None:
+        chosen = "yes" if evaluate(ternary["test"], lookup) else "no"
+        return evaluate(ternary[chosen], lookup)
+    prepared = re.sub(r"&&", " and ", re.sub(r"\|\|", " or ", text))
+    prepared = re.sub(r"!(?!=)", " not ", prepared)
+    prepared = re.sub(r"(?<!/)/(?!/)", "//", prepared)
+    prepared = re.sub(r"\$\{?(\w+)\}?", r"\1", prepared)
+    try:
+        tree = ast.parse(prepared.strip() or "0", mode="eval")
+        return _Evaluator(lookup).value(tree.body)
+    except (SyntaxError, ZeroDivisionError, RecursionError, OverflowError):
+        raise NotKnown(text) from None
+
+
+class _Evaluator:
+    def __init__(self, lookup: Callable[[str], str | None]) -> None:
+        self._lookup = lookup
+
+    def value(self, node: ast.AST) -> int:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return int(node.value)
+        if isinstance(node, ast.Name):
+            return self._variable(node.id)
+        if isinstance(node, ast.UnaryOp):
+            inner = self.value(node.operand)
+            return {ast.USub: -inner, ast.Not: int(not inner), ast.UAdd: inner}.get(type(node.op), ~inner)
+        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+            right = self.value(node.right)
+            if isinstance(node.op, (ast.Pow, ast.LShift)) and not 0 <= right <= _MAX_EXPONENT:
+                raise NotKnown(ast.dump(node))
+            return _BINARY[type(node.op)](self.value(node.left), right)
+        if isinstance(node, ast.BoolOp):
+            values = [bool(self.value(item)) for item in node.values]
+            return int(all(values) if isinstance(node.op, ast.And) else any(values))
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            return int(_COMPARE[type(node.ops[0])](self.value(node.left), self.value(node.comparators[0])))
+        raise NotKnown(ast.dump(node))
+
+    def _variable(self, name: str) -> int:
+        text = self._lookup(name)
+        if text is None:
+            raise NotKnown(name)
+        text = text.strip() or "0"
+        if not re.fullmatch(r"[+-]?\d+", text):
+            raise NotKnown(name)
+        return int(text)

@@ -1,0 +1,22 @@
+"""Text of which a part may be unknown: what a script would only know when it runs."""
+
+from __future__ import annotations
+
+import re
+
+_MARK = re.compile("\ue000([^\ue001]*)\ue001")
+
+
+def unknown(name: str) -> str:
+    """A stand-in for a text that cannot be known, named after where it would come from."""
+    return f"\ue000{name}\ue001"
+
+
+def unknowns(text: str) -> tuple[str, ...]:
+    """The names of what is unknown in a text."""
+    return tuple(dict.fromkeys(_MARK.findall(text)))
+
+
+def readable(text: str) -> str:
+    """The text as it may be shown."""
+    return _MARK.sub(lambda found: found[1] if found[1].startswith("$") else f"${found[1]}", text)

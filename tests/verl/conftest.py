@@ -1,0 +1,46 @@
+"""Projects, exports of them, and the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.cli.app import run as run_command_line
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def vextract(*arguments: str | Path) -> Result:
+    """Run a command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run_command_line([str(item) for item in arguments])
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session")
+def projects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A project of each recipe, by recipe."""
+    folder = tmp_path_factory.mktemp("projects")
+    made = {}
+    for recipe in ("toy", "gsm8k", "reasoning", "multiturn"):
+        made[recipe] = folder / recipe
+        assert vextract("new", made[recipe], "--verl", "0.6.1", "--recipe", recipe).code == 0
+    return made

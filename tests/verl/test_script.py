@@ -1,0 +1,108 @@
+"""Reading launch scripts: what bash would make of them, without running anything."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from extractor.fromrun.script import read_script
+from extractor.fromrun.text import readable, unknown
+
+pytest.importorskip("tree_sitter_bash")
+
+# Each prints its words one a line: bash is asked what they are.
+SPECIMENS = {
+    "plain": "show a b=c",
+    "continuation": "show a \\\n  b \\\n  c",
+    "variables": 'X=1; Y="$X/2"; show $X "$Y" ${X}y "${Y}"',
+    "defaults": 'show ${A:-y} ${B-z} ${C:=w} $C "${D:-a b}" ${E:+no} ${C:+yes}',
+    "nested default": 'M=${MODEL:-${BASE:-/models}/qwen}; show "$M"',
+    "quotes": """show 'a b' "c \\"d\\"" e\\ f "g'h'" 'i"j"'""",
+    "lists": """T="['/a/x.parquet','/b/y.parquet']"; show data.train_files="$T" trainer.logger='["console","wandb"]'""",
+    "escaped list": "show trainer.logger=[\\'console\\',\\'wandb\\']",
+    "dictionaries": "show '+x.y={a: 1, b: [c]}'",
+    "array": 'A=(a "b c"); A+=(d); show "${A[@]}" "${#A[@]}" ${A[1]}',
+    "array of lines": 'A=(\n  x=1  # why\n  # nothing\n  "y=$HOME"\n)\nshow "${A[@]}"',
+    "empty array": 'A=(); show "${A[@]}" end',
+    "conditional array": 'A=(); B=(x); show ${A[@]+"${A[@]}"} ${B[@]+"${B[@]}"}',
+    "map": 'declare -A M=([a]=1 [b]=2); show ${M[a]} ${M["b"]}',
+    "arguments": 'show "$@" $# ${1} ${2:-two}',
+    "shift": "N=${1:-8}; shift; show n=$N $@",
+    "arithmetic": "N=4; show $((N * 2 + 1)) $(( (N + 3) / 2 )) $((N > 3 ? 8 : 9)) $((2**3)) $((N % 3))",
+    "trimming": "P=/a/b.tar.gz; show ${P##*/} ${P%.gz} ${P%%.*} ${P#/} ${P/a/x} ${P//a/y} ${P:1:3} ${P^^}",
+    "if": 'X=vllm; if [ "$X" = "vllm" ]; then Y=1; elif [ "$X" = "sglang" ]; then Y=2; else Y=3; fi; show $Y',
+    "elif": 'X=2; if [[ $X == 1 ]]; then Y=a; elif [[ $X -gt 1 && -n "$X" ]]; then Y=b; else Y=c; fi; show $Y',
+    "arithmetic if": "N=3; if (( N > 2 )); then Y=more; else Y=less; fi; show $Y",
+    "and or": '[ -z "$NOTHING" ] && Y=empty || Y=full; show $Y',
+    "case": "X=grpo; case $X in ppo|gae) Y=1;; grpo) Y=2;; *) Y=3;; esac; show $Y",
+    "for": "for i in 1 2; do show step_$i; done",
+    "while with arguments": "while [[ $# -gt 0 ]]; do case $1 in first) F=1;; esac; shift; done; show ${F:-0} $#",
+    "function": 'f() { local x=$1; show "$x" "${@:1}"; }\nf a',
+    "here-document": "cat > /dev/null <<END\nshow no\nEND\nshow yes",
+    "set": "set -x\nset -euo pipefail\nshow done",
+    "commands": "X=$(echo hi); Y=$(basename /a/b.sh .sh); Z=$(dirname /a/b.sh); show $X $Y $Z",
+    "redirection": "show a 2>&1 b",
+    "environment": "Q=1 W=2 show a",
+    "several assignments": 'A=1 B="2 3"\nshow $A "$B"',
+    "export": 'export P=/x; export Q="$P/y"; show $Q',
+    "single quotes in double": """F="x"; show "data.files=['$F']" """,
+    "ansi": "show $'a\\tb'",
+    "indirect": "A=B; B=deep; show ${!A}",
+    "subshell": "X=1; (X=2; show $X); show $X",
+    "blank in the middle": "show a \\\n\\\n b",
+}
+
+
+@pytest.mark.parametrize("name", SPECIMENS)
+def test_words_are_bash_s(name: str, tmp_path: Path) -> None:
+    script = SPECIMENS[name]
+    ours = [
+        word
+        for command in read_script(script, "run.sh", {}, {"HOME": "/root"}, ("first", "second")).commands
+        if command.words[0] == "show"
+        for word in command.words[1:]
+    ]
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    shown = 'show() { [ $# -eq 0 ] || printf "%s\\0" "$@" >&3; }\n'
+    file = tmp_path / "words"
+    subprocess.run(
+        [bash, "-c", f"exec 3>{file}\n{shown}{script}", "run.sh", "first", "second"],
+        check=True,
+        capture_output=True,
+        env={"HOME": "/root", "PATH": "/usr/bin:/bin"},
+    )
+    assert ours == file.read_text().split("\0")[:-1]
+
+
+def test_nothing_is_run(tmp_path: Path) -> None:
+    target = tmp_path / "made"
+    read_script(f"touch {target}\nX=$(touch {target})\n", "run.sh", {}, {})
+    assert not target.exists()
+
+
+def test_what_is_unknown_keeps_its_name() -> None:
+    (command,) = read_script("show $WHO/x $(date +%s) a${B}c", "run.sh", {}, {}).commands
+    assert [readable(word) for word in command.words[1:]] == ["$WHO/x", "$(date +%s)", "a$Bc"]
+    assert command.words[1] == f"{unknown('WHO')}/x"
+
+
+def test_given_variables_win() -> None:
+    (command,) = read_script("X=$(hostname)\nY=${Z:-1}\nshow $X $Y", "run.sh", {"X": "here", "Z": "2"}, {}).commands
+    assert command.words == ("show", "here", "2")
+
+
+def test_an_unknown_condition_leaves_what_it_decides_unknown() -> None:
+    reading = read_script('X=1 \nif [ "$WHO" = me ]; then X=2; Y=3; else Y=3; fi\nshow $X $Y', "run.sh", {}, {})
+    assert reading.commands[-1].words == ("show", unknown("X"), "3")
+    assert "line 2: a condition is not known, and with it not X" in reading.notes
+
+
+def test_a_comment_ends_a_command() -> None:
+    reading = read_script("show a \\\n  # b.c=1 \\\n  d.e=2 \\\n  f=3\n", "run.sh", {}, {})
+    assert reading.commands[0].words == ("show", "a")
+    assert any("d.e=2" in note and "no part of the command above" in note for note in reading.notes)
