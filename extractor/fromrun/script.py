@@ -411,9 +411,9 @@ class _Script:
             if words[0] == "-v":
                 return words[1] in self._variables
             return {"-z": not words[1], "-n": bool(words[1])}.get(words[0])
-        if len(words) != 3:
-            return None
-        left, operation, right = words
+        return self._compared(*words) if len(words) == 3 else None
+
+    def _compared(self, left: str, operation: str, right: str) -> bool | None:
         if operation in ("=", "=="):
             return fnmatchcase(left, right)
         if operation == "!=":
