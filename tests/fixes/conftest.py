@@ -13,6 +13,7 @@ import pytest
 from extractor import releases
 from extractor.source import open_source
 from tests.fixes.support import Case, Part, Vendored, all_cases, vendor
+from tests.releases import NEWEST
 
 Vendor = Callable[..., Vendored]
 
@@ -21,7 +22,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         path = Path(metafunc.definition.path).relative_to(metafunc.config.rootpath).as_posix()
         name = f"{path}::{metafunc.function.__name__}"
-        metafunc.parametrize("case", [case for case in all_cases() if case.fix.test == name], ids=str)
+        cases = [case for case in all_cases() if case.fix.test == name]
+        # In each run: the newest releases, and the first one that has the fix.
+        first = {case.fix.id: case.release for case in reversed(cases)}
+        ordinary = {*NEWEST, *first.values()}
+        marks = [() if case.release in ordinary else pytest.mark.thorough for case in cases]
+        marked = [pytest.param(case, marks=mark) for case, mark in zip(cases, marks, strict=True)]
+        metafunc.parametrize("case", marked, ids=str)
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 
+from extractor import releases
 from tests.fixes.support import Vendored, tiny_model, token_batch
 
 RESPONSE = 4
@@ -15,6 +17,8 @@ TEMPERATURE = 0.8
 
 def actor_log_probs(package: Vendored, dtype: str, *, remove_padding: bool = False) -> torch.Tensor:
     """Log-probabilities of the responses, (3, RESPONSE) float32."""
+    if has_engine(package):
+        return engine_outputs(package, "FSDPEngineWithLMHead", tiny_model(), dtype, remove_padding)["log_probs"]
     config = OmegaConf.create(
         {
             "use_remove_padding": remove_padding,
@@ -35,6 +39,9 @@ def actor_log_probs(package: Vendored, dtype: str, *, remove_padding: bool = Fal
 
 def critic_values(package: Vendored, dtype: str, *, remove_padding: bool = False) -> torch.Tensor:
     """Values of the responses' tokens, (3, RESPONSE) float32."""
+    if has_engine(package):
+        model = tiny_model("Qwen2ForTokenClassification")
+        return engine_outputs(package, "FSDPEngineWithValueHead", model, dtype, remove_padding)["values"]
     config = OmegaConf.create(
         {
             "model": {"use_remove_padding": remove_padding, "fsdp_config": {"dtype": dtype}},
@@ -45,6 +52,34 @@ def critic_values(package: Vendored, dtype: str, *, remove_padding: bool = False
     critic = package.get("workers.dp_critic", "DataParallelPPOCritic")(config, model, None)
     values = critic.compute_values(_data(package, {"micro_batch_size": 3, "use_dynamic_bsz": False}))
     return _masked(values)
+
+
+def has_engine(package: Vendored) -> bool:
+    """Whether the release has its training engine, and no actor and critic of their own."""
+    return any(
+        role.name == "actor" and "transformer_impl" in role.symbols[0] for role in releases.load(package.release).roles
+    )
+
+
+def engine_outputs(
+    package: Vendored, name: str, module: torch.nn.Module, dtype: str, remove_padding: bool
+) -> dict[str, torch.Tensor]:
+    """What the vendored engine infers of the responses' tokens: each (3, RESPONSE) float32."""
+    config = package.get("workers.config.engine", "FSDPEngineConfig")(strategy="fsdp2", use_torch_compile=False)
+    model = SimpleNamespace(use_remove_padding=remove_padding, lora_rank=0)
+    engine = package.get("workers.engine.fsdp.transformer_impl", name)(model, config, None, None)
+    engine.module, engine.optimizer = module, None
+    engine._autocast_dtype = getattr(torch, dtype)
+    data = _data(package, {"temperature": TEMPERATURE})
+    data.batch["prompts"] = data.batch["input_ids"][:, :-RESPONSE]
+    padding = package.module("workers.utils.padding")
+    batch = padding.left_right_2_no_padding(data.to_tensordict())
+    package.get("utils.tensordict_utils", "assign_non_tensor")(
+        batch, use_dynamic_bsz=False, micro_batch_size_per_gpu=3, use_remove_padding=remove_padding
+    )
+    with engine.eval_mode(disable_auto_offload=True):
+        outputs = engine.infer_batch(batch)["model_output"]
+    return {key: _masked(padding.no_padding_2_padding(value, batch)) for key, value in outputs.items()}
 
 
 @torch.no_grad()

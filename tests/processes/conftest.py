@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from extractor.source import Source
+from extractor import releases
+from extractor.source import open_source
 from tests.project.support import Configuration, make
 
 
 @pytest.fixture(scope="session")
-def project(verl_0_6_1: Source, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with every feature."""
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project from the newest release with every feature."""
     root = tmp_path_factory.mktemp("processes") / "project"
-    return make(Configuration("0.6.1", "hf", everything=True), verl_0_6_1, root).root
+    features = ("dynamic_bsz", "remove_padding", "lora", "profiler", "multimodal")
+    newest = releases.load(releases.default())
+    configuration = Configuration(newest.release, "hf", features=features, algorithm="ppo")
+    return make(configuration, open_source(newest.pin), root).root

@@ -29,7 +29,7 @@ COMMON = (
     "trainer.test_freq=-1",
     "trainer.save_freq=2",
     "trainer.logger=[]",
-    f"custom_reward_function.path={SCORE}",
+    f"reward.custom_reward_function.path={SCORE}",
     "local.recompute_old_log_probs=true",
 )
 ALL_TERMS = (f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.entropy_coeff=0.01")

@@ -69,7 +69,7 @@ def test_an_error_is_told_once(project: Path, tmp_path: Path) -> None:
     score = tmp_path / "score.py"
     score.write_text("def compute_score(**kwargs):\n    raise ZeroDivisionError('no judge today')\n")
     run = tmp_path / "run"
-    arguments = [*TORCHRUN, "--nproc-per-node=2", *command(run, f"custom_reward_function.path={score}")]
+    arguments = [*TORCHRUN, "--nproc-per-node=2", *command(run, f"reward.custom_reward_function.path={score}")]
     with started(arguments, project, tmp_path / "log") as running:
         assert running.wait(120) == 1
         text = running.text()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .sides import Side
+from .sides import Side, is_absent
 
 Thunk = Callable[[], Any]
 Family = Callable[[Side], Iterator[tuple[str, Thunk]]]
@@ -47,6 +47,6 @@ def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     try:
         return function(*args, **kwargs)
     except Exception as error:
-        if type(error).__name__ == "FeatureNotVendored":
-            raise  # says that there is nothing to compare
+        if is_absent(error):
+            raise
         return error

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .cases import FAMILIES, Registered, Thunk
-from .sides import NotVendored, Side, Upstream, Vendored
+from .sides import NotVendored, Side, Upstream, Vendored, is_absent
 
 CASES = (
     "algorithms",
@@ -30,6 +30,7 @@ CASES = (
     "rewards",
     "scorers",
     "models",
+    "engine",
 )
 
 HEAVY = (
@@ -129,13 +130,8 @@ def _run(thunk: Thunk) -> dict[str, Any]:
     torch.manual_seed(1)
     try:
         return {"value": encode(thunk())}
-    except NotVendored as error:
-        return {"absent": str(error)}
     except Exception as error:
-        # A stub says by the name of its type that the project was made without this.
-        if type(error).__name__ == "FeatureNotVendored":
-            return {"absent": str(error).splitlines()[0]}
-        return _failure(error)
+        return {"absent": str(error).splitlines()[0]} if is_absent(error) else _failure(error)
 
 
 def _failure(error: Exception) -> dict[str, Any]:

@@ -19,6 +19,11 @@ class NotVendored(Exception):
     """The project does not have this part of upstream."""
 
 
+def is_absent(error: Exception) -> bool:
+    """Whether an error says that the project does not have what was called: a stub says so by the name of its error."""
+    return isinstance(error, NotVendored) or type(error).__name__ == "FeatureNotVendored"
+
+
 class Side:
     """Access to upstream's names.
 
@@ -59,6 +64,7 @@ class Upstream(Side):
 
             if not hasattr(torch.cpu, "empty_cache"):
                 torch.cpu.empty_cache = lambda: None
+        meet_platform(self)
 
     def module(self, name: str) -> ModuleType:
         """Import it, with a stand-in for each third-party package that turns out to be missing."""
@@ -68,6 +74,31 @@ class Upstream(Side):
             if error.name is None or error.name.partition(".")[0] != "verl":
                 raise
             raise NotVendored(f"{error.name} does not exist in this release") from None
+
+
+def meet_platform(side: Side) -> None:
+    """Tell upstream that there is nothing but a CPU: since 0.9.0 it would take it for CUDA."""
+    import torch
+
+    if torch.cuda.is_available():
+        return
+    try:
+        manager = side.module("verl.plugin.platform.platform_manager")
+    except NotVendored:
+        return
+
+    class Processor(manager.PlatformBase):  # type: ignore[misc, name-defined]
+        device_name = vendor_name = "cpu"
+        device_module = torch.cpu
+
+        def current_device(self) -> str:
+            return "cpu"
+
+        def is_available(self) -> bool:
+            return True
+
+    Processor.__abstractmethods__ = frozenset()
+    manager.set_platform(Processor())
 
 
 class Vendored(Side):

@@ -10,20 +10,15 @@ from ..protocol import DataProto
 from ..training.distributed import Ranks
 from ..training.flops import flops_metrics
 from ..utils.device import get_device_id
-from .dp_critic import DataParallelPPOCritic
+from .critic import SharedCritic
 from .models import load_model
-from .passes import SharedPasses
 from .policy import batch_sizes
 from .sharding import place
 from .trained_model import TrainedModel
 
 
-class SharedCritic(SharedPasses, DataParallelPPOCritic):
-    """Upstream's `DataParallelPPOCritic`, whose passes several processes compute together."""
-
-
 class Critic(TrainedModel):
-    """The vendored `DataParallelPPOCritic` around a model with a value head.
+    """The vendored critic around a model with a value head.
 
     Args:
         config: the whole config.

@@ -8,10 +8,10 @@ import torch
 from ..training.core_algos import agg_loss
 from .dp_actor import DataParallelPPOActor
 from .padding import without_common_padding
-from .passes import SharedPasses
+from .shared_forward import SharedForward
 
 
-class Actor(SharedPasses, DataParallelPPOActor):
+class Actor(SharedForward, DataParallelPPOActor):
     """Upstream's `DataParallelPPOActor`; `noting_entropy` makes its next update note the entropy."""
 
     noting_entropy = False
