@@ -37,7 +37,7 @@ test: setup $(VENV)/.vllm ## run the tests: the newest releases of verl in full,
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test-all: setup $(VENV)/.vllm ## run all tests with all releases of verl, for hours
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m ""
+	VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest --numprocesses auto --dist loadfile -m ""
 
 test-fast: setup ## run the tests that neither train nor fetch
 	$(BIN)/python -m pytest -m "not slow and not network and not thorough"

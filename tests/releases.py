@@ -6,12 +6,15 @@ The newest two are always among them. The others take part in what is quick; wha
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from extractor import releases
 
 ALL = releases.supported()
 NEWEST = ALL[-2:]
+EVERYTHING = os.environ.get("VEXTRACT_TEST_RELEASES") == "all"
 # Before these the actor and the critic are upstream's DataParallelPPOActor and DataParallelPPOCritic, and its rollout
 # engines can be held in the process; each of the two is the last of its kind.
 LAST_WITH_DP_ACTOR = "0.7.1"

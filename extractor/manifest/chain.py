@@ -110,7 +110,8 @@ def _difference(older: Data, newer: Data, path: str, dropped: dict[str, list[str
         if value == before and key in older:
             continue
         if isinstance(before, Mapping) and isinstance(value, Mapping):
-            stated[key] = _difference(before, value, where, dropped)
+            if inner := _difference(before, value, where, dropped):
+                stated[key] = inner
         elif where in NAMES and isinstance(before, list) and isinstance(value, list):
             stated[key] = _stated_entries(before, value, where, dropped)
         elif _strings_only(before) and _strings_only(value) and before and value:

@@ -18,6 +18,7 @@ from extractor.rewrite import Emitted
 from extractor.slicer import KeptModule
 from extractor.source import Source
 from extractor.tree import File, FileKind
+from tests.releases import ALL, EVERYTHING, NEWEST
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = "toy"
@@ -48,12 +49,16 @@ class Configuration:
         return complete(Options(PACKAGE, self.release, self.engine, algorithm, tuple(features)), manifest)
 
 
-CONFIGURATIONS = [
-    Configuration(release, engine, everything)
-    for release in releases.supported()
-    for engine in ("hf", "vllm")
-    for everything in (False, True)
-] + [Configuration(release, "sglang") for release in releases.supported()]
+def _configurations(release: str) -> list[Configuration]:
+    """What is made of a release: of all but the newest ones only the plain project, unless all is to be tested."""
+    if release not in NEWEST and not EVERYTHING:
+        return [Configuration(release, "hf")]
+    engines = releases.load(release).engines
+    rich = [Configuration(release, engine, everything) for engine in ("hf", "vllm") for everything in (False, True)]
+    return [item for item in (*rich, Configuration(release, "sglang")) if item.engine in engines]
+
+
+CONFIGURATIONS = [configuration for release in ALL for configuration in _configurations(release)]
 DEFAULTS = [configuration for configuration in CONFIGURATIONS if not configuration.everything]
 
 

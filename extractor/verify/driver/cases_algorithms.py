@@ -17,10 +17,19 @@ AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mea
 PENALTIES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k1+", "kl+", "k3+", "low_var_kl+", "full", "none")
 
 
+def estimators(side: Side) -> dict[Any, Any]:
+    """The estimators by name; 0.4.0 has no registry, and they go by the names of their functions."""
+    core = side.module(CORE)
+    registry: dict[Any, Any] | None = getattr(core, "ADV_ESTIMATOR_REGISTRY", None)
+    if registry is not None:
+        return registry
+    return {name: getattr(core, name) for name in dir(core) if name.startswith("compute_") and "advantage" in name}
+
+
 @family("core_algos.advantage", CORE)
 def advantages(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Every registered estimator, on outcome and on dense rewards."""
-    registry = side.module(CORE).ADV_ESTIMATOR_REGISTRY
+    """Every estimator, on outcome and on dense rewards."""
+    registry = estimators(side)
     for name in sorted(registry, key=str):
         label = str(getattr(name, "value", name))
         for variant in ("outcome", "dense", "singletons", "equal", "not normalised", "holes", "float64"):
@@ -46,7 +55,7 @@ def _advantage(side: Side, name: Any, variant: str) -> Any:
         "norm_adv_by_std_in_grpo": normalised,
         "config": inputs.config(gamma=0.97, lam=0.9, norm_adv_by_std_in_grpo=normalised),
     }
-    function = side.get(f"{CORE}:get_adv_estimator_fn")(name)
+    function = estimators(side)[name]
     return outcome(inputs.call, function, available)
 
 
@@ -58,6 +67,8 @@ SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_sc
 def registries(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Looking up and adding estimators and losses."""
     core = side.module(CORE)
+    if not hasattr(core, "ADV_ESTIMATOR_REGISTRY"):
+        return
     yield "estimators", lambda: sorted(str(getattr(name, "value", name)) for name in core.ADV_ESTIMATOR_REGISTRY)
     yield "unknown estimator", lambda: outcome(side.get(f"{CORE}:get_adv_estimator_fn"), "vextract-none")
     yield "unknown loss", lambda: type(outcome(side.get(f"{CORE}:get_policy_loss_fn"), "vextract-none")).__name__
@@ -87,7 +98,7 @@ def registries(side: Side) -> Iterator[tuple[str, Thunk]]:
 @family("core_algos.policy_loss", CORE)
 def policy_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Every registered loss with its gradient, in every aggregation mode, near and far from the old policy."""
-    registry = side.module(CORE).POLICY_LOSS_REGISTRY
+    registry = getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})
     for name in sorted(registry):
         for mode in AGG_MODES[:-1]:
             yield f"{name}/{mode}", lambda name=name, mode=mode: _policy_loss(side, name, mode, "mapping", far=False)

@@ -93,7 +93,7 @@ def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
                 lambda dtype=dtype, dynamic=dynamic: _log_probs(side, dtype, dynamic),
             )
     # Before 0.6 "vanilla" stands outside of the registry.
-    for name in sorted({"vanilla", *side.module("verl.trainer.ppo.core_algos").POLICY_LOSS_REGISTRY}):
+    for name in sorted({"vanilla", *getattr(side.module("verl.trainer.ppo.core_algos"), "POLICY_LOSS_REGISTRY", {})}):
         yield f"update_policy/{name}", lambda name=name: _update(side, loss_mode=name)
     variants: dict[str, dict[str, Any]] = {
         "bfloat16": {"dtype": "bfloat16"},
@@ -123,7 +123,7 @@ def _actor(side: Side, dtype: str, *, kind: str = "dataclass", optimizer: bool =
     settings = inputs.actor_settings(**changes)
     config: Any = None
     if kind == "dataclass":
-        with contextlib.suppress(NotVendored):
+        with contextlib.suppress(NotVendored, TypeError):  # 0.6.0's has no dtype: there it is a mapping
             settings["fsdp_config"] = side.get("verl.workers.config.engine:FSDPEngineConfig")(dtype=dtype)
             config = actor_dataclass(side, settings)
     if config is None:

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from ..workers.lora import check_adapter
 from . import reward_keys
 from .config_loading import ConfigError
-from .core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
+from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from .reward_managers import registered_managers
 
 

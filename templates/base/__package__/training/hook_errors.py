@@ -22,7 +22,7 @@ import torch
 
 from ..protocol import DataProto
 from ..rewards.scoring import ScoringError
-from . import core_algos
+from . import registries
 
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
@@ -95,7 +95,7 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
     Raises:
         HookError: one of them has a wrong shape or dtype, or NaN or infinity in it; names the estimator's file.
     """
-    function = core_algos.ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
+    function = registries.ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
     hook_file = _source_of(function) if function is not None else str(estimator)
     for name in ("advantages", "returns"):
         _check_tensor(f"{name} of the estimator {estimator!r}", batch.batch[name], batch, hook_file, tokenizer)
@@ -104,14 +104,14 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
 @contextmanager
 def naming_advantage(estimator: str) -> Iterator[None]:
     """Around `compute_advantage`: what a registered estimator raises becomes a HookError that names its file."""
-    with _naming(f"the advantage estimator {estimator!r}", core_algos.ADV_ESTIMATOR_REGISTRY.get(str(estimator))):
+    with _naming(f"the advantage estimator {estimator!r}", registries.ADV_ESTIMATOR_REGISTRY.get(str(estimator))):
         yield
 
 
 @contextmanager
 def naming_policy_loss(loss_mode: str) -> Iterator[None]:
     """Around the actor's update: what a registered policy loss raises becomes a HookError that names its file."""
-    with _naming(f"the policy loss {loss_mode!r}", core_algos.POLICY_LOSS_REGISTRY.get(loss_mode)):
+    with _naming(f"the policy loss {loss_mode!r}", registries.POLICY_LOSS_REGISTRY.get(loss_mode)):
         yield
 
 

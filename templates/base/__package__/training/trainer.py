@@ -27,7 +27,7 @@ from . import reward_keys
 from .balance import balance_batch
 from .batches import generation_batch, sample_rows, shown_rows, write_rows
 from .checkpoint import Checkpoints
-from .core_algos import AdvantageEstimator, agg_loss, get_kl_controller
+from .core_algos import agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from .dynamic_sampling import Scored, sample_until_full
 from .failures import add_note
@@ -35,12 +35,13 @@ from .hook_errors import call_reward, check_advantages, naming_advantage, reward
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 from .outcomes import episode_metrics
+from .registries import AdvantageEstimator, compute_advantage
 from .rollout_check import rollout_metrics
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
 from .timing import timed
 from .tracking import RunTracker
-from .trainer_functions import apply_kl_penalty, compute_advantage, compute_response_mask
+from .trainer_functions import apply_kl_penalty, compute_response_mask
 from .validation import validation_metrics
 from .watch import is_connection_error
 

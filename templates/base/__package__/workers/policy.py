@@ -17,9 +17,9 @@ from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..training.flops import flops_metrics
 from ..training.hook_errors import naming_policy_loss
-from ..utils.device import get_device_id
 from .actor import Actor
 from .adapters import starting_point
+from .devices import get_device_id
 from .lora import add_adapter, without_adapter
 from .models import load_model
 from .offload import rests, weights_at_rest

@@ -1,10 +1,8 @@
 # vextract:template - edit freely; upgrades merge your edits
 """From the project's config to what the vendored actor and optimizer take in this release of verl."""
 
-from collections.abc import Iterable
 from typing import Any
 
-import torch
 from omegaconf import OmegaConf
 
 from ..training.config.config import CheckpointConfig
@@ -12,7 +10,6 @@ from ..training.rollout_correction import policy_loss_settings
 from .config.actor import FSDPActorConfig, PolicyLossConfig
 from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
-from .config.optimizer import build_optimizer as build_optimizer_from_config
 
 # Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
 # the old ones.
@@ -44,10 +41,3 @@ def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FS
 def lr_schedule(optim: Any) -> str:
     """The course of the learning rate that an `optim` section names: constant or cosine."""
     return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
-
-
-def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
-    """The optimizer that an `optim` section describes."""
-    node: Any = OmegaConf.to_container(optim, resolve=True)
-    optimizer: torch.optim.Optimizer = build_optimizer_from_config(parameters, FSDPOptimizerConfig(**node))
-    return optimizer

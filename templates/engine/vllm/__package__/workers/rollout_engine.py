@@ -10,7 +10,7 @@ import torch
 from ..protocol import DataProto
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
-from ..utils.device import get_device_id, get_device_name
+from .devices import get_device_id, get_device_name
 from .rollout_interface import RolloutError
 from .servers.weight_files import with_output_matrix
 from .trained_model import TrainedModel

@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 from ..protocol import DataProto
 from ..training.distributed import Ranks
 from ..training.flops import flops_metrics
-from ..utils.device import get_device_id
 from .critic import SharedCritic
+from .devices import get_device_id
 from .models import load_model
 from .policy import batch_sizes
 from .sharding import place

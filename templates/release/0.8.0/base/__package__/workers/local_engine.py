@@ -80,12 +80,12 @@ class LocalEngine(SharedForward):
             return loss(self.config, **inputs)
 
         section = self.config
+        rows, tokens = section.ppo_micro_batch_size_per_gpu, section.ppo_max_token_len_per_gpu
         metrics: dict[str, Any] = {}
         with self.train_mode(disable_auto_offload=True):  # type: ignore[attr-defined]
             for _ in range(section.ppo_epochs):
                 for part in data.split(section.ppo_mini_batch_size):
-                    sizes = section.use_dynamic_bsz, section.ppo_micro_batch_size_per_gpu, section.ppo_max_token_len_per_gpu
-                    batch = self._unpadded(part, *sizes)
+                    batch = self._unpadded(part, section.use_dynamic_bsz, rows, tokens)
                     tu.assign_non_tensor(batch, global_batch_size=self._rows_of_all(len(part)), **settings)
                     output = self.train_batch(batch, loss_function=loss_function)  # type: ignore[attr-defined]
                     append_to_dict(metrics, self._summary(output))

@@ -1,17 +1,14 @@
 # vextract:template - edit freely; upgrades merge your edits
 """From the project's config to what the vendored engine and optimizer take in this release of verl."""
 
-from collections.abc import Iterable
 from typing import Any
 
-import torch
 from omegaconf import DictConfig, OmegaConf
 
 from ..training.rollout_correction import policy_loss_settings
 from .config.actor import FSDPActorConfig, PolicyLossConfig
 from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
-from .config.optimizer import build_optimizer as build_optimizer_from_config
 
 # Whether the actor, on the only update of a batch, takes the log-probabilities that it has just computed as the old ones.
 TAKES_OWN_LOG_PROBS = True
@@ -64,12 +61,6 @@ def optimizer_config(section: Any) -> FSDPOptimizerConfig | None:
 def lr_schedule(optim: Any) -> str:
     """The course of the learning rate that an `optim` section names: constant or cosine."""
     return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
-
-
-def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
-    """The optimizer that an `optim` section describes."""
-    optimizer: torch.optim.Optimizer = build_optimizer_from_config(parameters, FSDPOptimizerConfig(**_node(optim)))
-    return optimizer
 
 
 def _node(section: DictConfig) -> dict[str, Any]:

@@ -1,10 +1,8 @@
 # vextract:template - edit freely; upgrades merge your edits
 """From the project's config to what the vendored actor and optimizer take in this release of verl."""
 
-from collections.abc import Iterable
 from typing import Any
 
-import torch
 from omegaconf import DictConfig, OmegaConf
 
 # Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
@@ -31,9 +29,4 @@ def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> Di
 
 def lr_schedule(optim: Any) -> str:
     """The course of the learning rate that an `optim` section names: constant or cosine."""
-    return str(optim.warmup_style)
-
-
-def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
-    """The optimizer that an `optim` section describes."""
-    return torch.optim.AdamW(parameters, lr=optim.lr, betas=tuple(optim.betas), weight_decay=optim.weight_decay)
+    return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well

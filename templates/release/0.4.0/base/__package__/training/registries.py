@@ -1,0 +1,53 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Advantage estimators and policy losses by name: this release of verl has no registries itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..protocol import DataProto
+from . import trainer_functions
+from .core_algos import compute_policy_loss
+from .trainer_functions import AdvantageEstimator
+
+Estimator = Callable[..., Any]
+
+# What stands for verl's own estimators is only there to be found.
+ADV_ESTIMATOR_REGISTRY: dict[str, Estimator] = {
+    estimator.value: trainer_functions.compute_advantage for estimator in AdvantageEstimator
+}
+POLICY_LOSS_REGISTRY: dict[str, Callable[..., Any]] = {"vanilla": compute_policy_loss}
+_own: dict[str, Estimator] = {}
+
+
+def register_adv_est(name: str) -> Callable[[Estimator], Estimator]:
+    """Decorator that makes a function the advantage estimator `name`.
+
+    It is called as those of later releases are: with token_level_rewards and response_mask, (bs, response_length),
+    index, (bs,), and config, the `algorithm` section; it returns advantages and returns, (bs, response_length).
+
+    Raises:
+        ValueError: another function has the name.
+    """
+
+    def decorator(estimator: Estimator) -> Estimator:
+        if ADV_ESTIMATOR_REGISTRY.setdefault(name, estimator) is not estimator:
+            raise ValueError(f"advantage estimator {name!r} is registered already")
+        _own[name] = estimator
+        return estimator
+
+    return decorator
+
+
+def compute_advantage(data: DataProto, adv_estimator: str, config: Any = None, **settings: Any) -> DataProto:
+    """The batch with `advantages` and `returns`, (bs, response_length): by your estimator of the name, or verl's."""
+    estimator = _own.get(str(adv_estimator))
+    if estimator is None:
+        result: DataProto = trainer_functions.compute_advantage(data, adv_estimator, **settings)
+        return result
+    data.batch["advantages"], data.batch["returns"] = estimator(
+        token_level_rewards=data.batch["token_level_rewards"],
+        response_mask=data.batch["response_mask"],
+        index=data.non_tensor_batch["uid"],
+        config=config,
+    )
+    return data
