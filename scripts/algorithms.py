@@ -13,9 +13,9 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 BEGIN, END = "<!-- algorithms: written by scripts/algorithms.py -->", "<!-- end of algorithms -->"
 # What people look for and no release here has, and why.
 MISSING = {
-    "CISPO, SAPO": "upstream has these losses since 0.7.0 and later; register your own in `custom/algorithms.py`",
     "PRIME": "its implicit process reward model is a recipe of upstream's, outside the package; the release's `prime` "
     "reward manager comes with `--with reward_managers`",
+    "`optimal_token_baseline`, `dro`": "upstream has them since 0.7.1 and 0.9.0; they are vendored, and no preset was tried",
 }
 
 
@@ -29,13 +29,14 @@ def table() -> str:
         "|---|---|---|" + "---|" * len(known),
     ]
     for name in names:
-        text = (resources.templates() / "base" / "config" / "preset" / f"{name}.yaml").read_text(encoding="utf-8")
-        preset = yaml.safe_load(text)
+        (file, *_) = sorted(resources.templates().glob(f"**/base/config/preset/{name}.yaml"))
+        preset = yaml.safe_load(file.read_text(encoding="utf-8"))
         actor = preset.get("actor_rollout_ref", {}).get("actor", {})
         loss = actor.get("policy_loss", {}).get("loss_mode", "vanilla")
-        cells = ["yes" if name in manifests[release].algorithms else "not vendored: new in 0.6" for release in known]
+        cells = ["yes" if name in manifests[release].algorithms else "—" for release in known]
         lines.append(f"| `{name}` | `{preset['algorithm']['adv_estimator']}` | `{loss}` | {' | '.join(cells)} |")
-    lines += ["", *(f"Not there: {name}: {why}." for name, why in MISSING.items())]
+    lines += ["", "—: the release does not have what the preset needs.", ""]
+    lines += [*(f"Not there: {name}: {why}." for name, why in MISSING.items())]
     return "\n".join(lines)
 
 

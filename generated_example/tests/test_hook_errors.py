@@ -10,10 +10,10 @@ import torch
 
 from generated_example import custom  # noqa: F401  (registers the hooks)
 from generated_example.data.datasets import DataError
+from generated_example.rewards.manager import TextRewardManager
 from generated_example.rewards.scoring import ScoringError
-from generated_example.training import core_algos, hook_errors
+from generated_example.training import hook_errors, registries
 from generated_example.training.hook_errors import HookError, call_reward, check_advantages, reward_metrics
-from generated_example.training.reward import load_reward_manager
 
 
 @pytest.fixture
@@ -21,8 +21,11 @@ def batch(answered):
     return answered(["37=", "12=", "00="], ["48", "24", "11"], ["48", "23", "11"])
 
 
-def test_a_good_reward_comes_through_after_one_call(batch, tokenizer, data_config):
-    manager = load_reward_manager(data_config, tokenizer, num_examine=0)
+def test_a_good_reward_comes_through_after_one_call(batch, tokenizer):
+    def compute_score(solution_str, ground_truth, **kwargs):
+        return {"score": len(solution_str) / 2, "acc": solution_str == ground_truth}
+
+    manager = TextRewardManager(tokenizer, num_examine=0, compute_score=compute_score)
     calls = []
 
     def counted(data, return_dict=False):
@@ -124,7 +127,7 @@ def test_an_estimator_that_returns_nan_is_named(batch, monkeypatch):
     def broken(token_level_rewards, response_mask, index, config=None):
         return token_level_rewards / 0.0, token_level_rewards
 
-    monkeypatch.setitem(core_algos.ADV_ESTIMATOR_REGISTRY, "broken", broken)
+    monkeypatch.setitem(registries.ADV_ESTIMATOR_REGISTRY, "broken", broken)
     batch.batch["advantages"] = torch.zeros(3, 4) / 0.0
     batch.batch["returns"] = torch.zeros(3, 4)
     with pytest.raises(HookError, match="advantages of the estimator 'broken' is nan") as caught:
@@ -140,9 +143,9 @@ def test_a_loss_that_raises_or_returns_too_much_is_named(monkeypatch):
         return np.zeros(7)
 
     for function, message in ((raising, "raised KeyError"), (of_another_release, "wrong number of values")):
-        monkeypatch.setitem(core_algos.POLICY_LOSS_REGISTRY, "mine", function)
+        monkeypatch.setitem(registries.POLICY_LOSS_REGISTRY, "mine", function)
         with pytest.raises(HookError, match=message) as caught, hook_errors.naming_policy_loss("mine"):
-            loss, metrics = core_algos.get_policy_loss_fn("mine")()
+            loss, metrics = registries.POLICY_LOSS_REGISTRY["mine"]()
         assert __file__ in caught.value.hook_file
 
 

@@ -5,6 +5,8 @@ import math
 
 import pytest
 
+from generated_example.training import reward, reward_keys
+from generated_example.training.registries import POLICY_LOSS_REGISTRY
 from generated_example.training.tracking import read_rows
 
 UPSTREAM_NAMES = {
@@ -47,7 +49,7 @@ def scored(tmp_path):
     """The option for a reward of its own: one that differs between any two responses, whatever is asked."""
     source = tmp_path / "any_score.py"
     source.write_text("def compute_score(solution_str, **kwargs):\n    return sum(map(ord, solution_str)) % 7 / 7\n")
-    return f"custom_reward_function.path={source}"
+    return f"{reward_keys.FUNCTION}.path={source}"
 
 
 @pytest.mark.parametrize("estimator", ["rloo", "reinforce_plus_plus", "remax", "opo", "group_rank"])
@@ -56,6 +58,7 @@ def test_estimators_give_a_step(train, scored, estimator):
     assert math.isfinite(rows[-1]["actor/pg_loss"]) and rows[-1]["actor/grad_norm"] > 0
 
 
+@pytest.mark.skipif(len(POLICY_LOSS_REGISTRY) == 1, reason="this release of verl has no registry of losses")
 def test_a_loss_of_ones_own_gives_a_step(train, scored):
     rows = read_rows(train(scored, "actor_rollout_ref.actor.policy_loss.loss_mode=spo") / "metrics.jsonl")
     assert rows[-1]["actor/grad_norm"] > 0
@@ -68,10 +71,11 @@ def test_the_first_step_is_no_distance_from_the_reference(train):
     assert row["actor/reward_kl_penalty"] == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.skipif(not hasattr(reward, "_call_with_kwargs"), reason="verl hides the function behind one of its own")
 def test_a_reward_that_is_nan_stops_the_run_and_is_named(train, tmp_path, capsys):
     source = tmp_path / "score.py"
     source.write_text("def compute_score(**kwargs):\n    return float('nan')\n")
-    train(f"custom_reward_function.path={source}", code=1)
+    train(f"{reward_keys.FUNCTION}.path={source}", code=1)
     shown = capsys.readouterr().err
     assert "the reward is nan in 16 of 16 samples" in shown
     assert f"{source}:1" in shown and "sample: index=0, prompt=" in shown

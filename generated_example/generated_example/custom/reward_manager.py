@@ -1,7 +1,7 @@
 # vextract:hook  yours: written once, never touched by an upgrade
 """The reward: what the model wrote becomes an action, and the action a score.
 
-Select it with `reward_model.reward_manager=env`; verl's own managers (naive, batch, dapo, prime) stay selectable.
+The config selects it as the reward manager `env`; verl's own managers (naive, dapo, ...) stay selectable.
 """
 
 import re

@@ -21,6 +21,7 @@ from omegaconf import OmegaConf
 from torch.utils.data import Dataset
 
 from ..training.hook_errors import HookError, hook_file_of
+from .encoding import encoded
 from .rl_dataset import RLHFDataset
 
 PACKAGE = __name__.split(".")[0]
@@ -121,6 +122,7 @@ def _build(split: str, files: list[str], data: Any, tokenizer: Any, processor: A
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         _check_lengths(split, dataset)
+        dataset = encoded(dataset, tokenizer, data)
         _check_item(split, dataset[0], cls)
     except (DataError, HookError):
         raise

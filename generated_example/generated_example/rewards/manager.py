@@ -64,7 +64,7 @@ class TextRewardManager:
         self.overlong = overlong_buffer_cfg if overlong_buffer_cfg and overlong_buffer_cfg["enable"] else None
         self.max_resp_len = max_resp_len
         if self.overlong and (max_resp_len is None or not 0 < self.overlong["len"] <= max_resp_len):
-            raise ValueError(f"reward_model.overlong_buffer.len must be between 1 and max_resp_len, {max_resp_len}")
+            raise ValueError(f"the overlong buffer's len must be between 1 and max_resp_len, {max_resp_len}")
         function = getattr(compute_score, "func", compute_score)  # verl wraps it in functools.partial
         is_default = function is None or getattr(function, "__name__", "") == "default_compute_score"
         self.compute_score = self.score if is_default or compute_score is None else compute_score

@@ -5,7 +5,7 @@ THIS IS NO SECURITY BOUNDARY. It keeps a program that is wrong, or that learned 
 from running for ever, eating the memory or the disk, filling the machine with processes, signalling the trainer, or
 leaving anything behind. It does not hold a program that means to break out, and what any user of the machine may read,
 it may read. For programs that you would not run yourself, use a container or a machine of their own (verl has
-`reward_model.sandbox_fusion` for such a service).
+`sandbox_fusion` in the config for such a service).
 
 A program runs in a process group, an environment and a directory of its own, under resource limits (`Limits`), and,
 where the kernel lets this user (`isolation()` says so), without network and in a process namespace of its own, which

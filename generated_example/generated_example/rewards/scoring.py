@@ -14,6 +14,7 @@ import signal
 import sys
 import sysconfig
 import traceback
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -272,7 +273,7 @@ def _payload(function: Callable[..., Any]) -> bytes:
     parts = getattr(raw, "functions", {"": raw}).values()
     files = {}
     for part in parts:
-        module = inspect.getmodule(part)
+        module = _module_of(part)
         if module is not None and not _can_be_imported(module.__name__):
             files[module.__name__] = str(Path(inspect.getsourcefile(module) or "").resolve())
     try:
@@ -282,6 +283,16 @@ def _payload(function: Callable[..., Any]) -> bytes:
             f"the scoring function cannot be sent to worker processes ({error}): define it at the top of a module, "
             "or set num_workers=0"
         ) from error
+
+
+def _module_of(function: Any) -> Any:
+    """The module that a function is defined in, made known by its name if whoever loaded it did not do so."""
+    name, names = getattr(function, "__module__", ""), getattr(function, "__globals__", None)
+    known = vars(sys.modules[name]) if name in sys.modules else None
+    if names is not None and known is not names and not _can_be_imported(name):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__dict__.update(names)
+    return inspect.getmodule(function)
 
 
 def _can_be_imported(name: str) -> bool:

@@ -56,7 +56,7 @@ def same_answer(given: str, expected: str, timeout: int = 5) -> bool:
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError(
             "math-verify limits its time by signals, which only a main thread gets\n"
-            "hint: local.reward.num_workers=1 or more, or reward_model.launch_reward_fn_async=false"
+            "hint: local.reward.num_workers=1 or more, or a reward that is not computed in the background"
         )
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it logs every answer that it cannot read
     wanted = parse(f"\\boxed{{{expected}}}", parsing_timeout=timeout)

@@ -17,9 +17,19 @@ def _missing(symbol: str, feature: str) -> NoReturn:
     )
 
 
-def compute_rollout_corr_metrics_from_logprobs(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.trainer.ppo.rollout_corr_helper:compute_rollout_corr_metrics_from_logprobs`."""
-    _missing("verl.trainer.ppo.rollout_corr_helper:compute_rollout_corr_metrics_from_logprobs", "rollout_correction")
+def apply_monkey_patch(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stands for `verl.models.transformers.monkey_patch:apply_monkey_patch`."""
+    _missing("verl.models.transformers.monkey_patch:apply_monkey_patch", "multimodal")
+
+
+def apply_npu_patches(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stands for `verl.models.transformers.npu_patch:apply_npu_patches`."""
+    _missing("verl.models.transformers.npu_patch:apply_npu_patches", "multimodal")
+
+
+def ceildiv(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stands for `verl.utils.seqlen_balancing:ceildiv`."""
+    _missing("verl.utils.seqlen_balancing:ceildiv", "dynamic_bsz")
 
 
 def default_compute_score(*args: Any, **kwargs: Any) -> NoReturn:
@@ -27,59 +37,24 @@ def default_compute_score(*args: Any, **kwargs: Any) -> NoReturn:
     _missing("verl.utils.reward_score:default_compute_score", "scorers")
 
 
-def extract_multi_modal_inputs(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.model:extract_multi_modal_inputs`."""
-    _missing("verl.utils.model:extract_multi_modal_inputs", "multimodal")
-
-
 def gather_outputs_and_unpad(*args: Any, **kwargs: Any) -> NoReturn:
     """Stands for `verl.utils.ulysses:gather_outputs_and_unpad`."""
     _missing("verl.utils.ulysses:gather_outputs_and_unpad", "sequence_parallel")
 
 
-def get_rope_index(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.models.transformers.qwen3_vl:get_rope_index`."""
-    _missing("verl.models.transformers.qwen3_vl:get_rope_index", "multimodal")
+def layered_summon_lora_params(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stands for `verl.utils.fsdp_utils:layered_summon_lora_params`."""
+    _missing("verl.utils.fsdp_utils:layered_summon_lora_params", "lora")
 
 
-def index_first_axis(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.attention_utils:index_first_axis`."""
-    _missing("verl.utils.attention_utils:index_first_axis", "remove_padding")
+def load_all_tools(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stands for `verl.tools.tool_registry:load_all_tools`."""
+    _missing("verl.tools.tool_registry:load_all_tools", "tools")
 
 
-def initialize_tools_from_config(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.tools.utils.tool_registry:initialize_tools_from_config`."""
-    _missing("verl.tools.utils.tool_registry:initialize_tools_from_config", "tools")
-
-
-def pad_input(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.attention_utils:pad_input`."""
-    _missing("verl.utils.attention_utils:pad_input", "remove_padding")
-
-
-def prepare_dynamic_batch(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.seqlen_balancing:prepare_dynamic_batch`."""
-    _missing("verl.utils.seqlen_balancing:prepare_dynamic_batch", "dynamic_bsz")
-
-
-def process_image(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.dataset.vision_utils:process_image`."""
-    _missing("verl.utils.dataset.vision_utils:process_image", "multimodal")
-
-
-def process_multi_modal_inputs_for_minicpmo(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.dataset.vision_utils:process_multi_modal_inputs_for_minicpmo`."""
-    _missing("verl.utils.dataset.vision_utils:process_multi_modal_inputs_for_minicpmo", "multimodal")
-
-
-def process_video(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.dataset.vision_utils:process_video`."""
-    _missing("verl.utils.dataset.vision_utils:process_video", "multimodal")
-
-
-def rearrange(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.attention_utils:rearrange`."""
-    _missing("verl.utils.attention_utils:rearrange", "remove_padding")
+def rearrange_micro_batches(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stands for `verl.utils.seqlen_balancing:rearrange_micro_batches`."""
+    _missing("verl.utils.seqlen_balancing:rearrange_micro_batches", "dynamic_bsz")
 
 
 def restore_dynamic_batch(*args: Any, **kwargs: Any) -> NoReturn:
@@ -95,8 +70,3 @@ def ulysses_pad(*args: Any, **kwargs: Any) -> NoReturn:
 def ulysses_pad_and_slice_inputs(*args: Any, **kwargs: Any) -> NoReturn:
     """Stands for `verl.utils.ulysses:ulysses_pad_and_slice_inputs`."""
     _missing("verl.utils.ulysses:ulysses_pad_and_slice_inputs", "sequence_parallel")
-
-
-def unpad_input(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.attention_utils:unpad_input`."""
-    _missing("verl.utils.attention_utils:unpad_input", "remove_padding")

@@ -6,9 +6,10 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..workers.lora import check_adapter
-from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
+from . import reward_keys
 from .config_loading import ConfigError
-from .core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
+from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
+from .reward_managers import registered_managers
 
 
 def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
@@ -26,7 +27,7 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     _check_registered(
         "actor_rollout_ref.actor.policy_loss.loss_mode", actor.policy_loss.loss_mode, POLICY_LOSS_REGISTRY
     )
-    _check_registered("reward_model.reward_manager", config.reward_model.reward_manager, REWARD_MANAGER_REGISTRY)
+    _check_registered(reward_keys.MANAGER, OmegaConf.select(config, reward_keys.MANAGER), registered_managers())
     if data.train_batch_size < actor.ppo_mini_batch_size:
         raise ConfigError(
             f"data.train_batch_size is {data.train_batch_size}, "
@@ -85,10 +86,12 @@ def _check_episodes(config: Any) -> None:
     for key, value in limits.items():
         if value is not None and value < 1:
             raise ConfigError(f"{key} is {value}", "it must be at least 1; where the default is null, null is no limit")
-    if env.is_reward and config.custom_reward_function.path and not config.reward_model.reward_kwargs.get("weights"):
+    function = f"{reward_keys.FUNCTION}.path"
+    weights = f"{reward_keys.MANAGER_ARGUMENTS}.weights"
+    if env.is_reward and OmegaConf.select(config, function) and not OmegaConf.select(config, weights):
         raise ConfigError(
-            "custom_reward_function.path scores texts, and with local.env.is_reward the environments give the reward",
-            "local.env.is_reward=false, or weigh both: reward_model.reward_kwargs.weights (rm is the environments')",
+            f"{function} scores texts, and with local.env.is_reward the environments give the reward",
+            f"local.env.is_reward=false, or weigh both: {weights} (rm is the environments')",
         )
     if env.timeout is not None and env.timeout <= 0:
         raise ConfigError(f"local.env.timeout is {env.timeout}", "it is in seconds; null is no limit")

@@ -13,6 +13,8 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from . import reward_keys
+
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
 # The types of settings whose default is null; any other setting has its default's type.
@@ -28,7 +30,6 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "actor_rollout_ref.rollout.multi_turn.max_user_turns": int,
     "critic.enable": bool,
     "critic.model.path": str,
-    "custom_reward_function.path": str,
     "data.cache_dir": str,
     "data.custom_cls.name": str,
     "data.gen_batch_size": int,
@@ -52,15 +53,12 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.server.sleep": bool,
     "local.server.url": str,
     "local.server.weights_directory": str,
-    "reward_model.max_length": int,
-    "reward_model.model.input_tokenizer": str,
-    "reward_model.model.path": str,
-    "reward_model.sandbox_fusion.url": str,
     "trainer.max_actor_ckpt_to_keep": int,
     "trainer.resume_from_path": str,
     "trainer.rollout_data_dir": str,
     "trainer.total_training_steps": int,
     "trainer.validation_data_dir": str,
+    **reward_keys.TYPES_OF_NULL,
 }
 
 # Settings with a fixed set of values.

@@ -22,8 +22,7 @@ import torch
 
 from ..protocol import DataProto
 from ..rewards.scoring import ScoringError
-from . import core_algos
-from .reward import compute_reward
+from . import registries
 
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
@@ -54,9 +53,9 @@ class HookError(RuntimeError):
 def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch.Tensor, dict[str, list[Any]]]:
     """Compute the reward of a batch, and check it.
 
-    The hook is called exactly once. (verl's `compute_reward` catches what it raises and calls it again; here it gets
-    the finished result, and only unpacks it.) Only if it raised, and does not say for which sample, it is called again
-    for one sample after another, to find the first that makes it raise.
+    The hook is called exactly once. (verl's `compute_reward`, where a release has it, catches what it raises and calls
+    it again.) Only if it raised, and does not say for which sample, it is called again for one sample after another, to
+    find the first that makes it raise.
 
     Args:
         reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`; it may be `async`.
@@ -82,7 +81,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
     hook_file = _source_of(_hook_of(reward_fn))
     if isinstance(result, dict) and "reward_tensor" not in result:
         raise HookError(f"the reward is a dict without reward_tensor; it has {sorted(result)}", hook_file)
-    reward, extra = compute_reward(batch, lambda data, return_dict=False: result)
+    reward, extra = result["reward_tensor"], result.get("reward_extra_info", {})
     _check_tensor("the reward", reward, batch, hook_file, tokenizer)
     for name, values in extra.items():
         if len(values) != len(batch):
@@ -96,7 +95,7 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
     Raises:
         HookError: one of them has a wrong shape or dtype, or NaN or infinity in it; names the estimator's file.
     """
-    function = core_algos.ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
+    function = registries.ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
     hook_file = _source_of(function) if function is not None else str(estimator)
     for name in ("advantages", "returns"):
         _check_tensor(f"{name} of the estimator {estimator!r}", batch.batch[name], batch, hook_file, tokenizer)
@@ -105,14 +104,14 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
 @contextmanager
 def naming_advantage(estimator: str) -> Iterator[None]:
     """Around `compute_advantage`: what a registered estimator raises becomes a HookError that names its file."""
-    with _naming(f"the advantage estimator {estimator!r}", core_algos.ADV_ESTIMATOR_REGISTRY.get(str(estimator))):
+    with _naming(f"the advantage estimator {estimator!r}", registries.ADV_ESTIMATOR_REGISTRY.get(str(estimator))):
         yield
 
 
 @contextmanager
 def naming_policy_loss(loss_mode: str) -> Iterator[None]:
     """Around the actor's update: what a registered policy loss raises becomes a HookError that names its file."""
-    with _naming(f"the policy loss {loss_mode!r}", core_algos.POLICY_LOSS_REGISTRY.get(loss_mode)):
+    with _naming(f"the policy loss {loss_mode!r}", registries.POLICY_LOSS_REGISTRY.get(loss_mode)):
         yield
 
 
@@ -178,7 +177,8 @@ def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
 
 def _hook_of(reward_fn: Any) -> Any:
     """The part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
-    reward_fn = getattr(reward_fn, "manager", reward_fn)  # behind a reward model
+    while hasattr(reward_fn, "manager"):  # behind a reward model, or in an event loop
+        reward_fn = reward_fn.manager
     score: Any = getattr(reward_fn, "compute_score", None)
     raw: Any = score.args[0] if getattr(score, "args", ()) else score  # verl wraps it in functools.partial
     if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score":

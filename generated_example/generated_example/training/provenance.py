@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = {
-    "verl": "0.6.1",
+    "verl": "0.9.1",
     "vextract": "0.1.0",
     "engine": "hf",
     "recipe": "toy",

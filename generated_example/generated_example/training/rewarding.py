@@ -1,5 +1,5 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""From the config's `reward_model` section to the functions that score a batch, in training and in validation.
+"""From the config to the functions that score a batch, in training and in validation.
 
 Rewards are computed by one process, rank 0, over the global batch.
 """
@@ -8,21 +8,25 @@ import inspect
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 
 from ..protocol import DataProto
 from ..rewards.reward_model import RewardModel
-from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
+from . import reward_keys
 from .config_loading import ConfigError
 from .distributed import Ranks
-from .reward import load_reward_manager
+from .reward_managers import load_manager, manager_class
+
+# What a manager is offered from elsewhere, should it stand among its further arguments as well.
+CONFIGURED = ("overlong_buffer_cfg", "max_resp_len")
 
 
 class Rewards:
     """The reward managers of a run, and the reward model before them if there is one.
 
     A manager gets the arguments that its constructor names: verl's own (tokenizer, num_examine, compute_score,
-    reward_fn_key), what stands under `reward_model.reward_kwargs`, and of these: the settings under `local.reward`,
-    overlong_buffer_cfg (`reward_model.overlong_buffer`) and max_resp_len (`data.max_response_length`).
+    reward_fn_key), what stands under `reward_kwargs`, and of these: the settings under `local.reward`,
+    overlong_buffer_cfg and max_resp_len (`data.max_response_length`). reward_keys.py has the settings' full names.
 
     Args:
         config: the whole config.
@@ -34,19 +38,20 @@ class Rewards:
     """
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
-        manager = REWARD_MANAGER_REGISTRY[config.reward_model.reward_manager]
-        arguments = {**_offered(config, manager), **config.reward_model.reward_kwargs}
+        manager = manager_class(config)
+        given = {name: value for name, value in _select(config, "MANAGER_ARGUMENTS").items() if name not in CONFIGURED}
         try:
-            managers = [load_reward_manager(config, tokenizer, num_examine=n, **arguments) for n in (0, 1)]
+            arguments = {**_offered(config, manager), **given}
+            managers = [load_manager(config, tokenizer, n, arguments) for n in (0, 1)]
         except (TypeError, ValueError) as error:
             names = sorted(_arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
             raise ConfigError(
-                f"the reward manager {config.reward_model.reward_manager!r}: {error}",
-                f"reward_model.reward_kwargs can set {', '.join(names) or 'nothing of it'}",
+                f"the reward manager {_select(config, 'MANAGER')!r}: {error}",
+                f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
             ) from error
         self.managers = managers
         self.model: RewardModel | None = None
-        if config.reward_model.enable:
+        if _select(config, "JUDGE"):
             ranks.on_driver(lambda: self._load_model(config, tokenizer))
         self.train, self.validation = managers if self.model is None else [Judged(m, self.model) for m in managers]
 
@@ -56,31 +61,23 @@ class Rewards:
             getattr(manager, "close", lambda: None)()
 
     def _load_model(self, config: Any, tokenizer: Any) -> None:
-        section, model = config.reward_model, config.reward_model.model
+        path = _select(config, "JUDGE_PATH")
         if config.actor_rollout_ref.rollout.multi_turn.enable and config.local.env.is_reward:
             raise ConfigError(
-                "reward_model.enable and local.env.is_reward would both give the reward of an episode",
-                "set local.env.is_reward=false, or reward_model.enable=false",
+                f"{reward_keys.JUDGE} and local.env.is_reward would both give the reward of an episode",
+                f"set local.env.is_reward=false, or {reward_keys.JUDGE}=false",
             )
-        if model.path is None:
+        if path is None:
             raise ConfigError(
-                "reward_model.enable is true, and there is no reward model",
-                "set reward_model.model.path to a model with one label, or reward_model.enable=false",
+                f"{reward_keys.JUDGE} is true, and there is no reward model",
+                f"set {reward_keys.JUDGE_PATH} to a model with one label, or {reward_keys.JUDGE}=false",
             )
+        settings = {name: OmegaConf.select(config, key) for name, key in reward_keys.JUDGE_SETTINGS.items()}
         try:
-            self.model = RewardModel(
-                model.path,
-                tokenizer,
-                config.local.device,
-                getattr(torch, config.local.dtype),
-                input_tokenizer=model.input_tokenizer,
-                micro_batch_size=section.micro_batch_size_per_gpu,
-                max_length=section.max_length,
-                param_offload=model.fsdp_config.param_offload,
-                trust_remote_code=model.trust_remote_code,
-            )
+            dtype = getattr(torch, config.local.dtype)
+            self.model = RewardModel(path, tokenizer, config.local.device, dtype, **settings)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot use the reward model: {error}", "check reward_model.model.path") from error
+            raise ConfigError(f"cannot use the reward model: {error}", f"check {reward_keys.JUDGE_PATH}") from error
 
 
 class Judged:
@@ -102,10 +99,14 @@ class Judged:
         return self.manager(data, return_dict=return_dict)
 
 
+def _select(config: Any, name: str) -> Any:
+    return OmegaConf.select(config, getattr(reward_keys, name))
+
+
 def _offered(config: Any, manager: Any) -> dict[str, Any]:
     offered = {
         **config.local.reward,
-        "overlong_buffer_cfg": config.reward_model.overlong_buffer,
+        "overlong_buffer_cfg": _select(config, "OVERLONG"),
         "max_resp_len": config.data.max_response_length,
     }
     names = _arguments_of(manager)

@@ -3,6 +3,8 @@
 
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from ..protocol import DataProto
 
 
@@ -15,3 +17,9 @@ def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]
     """The batch without the log-probabilities of the rollout, which nothing further needs."""
     batch.batch.pop("rollout_log_probs", None)
     return batch, {}
+
+
+def policy_loss_settings(config: Any) -> dict[str, Any]:
+    """The settings of the policy loss: those of the config."""
+    settings: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.actor.policy_loss, resolve=True)  # type: ignore[assignment]
+    return settings

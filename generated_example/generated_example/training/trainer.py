@@ -17,15 +17,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import OmegaConf
 
 from ..protocol import DataProto
 from ..utils.metric.utils import reduce_metrics
 from ..workers.policy import Policy, Reference
 from ..workers.value_model import Critic
+from . import reward_keys
 from .balance import balance_batch
 from .batches import generation_batch, sample_rows, shown_rows, write_rows
 from .checkpoint import Checkpoints
-from .core_algos import AdvantageEstimator, agg_loss, get_kl_controller
+from .core_algos import agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from .dynamic_sampling import Scored, sample_until_full
 from .failures import add_note
@@ -33,12 +35,13 @@ from .hook_errors import call_reward, check_advantages, naming_advantage, reward
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 from .outcomes import episode_metrics
+from .registries import AdvantageEstimator, compute_advantage
 from .rollout_check import rollout_metrics
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
 from .timing import timed
 from .tracking import RunTracker
-from .trainer_functions import apply_kl_penalty, compute_advantage, compute_response_mask
+from .trainer_functions import apply_kl_penalty, compute_response_mask
 from .validation import validation_metrics
 from .watch import is_connection_error
 
@@ -347,7 +350,7 @@ class LocalPPOTrainer:
             return None
         # What is added to the batch meanwhile must not be seen by the reward.
         batch = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
-        if self.config.reward_model.launch_reward_fn_async:
+        if OmegaConf.select(self.config, reward_keys.IN_BACKGROUND):
             return self.background.submit(call_reward, self.reward_fn, batch, self.tokenizer)
         done: Future[Reward] = Future()
         try:

@@ -20,14 +20,16 @@ from ..training.distributed import Ranks
 
 
 class SharedPasses:
-    """Mixed into the vendored actor and critic, before them; with one process it changes nothing.
+    """What each process does of an update; `shared_forward` has how it forwards its part. One process does all.
 
     Attributes:
         sharers: how many processes share each pass. With enough passes it is 1: whole passes are shared out.
+        uneven_passes: whether the last pass of a mini-batch may have fewer rows than the others.
     """
 
     config: Any
     sharers = 1
+    uneven_passes = True
     _ranks: Ranks
     _most_rows = 0  # that one process forwards in a pass; 0: it is for each pass to see
 
@@ -54,6 +56,8 @@ class SharedPasses:
         rows_of_pass = mini if self.config.use_dynamic_bsz else self.config.ppo_micro_batch_size_per_gpu
         # As many processes as can be share out whole passes, in equal numbers; where there are more, they share a pass.
         blocks = gcd(world_size, *(-(-size // rows_of_pass) for size in sizes))
+        if not self.uneven_passes and any(size % rows_of_pass for size in sizes):
+            blocks = 1
         self.sharers = world_size // blocks
         self.config.ppo_mini_batch_size = mini // blocks
         self._most_rows = 0 if self.config.use_dynamic_bsz else -(-rows_of_pass // self.sharers)
@@ -64,20 +68,20 @@ class SharedPasses:
             rows.append(np.arange(start, start + size)[block * length : (block + 1) * length])
         return batch[np.concatenate(rows)]
 
-    def _forward_micro_batch(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """One pass. In an update all rows of it come back, though this process has forwarded only some of them."""
-        forward = super()._forward_micro_batch  # type: ignore[misc]
-        if self.sharers == 1 or not torch.is_grad_enabled():
-            return forward(micro_batch, *args, **kwargs)
-        hands = deal(micro_batch["attention_mask"].sum(dim=-1), self.sharers)
-        place = self._ranks.rank % self.sharers
-        rows = hands[place] or [0]  # every process must take part in fetching the weights
-        outputs = forward({name: value[rows] for name, value in micro_batch.items()}, *args, **kwargs)
+    def hands(self, lengths: torch.Tensor) -> list[list[int]]:
+        """The rows of a pass that each of its sharers forwards; `lengths` are those of its rows, (bs,)."""
+        return deal(lengths, self.sharers)
+
+    def own(self, hands: list[list[int]]) -> list[int]:
+        """The rows that this process forwards: never none, since all must take part in fetching the weights."""
+        return hands[self._ranks.rank % self.sharers] or [0]
+
+    def whole(self, part: torch.Tensor, hands: list[list[int]]) -> torch.Tensor:
+        """From the values at the rows that this process forwarded to those at all rows of the pass."""
         most = self._most_rows or max(len(hand) for hand in hands)
-        others = (hands, most, self._ranks.rank - place, place)
-        if isinstance(outputs, tuple):
-            return tuple(None if output is None else _Whole.apply(output, *others) for output in outputs)
-        return _Whole.apply(outputs, *others)
+        place = self._ranks.rank % self.sharers
+        outputs: torch.Tensor = _Whole.apply(part, hands, most, self._ranks.rank - place, place)
+        return outputs
 
     def rows_of_all(self, rows: torch.Tensor) -> torch.Tensor:
         """From something for each row of this process's passes to the same for all rows of the batch."""

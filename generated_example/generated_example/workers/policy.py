@@ -17,9 +17,9 @@ from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..training.flops import flops_metrics
 from ..training.hook_errors import naming_policy_loss
-from ..utils.device import get_device_id
 from .actor import Actor
 from .adapters import starting_point
+from .devices import get_device_id
 from .lora import add_adapter, without_adapter
 from .models import load_model
 from .offload import rests, weights_at_rest
@@ -57,8 +57,9 @@ class Policy(TrainedModel):
         rollout = self.config.actor_rollout_ref.rollout
         prepared = _prepare(batch, rollout, rollout)
         with self.in_use():
-            log_probs, entropys = self.actor.compute_log_prob(prepared, calculate_entropy=True)
-        return DataProto.from_dict({"old_log_probs": log_probs.cpu(), "entropys": entropys.cpu()})
+            outputs = self.actor.outputs_for(prepared, calculate_entropy=True)
+        outputs["old_log_probs"] = outputs.pop("log_probs")
+        return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
 
     def takes_own_log_probs(self, responses: int) -> bool:
         """Whether an update on so many responses takes the log-probabilities that it computes as the old ones, too."""
@@ -129,11 +130,11 @@ class Reference:
         prepared = _prepare(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
         if self.policy is None:
             with self.weights:
-                log_probs, _ = self.actor.compute_log_prob(prepared, calculate_entropy=False)
+                outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
         else:
             with self.policy.in_use(), without_adapter(self.policy.module):
-                log_probs, _ = self.actor.compute_log_prob(prepared, calculate_entropy=False)
-        return DataProto.from_dict({"ref_log_prob": log_probs.cpu()})
+                outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
+        return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
 
 def batch_sizes(section: Any, rollout_n: int, name: str = "actor_rollout_ref.actor") -> tuple[int, int]:

@@ -1,43 +1,61 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""From the project's config to what the vendored actor and optimizer take in this release of verl."""
+"""From the project's config to what the vendored engine and optimizer take in this release of verl."""
 
-from collections.abc import Iterable
 from typing import Any
 
-import torch
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
-from ..training.config.config import CheckpointConfig
+from ..training.rollout_correction import policy_loss_settings
 from .config.actor import FSDPActorConfig, PolicyLossConfig
 from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
-from .config.optimizer import build_optimizer as build_optimizer_from_config
 
-# Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
-# the old ones.
+# Whether the actor, on the only update of a batch, takes the log-probabilities that it computes as the old ones, too.
 TAKES_OWN_LOG_PROBS = True
+ENGINE_SETTINGS = (
+    "ulysses_sequence_parallel_size",
+    "entropy_from_logits_with_chunking",
+    "entropy_checkpointing",
+    "use_torch_compile",
+)
 
 
 def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FSDPActorConfig:
-    """The vendored actor's config.
+    """What the vendored losses read.
 
     Args:
         config: the whole config.
         mini_batch_size: responses per optimizer step on this process.
         micro_batch_size: responses per forward and backward pass on this process.
     """
-    node: Any = OmegaConf.to_container(config.actor_rollout_ref.actor, resolve=True)
+    section = config.actor_rollout_ref.actor
+    node = _node(section)
     node.update(
         ppo_mini_batch_size=mini_batch_size,
         ppo_micro_batch_size_per_gpu=micro_batch_size,
         use_remove_padding=config.actor_rollout_ref.model.use_remove_padding,
         rollout_n=config.actor_rollout_ref.rollout.n,
-        optim=FSDPOptimizerConfig(**node["optim"]),
-        fsdp_config=FSDPEngineConfig(**node["fsdp_config"]),
-        policy_loss=PolicyLossConfig(**node["policy_loss"]),
-        checkpoint=CheckpointConfig(),
+        optim=optimizer_config(section),
+        fsdp_config=engine_config(section),
+        policy_loss=PolicyLossConfig(**policy_loss_settings(config)),
     )
-    return FSDPActorConfig(**node)
+    return FSDPActorConfig(**{name: value for name, value in node.items() if name != "use_torch_compile"})
+
+
+def engine_config(section: Any) -> FSDPEngineConfig:
+    """The vendored engine's config, from the section of a model (actor, ref or critic)."""
+    if isinstance(section.fsdp_config, FSDPEngineConfig):
+        return section.fsdp_config
+    settings = {name: section[name] for name in ENGINE_SETTINGS if name in section}
+    return FSDPEngineConfig(**{**_node(section.fsdp_config), **settings, "strategy": "fsdp2"})
+
+
+def optimizer_config(section: Any) -> FSDPOptimizerConfig | None:
+    """The vendored optimizer's config, from the section of a model; None: it is not trained."""
+    optim = section.get("optim")
+    if optim is None or isinstance(optim, FSDPOptimizerConfig):
+        return optim
+    return FSDPOptimizerConfig(**{**_node(optim), "clip_grad": section.grad_clip})
 
 
 def lr_schedule(optim: Any) -> str:
@@ -45,8 +63,6 @@ def lr_schedule(optim: Any) -> str:
     return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
 
 
-def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
-    """The optimizer that an `optim` section describes."""
-    node: Any = OmegaConf.to_container(optim, resolve=True)
-    optimizer: torch.optim.Optimizer = build_optimizer_from_config(parameters, FSDPOptimizerConfig(**node))
-    return optimizer
+def _node(section: DictConfig) -> dict[str, Any]:
+    node: Any = OmegaConf.to_container(section, resolve=True)
+    return dict(node)

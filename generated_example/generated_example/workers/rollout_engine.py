@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..training.distributed import Ranks, random_state, set_random_state
-from ..utils.device import get_device_id
+from .devices import get_device_id
 from .hf_rollout import HFRollout
 from .padding import WHOLE_SEQUENCE, common_left_padding
 from .trained_model import TrainedModel

@@ -11,8 +11,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..shims.precision import to_dtype
 from ..training.distributed import Ranks
-from ..utils.device import get_device_id, get_device_name
 from ..utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
+from .devices import get_device_id, get_device_name
 
 
 def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:

@@ -12,11 +12,12 @@ from torch import nn
 
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
-from ..utils.device import get_device_id
 from ..utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
+from .devices import get_device_id
 from .lora import adapter_settings, adapter_weights, plain_weights, save_adapter
 from .offload import rests, state_at_rest, weights_at_rest
-from .role_configs import build_optimizer, lr_schedule
+from .optimizers import build_optimizer
+from .role_configs import lr_schedule
 from .sharding import like, whole
 
 

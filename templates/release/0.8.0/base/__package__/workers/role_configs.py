@@ -10,7 +10,7 @@ from .config.actor import FSDPActorConfig, PolicyLossConfig
 from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
 
-# Whether the actor, on the only update of a batch, takes the log-probabilities that it has just computed as the old ones.
+# Whether the actor, on the only update of a batch, takes the log-probabilities that it computes as the old ones, too.
 TAKES_OWN_LOG_PROBS = True
 ENGINE_SETTINGS = (
     "ulysses_sequence_parallel_size",

@@ -1,0 +1,69 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""From the items of a dataset to prompts as tokens.
+
+In this release of verl a dataset gives messages, and the rollout encodes them. Here they are encoded as they are read,
+as the releases before did, so that one that is too long is known before it is answered.
+"""
+
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from ..utils.model import compute_position_id_with_mask
+from ..utils.torch_functional import postprocess_data
+
+
+def encoded(dataset: Dataset, tokenizer: Any, data: Any) -> Dataset:
+    """A dataset of the same prompts, as tokens.
+
+    Args:
+        dataset: of prompts, as messages in `raw_prompt`; what it has encoded itself stays as it is.
+        tokenizer: of the policy.
+        data: the config's `data` section.
+    """
+    return EncodedPrompts(dataset, tokenizer, data)
+
+
+class EncodedPrompts(Dataset):
+    """A dataset with the prompts of another one, left-padded: input_ids, attention_mask, position_ids, raw_prompt_ids.
+
+    What else one asks of it, the other dataset answers.
+    """
+
+    def __init__(self, dataset: Any, tokenizer: Any, data: Any) -> None:
+        self.dataset = dataset
+        self._tokenizer = tokenizer
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "dataset" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        item = dict(self.dataset[index])
+        item.pop("dummy_tensor", None)
+        if "input_ids" in item or "raw_prompt" not in item:
+            return item
+        tokenizer, data = self._tokenizer, self._data
+        messages = item["raw_prompt"] if data.get("return_raw_chat") else item.pop("raw_prompt")
+        template = data.get("apply_chat_template_kwargs") or {}
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
+        tokens = tokenizer(text, return_tensors="pt", add_special_tokens=False)
+        input_ids, attention_mask = postprocess_data(
+            tokens["input_ids"],
+            tokens["attention_mask"],
+            max_length=data.max_prompt_length,
+            pad_token_id=tokenizer.pad_token_id,
+            left_pad=True,
+            truncation=data.get("truncation", "error"),
+        )
+        item["input_ids"], item["attention_mask"] = input_ids[0], attention_mask[0]
+        item["position_ids"] = compute_position_id_with_mask(attention_mask)[0]
+        item["raw_prompt_ids"] = input_ids[0][attention_mask[0].bool()].tolist()
+        if data.get("return_full_prompt"):
+            item["full_prompts"] = text
+        return item

@@ -1,0 +1,39 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Parts of upstream's training engine that this project does in other ways, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+
+def _left_to_the_project(what: str, where: str) -> NoReturn:
+    raise NotImplementedError(f"the engine does not {what} in this project\nhint: {where}")
+
+
+class FSDPCheckpointManager:
+    """Stands for upstream's checkpoints: `training/checkpoint.py` writes those of this project."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _left_to_the_project("write checkpoints", "see training/checkpoint.py")
+
+
+def enable_activation_offloading(*args: Any, **kwargs: Any) -> NoReturn:
+    """Upstream moves activations to CPU memory here."""
+    _left_to_the_project("offload activations", "set actor_rollout_ref.model.enable_gradient_checkpointing=true")
+
+
+def apply_qat(*args: Any, **kwargs: Any) -> NoReturn:
+    """Upstream prepares a model for quantization-aware training here."""
+    _left_to_the_project("train for quantization", "use full verl for it")
+
+
+def enable_qat_fuse(*args: Any, **kwargs: Any) -> NoReturn:
+    """Upstream quantizes fused weights alike here."""
+    _left_to_the_project("train for quantization", "use full verl for it")
+
+
+class QATQuantizer:
+    """Stands for upstream's quantizer of weights on their way to the rollout."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _left_to_the_project("train for quantization", "use full verl for it")

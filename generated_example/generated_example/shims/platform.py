@@ -1,0 +1,52 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The device that a process computes on: an accelerator that torch knows, or the CPU."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+
+import torch
+
+
+class Platform:
+    """What the vendored code asks of the device.
+
+    Args:
+        device_name: as torch calls it: "cuda", "npu", "xpu", "cpu".
+    """
+
+    def __init__(self, device_name: str) -> None:
+        self.device_name = device_name
+        self.device_module: ModuleType = getattr(torch, device_name)
+
+    @property
+    def vendor_name(self) -> str:
+        """Who makes it, as upstream calls them; of others the device's name."""
+        if self.device_name == "cuda":
+            return "amd" if torch.version.hip else "nvidia"
+        return "huawei" if self.device_name == "npu" else self.device_name
+
+    def current_device(self) -> int | str:
+        """The index of the device that this process uses; for the CPU "cpu"."""
+        found: int | str = self.device_module.current_device()
+        return found
+
+    def manual_seed(self, seed: int) -> None:
+        """Seed this device's random numbers."""
+        if self.device_name != "cpu":
+            self.device_module.manual_seed(seed)
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Seed the random numbers of all devices."""
+        if self.device_name != "cpu":
+            self.device_module.manual_seed_all(seed)
+
+
+@functools.cache
+def get_platform() -> Platform:
+    """The platform of this process: the accelerator, where torch finds one."""
+    if torch.cuda.is_available():
+        return Platform("cuda")
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return Platform(accelerator.type if accelerator is not None else "cpu")

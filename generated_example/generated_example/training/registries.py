@@ -1,0 +1,7 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Advantage estimators and policy losses by name, as this release of verl keeps them."""
+
+from .core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
+from .trainer_functions import compute_advantage
+
+__all__ = ["ADV_ESTIMATOR_REGISTRY", "POLICY_LOSS_REGISTRY", "AdvantageEstimator", "compute_advantage"]

@@ -1,0 +1,2 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The package generated_example.utils.qat."""

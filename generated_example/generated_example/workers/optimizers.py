@@ -1,0 +1,18 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""The optimizer of a model."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from .config.optimizer import FSDPOptimizerConfig
+from .config.optimizer import build_optimizer as build_optimizer_from_config
+
+
+def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
+    """The optimizer that an `optim` section describes, as verl makes it."""
+    node: Any = OmegaConf.to_container(optim, resolve=True)
+    optimizer: torch.optim.Optimizer = build_optimizer_from_config(parameters, FSDPOptimizerConfig(**node))
+    return optimizer

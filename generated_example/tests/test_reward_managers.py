@@ -1,0 +1,66 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Managers that score one response each time are called as those that score a batch."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+import torch
+
+from generated_example import custom  # noqa: F401  (registers the hooks)
+from generated_example.rewards.scoring import ScoringError
+from generated_example.training.config_loading import load_config
+from generated_example.training.reward_managers import RewardLoop, load_manager, registered_managers
+
+SCORES = """
+async def later(solution_str, ground_truth, **kwargs):
+    return {"score": float(len(solution_str)), "right": solution_str == ground_truth}
+
+def failing(solution_str, **kwargs):
+    return 1.0 / (solution_str != "23")
+"""
+
+
+@pytest.fixture
+def batch(answered):
+    return answered(["37=", "12=", "00="], ["48", "23", "1"], ["48", "24", "11"])
+
+
+@pytest.fixture
+def manager(tokenizer, tmp_path):
+    """Makes managers that score by a function of SCORES."""
+    (tmp_path / "scores.py").write_text(SCORES)
+    with contextlib.ExitStack() as made:
+
+        def make(function, name="naive"):
+            section = "reward.custom_reward_function"
+            options = f"{section}.path={tmp_path / 'scores.py'}", f"{section}.name={function}"
+            config = load_config(Path(__file__).parents[1] / "config", [*options, f"reward.reward_manager.name={name}"])
+            found = load_manager(config, tokenizer, 0, {})
+            made.callback(getattr(found, "close", lambda: None))
+            return found
+
+        yield make
+
+
+def test_both_kinds_of_managers_are_registered():
+    assert {"env", "naive"} <= set(registered_managers())
+
+
+def test_each_response_is_scored(manager, batch):
+    found = manager("later")
+    assert isinstance(found, RewardLoop)
+    result = found(batch, return_dict=True)
+    assert result["reward_tensor"].tolist() == [[0, 0, 2, 0], [0, 0, 2, 0], [0, 1, 0, 0]]
+    assert result["reward_extra_info"]["right"] == [True, False, False]
+    assert torch.equal(found(batch), result["reward_tensor"])
+
+
+def test_scores_that_are_given_are_the_reward(manager, batch):
+    batch.batch["rm_scores"] = torch.full((3, 4), 0.25)
+    assert torch.equal(manager("later")(batch), batch.batch["rm_scores"])
+
+
+def test_a_function_that_fails_is_named_with_the_sample(manager, batch):
+    with pytest.raises(ScoringError, match=r"ZeroDivisionError.*sample 1, .*scores\.py:6"):
+        manager("failing")(batch)
