@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from extractor import releases
 from tests.project.running import python, train
 from tests.project.support import PACKAGE, Configuration, Made
+from tests.releases import NEWEST, every_release
 
 pytestmark = pytest.mark.slow
 Maker = Callable[[Configuration], Made]
-every_release = pytest.mark.parametrize("release", releases.supported())
+each_release = pytest.mark.parametrize("release", every_release())
 
 ALWAYS = {
     "actor/entropy",
@@ -62,7 +62,7 @@ def check(rows: list[dict[str, Any]], wanted: set[str]) -> None:
         assert row["actor/grad_norm"] > 0
 
 
-@every_release
+@each_release
 def test_grpo(made: Maker, tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(made(Configuration(release, "hf")).root, tmp_path / "project"))
     rows = train(root)
@@ -72,7 +72,7 @@ def test_grpo(made: Maker, tmp_path: Path, release: str) -> None:
     assert list(root.glob("checkpoints/*/*/curves.png"))
 
 
-@every_release
+@each_release
 def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) -> None:
     """Critic, reference, KL in the loss and in the reward, entropy, two mini-batches, two epochs."""
     root = Path(shutil.copytree(made(Configuration(release, "hf", everything=True)).root, tmp_path / "project"))
@@ -142,7 +142,7 @@ def test_an_unknown_key(made: Maker, setting: str, nearest: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "configuration", [Configuration("0.6.1", "hf"), Configuration("0.5.0", "hf", everything=True)], ids=str
+    "configuration", [Configuration(NEWEST[-1], "hf"), Configuration("0.6.1", "hf", everything=True)], ids=str
 )
 def test_the_projects_own_tests_pass(made: Maker, tmp_path: Path, configuration: Configuration) -> None:
     root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))

@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
+from benchmarks.sizes import limit_of
 from extractor.tree import FileKind
 from extractor.verify import subject
 from extractor.verify.closed_imports import check_imports
 from extractor.verify.ray_free import check_ray_free
 from tests.project.support import CONFIGURATIONS, DEFAULTS, Configuration, Made
+from tests.releases import ALL
 
 Maker = Callable[[Configuration], Made]
 pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence")
@@ -121,12 +123,12 @@ def test_one_engine_and_one_trainer(made: Maker, configuration: Configuration) -
     assert {"main.py", "toy/training/trainer.py", "toy/training/core_algos.py", "NOTICE", "LICENSE.verl"} <= paths
 
 
-@pytest.mark.parametrize(("release", "limit"), [("0.6.1", 7_500), ("0.5.0", 4_800)])
-def test_it_is_small(made: Maker, release: str, limit: int) -> None:
+@pytest.mark.parametrize("release", ALL)
+def test_it_is_small(made: Maker, release: str) -> None:
     project = made(Configuration(release, "hf"))
     lines = sum(file.data.count(b"\n") for file in project.vendored)
-    assert lines <= limit
-    assert lines <= 0.11 * project.source.lines
+    assert lines <= limit_of(release)
+    assert lines <= 0.14 * project.source.lines
 
 
 @every_configuration
