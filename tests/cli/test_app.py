@@ -33,6 +33,7 @@ Commands:
   explain   Say why a file or a symbol is here.
   graph     Show the modules by role.
   changes   Compare two releases, as far as a project uses them.
+  export    Write a project's experiment for full verl on Ray: launch...
   versions  List the supported releases of verl.
   manifest  Draft what vextract must know about a new release of verl.
 """
