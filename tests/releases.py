@@ -25,3 +25,8 @@ def every_release(*further: str) -> list[object]:
     """Parameters: the newest releases and `further` in each run, the others in `make test-all`."""
     ordinary = {*NEWEST, *further}
     return [pytest.param(release, marks=() if release in ordinary else pytest.mark.thorough) for release in ALL]
+
+
+def newest_release() -> list[object]:
+    """Parameters: the newest release in each run, the others in `make test-all`; for what takes minutes."""
+    return [pytest.param(release, marks=() if release == NEWEST[-1] else pytest.mark.thorough) for release in ALL]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.support import PACKAGE, REPOSITORY, files_of, vextract
+from tests.releases import NEWEST
 
 HARD = ["with space", "ünïcode 模型", "quote's & $dollar;", "-dash"]
 
@@ -82,7 +83,7 @@ def test_no_network(tmp_path: Path) -> None:
     )
     assert done.returncode == 3, done.stderr
     error, hint = done.stderr.splitlines()
-    assert error.startswith("error: verl 0.6.1 could not be downloaded: ")
+    assert error.startswith(f"error: verl {NEWEST[-1]} could not be downloaded: ")
     assert hint.startswith("hint: check the network and pip's index settings")
     assert done.stdout == ""
     assert os.listdir(work) == []
