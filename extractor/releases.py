@@ -70,7 +70,8 @@ def stated_in_full(release: str) -> dict[str, object]:
     before = stated.get("follows")
     if before is None:
         return stated
-    if before not in supported() or Version(str(before)) >= Version(release):
+    known = (resources.manifests() / f"verl-{before}.toml").is_file()
+    if not known or Version(str(before)) >= Version(release):
         raise UsageError(f"{path.name}: key `follows`: {before!r} is no release before it", hint="name one that is")
     try:
         return combine(stated_in_full(str(before)), stated)

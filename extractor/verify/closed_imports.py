@@ -86,8 +86,10 @@ class _Finder:
                     optional.add(top)
         for use in analysis.uses():
             for item in use.imports:
-                if item.name is None and item.module.partition(".")[0] in self.tops:
-                    problem = self._chain(item.module, use.chain[1:])
+                module = item.module if item.name is None else f"{item.module}.{item.name}"
+                is_module = item.name is None or module in self.analyses
+                if is_module and item.module.partition(".")[0] in self.tops:
+                    problem = self._chain(module, use.chain[1:])
                     if problem:
                         yield f"{file.path}:{use.line}: {problem}"
 

@@ -163,6 +163,7 @@ def test_an_interrupted_draft_leaves_nothing(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys, types; from extractor import disk, draft; from extractor.cli import manifest\n"
         "from extractor.cli.app import run\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "manifest.try_release = lambda *a: (None, None, None); manifest.project_problems = lambda *a: ()\n"
         "draft.draft = lambda *a: types.SimpleNamespace(text='x')\n"
         "disk.sync_directory = disk.write_new = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from extractor.verify.requirements import import_name
 from tests.project.support import CONFIGURATIONS, Configuration, Made
 
 SCRIPT = Path(__file__).with_name("import_all.py")
@@ -53,21 +55,21 @@ def failures(
     """Configuration -> module -> why it cannot be imported."""
     folder = tmp_path_factory.mktemp("imports")
     projects = {}
+    blocked = {*NEVER, *(name for names in OPTIONAL.values() for name in names)}
     for configuration in CONFIGURATIONS:
         project = made(configuration)
         chosen = (*project.options.features, project.options.engine)
         allowed = {name for item in chosen for name in OPTIONAL.get(item, ())}
-        if any(line.startswith("pillow") for line in project.manifest.requirements_for(project.options)):
-            allowed.add("PIL")  # whose images some releases name in their annotations
+        required = [Requirement(line).name for line in project.manifest.requirements_for(project.options)]
+        allowed |= blocked & {import_name(name) for name in required}
         projects[str(configuration)] = {
             "root": str(project.root),
             "modules": modules(project),
             "allowed": sorted(allowed),
             "stubbed": [name for name in STUBBED if name in allowed],
         }
-    blocked = [*NEVER, *(name for names in OPTIONAL.values() for name in names)]
     job, result = folder / "job.json", folder / "result.json"
-    job.write_text(json.dumps({"blocked": blocked, "projects": projects}), encoding="utf-8")
+    job.write_text(json.dumps({"blocked": sorted(blocked), "projects": projects}), encoding="utf-8")
     subprocess.run([sys.executable, "-W", "ignore", str(SCRIPT), str(job), str(result)], check=True)
     found: dict[str, dict[str, list[str]]] = json.loads(result.read_text(encoding="utf-8"))
     return found

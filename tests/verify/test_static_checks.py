@@ -44,6 +44,10 @@ def test_a_closed_project_passes(tmp_path: Path) -> None:
             "import toy.utils.maths as m\n\ndef f():\n    return m.gone\n",
             "toy/core.py:4: uses toy.utils.maths.gone, which does not exist",
         ),
+        (
+            "from toy.utils import maths\n\ndef f():\n    return maths.gone\n",
+            "toy/core.py:4: uses toy.utils.maths.gone, which does not exist",
+        ),
         ("import toy.utils.maths\n\ntoy.utils.none.f()\n", "toy/core.py:3: uses toy.utils.none, which does not exist"),
         ("from .protocol import Gone\n", "toy/core.py:1: imports Gone from toy.protocol, which does not define it"),
         ("import verl\n", "toy/core.py:1: imports verl"),

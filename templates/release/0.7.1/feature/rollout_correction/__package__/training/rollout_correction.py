@@ -55,6 +55,7 @@ def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]
     corrected, metrics = compute_rollout_correction_and_add_to_batch(batch, section)
     return corrected, dict(metrics)
 
+
 def policy_loss_settings(config: Any) -> dict[str, Any]:
     """The settings of the policy loss: in bypass mode they select the loss that corrects by itself."""
     settings: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.actor.policy_loss, resolve=True)  # type: ignore[assignment]
