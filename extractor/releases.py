@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 
 from packaging.version import InvalidVersion, Version
 
 from extractor import resources
 from extractor.errors import InternalError, UsageError
-from extractor.manifest import ChainError, Manifest, combine, parse_manifest, read_toml
+from extractor.manifest import ChainError, Manifest, combine, parse_manifest, read_toml, renamed
 
 
 def supported() -> tuple[str, ...]:
@@ -56,7 +58,17 @@ def load(release: str) -> Manifest:
             f"verl {release} is not supported by this vextract",
             hint=f"{listing}supported: {', '.join(known) or 'none'} (`vextract versions`)",
         )
-    return parse_manifest(stated_in_full(release), f"verl-{release}.toml")
+    manifest = parse_manifest(stated_in_full(release), f"verl-{release}.toml")
+    return replace(manifest, former_keys=_former_keys(known[: known.index(release)], manifest.renamed_keys))
+
+
+def _former_keys(older: tuple[str, ...], last: Mapping[str, str]) -> dict[str, str]:
+    """What older releases called config keys -> what they are called after the last step."""
+    found: dict[str, str] = {}
+    for step in (*(_stated(release).get("renamed_keys", {}) for release in older), last):
+        assert isinstance(step, Mapping)
+        found = {old: renamed(new, step) for old, new in found.items()} | dict(step)
+    return dict(sorted(found.items()))
 
 
 def stated_in_full(release: str) -> dict[str, object]:
@@ -65,15 +77,20 @@ def stated_in_full(release: str) -> dict[str, object]:
     Raises:
         UsageError: a manifest is not TOML, or does not fit the one that it follows.
     """
-    path = resources.manifests() / f"verl-{release}.toml"
-    stated = read_toml(path.read_text(encoding="utf-8"), path.name)
+    name = f"verl-{release}.toml"
+    stated = _stated(release)
     before = stated.get("follows")
     if before is None:
         return stated
     known = (resources.manifests() / f"verl-{before}.toml").is_file()
     if not known or Version(str(before)) >= Version(release):
-        raise UsageError(f"{path.name}: key `follows`: {before!r} is no release before it", hint="name one that is")
+        raise UsageError(f"{name}: key `follows`: {before!r} is no release before it", hint="name one that is")
     try:
         return combine(stated_in_full(str(before)), stated)
     except ChainError as error:
-        raise UsageError(f"{path.name}: {error.message}", hint=error.hint) from None
+        raise UsageError(f"{name}: {error.message}", hint=error.hint) from None
+
+
+def _stated(release: str) -> dict[str, object]:
+    path = resources.manifests() / f"verl-{release}.toml"
+    return read_toml(path.read_text(encoding="utf-8"), path.name)

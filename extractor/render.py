@@ -91,6 +91,7 @@ def _context(
         "recipe": options.recipe,
         "requirements": list(manifest.requirements_for(options)),
         "tested": list(manifest.tested_for(options)),
+        "former_keys": list(manifest.former_keys.items()),
         "vextract_version": __version__,
         "stubs": list(found.stubs),
         "fixes": list(applied_fixes(manifest, found)),

@@ -12,6 +12,7 @@ from extractor.changes.config_tree import Setting, Unreadable, compose, every_se
 from extractor.changes.model import DefaultChange, KeyChanges, LostKey, OwnerKey
 from extractor.errors import SourceError
 from extractor.generate import Generated
+from extractor.manifest import inverse, renamed
 from extractor.source import Source
 
 FOLDER = "config/"
@@ -25,23 +26,16 @@ class Renames:
     """What keys of one release are called in another, as the manifests of the releases between them say."""
 
     def __init__(self, old: str, new: str) -> None:
-        self._steps: list[dict[str, str]] = []
-        known = [release for release in releases.supported() if _between(release, old, new)]
-        for release in known:
-            self._steps.append(dict(releases.load(release).renamed_keys))
+        between = [release for release in releases.supported() if _between(release, old, new)]
+        self._steps: list[Mapping[str, str]] = [releases.load(release).renamed_keys for release in between]
         if Version(old) > Version(new):
-            self._steps = [{name: key for key, name in step.items()} for step in reversed(self._steps)]
+            self._steps = [inverse(step) for step in reversed(self._steps)]
 
     def __call__(self, key: str) -> str | None:
         """The new name of a key; None where it keeps its name as far as is known."""
         name = key
         for step in self._steps:
-            parts = name.split(".")
-            for end in range(len(parts), 0, -1):
-                head = ".".join(parts[:end])
-                if head in step:
-                    name = ".".join([step[head], *parts[end:]])
-                    break
+            name = renamed(name, step)
         return name if name != key else None
 
 

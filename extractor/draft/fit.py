@@ -68,7 +68,11 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Cal
         data["source"] = _source(new, filename)
         for key in ("renamed_keys", "follows"):
             data.pop(key, None)
-        manifest = replace(parse_manifest(data, f"verl-{new.release}.toml (inferred)"), borrowed_from=base)
+        manifest = replace(
+            parse_manifest(data, f"verl-{new.release}.toml (inferred)"),
+            borrowed_from=base,
+            former_keys=releases.load(base).former_keys,
+        )
         left = trial(manifest, new, progress)
     return Fit(base, new.release, before, data, findings, tuple(notes), left, manifest)
 

@@ -18,6 +18,7 @@ from extractor.manifest.model import (
     matches,
 )
 from extractor.manifest.parse import parse_manifest
+from extractor.manifest.renames import inverse, renamed
 from extractor.manifest.table import read_toml
 
 __all__ = [
@@ -32,7 +33,9 @@ __all__ = [
     "SourcePin",
     "combine",
     "difference",
+    "inverse",
     "matches",
     "parse_manifest",
     "read_toml",
+    "renamed",
 ]

@@ -138,7 +138,8 @@ class Manifest:
     """Everything vextract knows about one release of verl.
 
     `renamed_keys` has the config keys that the release before called otherwise, old name to new; a section's name
-    stands for all that is in it. `borrowed_from` is the release whose manifest this was inferred from, where the
+    stands for all that is in it. `former_keys` has those of all releases before, with the name in this one.
+    `borrowed_from` is the release whose manifest this was inferred from, where the
     release has none of its own.
     """
 
@@ -156,6 +157,7 @@ class Manifest:
     drop_effects: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
     renamed_keys: Mapping[str, str] = field(default_factory=dict)
+    former_keys: Mapping[str, str] = field(default_factory=dict)
     borrowed_from: str | None = None
 
     def target_path(self, upstream_path: str) -> str:

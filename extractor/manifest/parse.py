@@ -167,8 +167,6 @@ def _renamed_keys(table: Table) -> dict[str, str]:
                 raise table.reader.error(table.key(old), f"{key!r} is no config key", hint='write "a.b" = "a.c"')
         if new in table.data:
             raise table.reader.error(table.key(old), f"{new!r} is renamed itself", hint="name the final key")
-        if new in renamed.values():
-            raise table.reader.error(table.key(old), f"{new!r} stands twice", hint="two keys cannot become one")
         renamed[old] = new
     return renamed
 

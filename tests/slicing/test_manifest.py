@@ -80,7 +80,6 @@ def test_a_recipe_adds_to_what_a_project_needs() -> None:
         ("gsm8k = [", "gsm9k = [", "requirements.recipes.gsm9k", "did you mean `gsm8k`"),
         ('"a.new"', '"a new"', "renamed_keys.a.old", "a.b"),
         ('"a.new"', "3", "renamed_keys.a.old", "a string"),
-        ('"a.new"', '"a.new"\n"a.other" = "a.new"', "renamed_keys.a.other", "two keys"),
         ('"a.new"', '"a.other"\n"a.other" = "a.new"', "renamed_keys.a.old", "final key"),
         ("[requirements]", "[[requirements]]", "requirements", "a table"),
         ("[roles.algorithms]", '[roles.algorithms]\nengine = "vllm"', "roles.algorithms.engine", "engines: hf"),

@@ -1,0 +1,23 @@
+"""New names of config keys, one step of the chain of releases at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def renamed(key: str, step: Mapping[str, str]) -> str:
+    """What a key is called after a step, by the rule for it, or for the innermost section that it is in."""
+    parts = key.split(".")
+    for end in range(len(parts), 0, -1):
+        head = ".".join(parts[:end])
+        if head in step:
+            return ".".join([step[head], *parts[end:]])
+    return key
+
+
+def inverse(step: Mapping[str, str]) -> dict[str, str]:
+    """The step the other way; where two keys have become one, it goes back to the first."""
+    back: dict[str, str] = {}
+    for old, new in step.items():
+        back.setdefault(new, old)
+    return back
