@@ -102,10 +102,15 @@ def _context(
 
 
 def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
-    """Layers of templates, a later one's file replacing an earlier one's of the same path."""
+    """Layers of templates, a later one's file replacing an earlier one's of the same path.
+
+    A release's variant of a part stands over that part only: what a recipe replaces stays the recipe's.
+    """
     engine = [f"engine/{name}" for name in _ENGINE_LAYERS.get(options.engine, (options.engine,))]
     parts = ("base", f"recipe/{options.recipe}", *engine, *(f"feature/{name}" for name in options.features))
-    return (*parts, *(f"release/{release}/{part}" for release in manifest.layers for part in parts))
+    return tuple(
+        layer for part in parts for layer in (part, *(f"release/{release}/{part}" for release in manifest.layers))
+    )
 
 
 def _layer(

@@ -14,6 +14,7 @@ from extractor import apply, base, lock, releases
 from extractor.generate import complete, generate
 from extractor.options import RECIPES, Options
 from extractor.plan import plan_new
+from extractor.resources import templates
 from extractor.source import Source, open_source
 from tests.project.running import environment, python, train
 from tests.project.support import vextract
@@ -140,3 +141,14 @@ def test_its_own_tests_pass(made: Maker, recipe: str, release: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if recipe != "toy"])
+def test_a_recipe_s_sizes_are_its_own_in_each_release(recipe: str) -> None:
+    manifest = releases.load(releases.supported()[-1])
+    options = complete(Options("mine", manifest.release, recipe=recipe), manifest)
+    tree = {file.path: file.data.decode() for file in generate(options, open_source(manifest.pin), manifest).tree}
+    own = (templates() / f"recipe/{recipe}/config/scale/toy.yaml").read_text()
+    sizes = [line for line in own.splitlines() if "_length: " in line or "batch_size: " in line]
+    assert sizes
+    assert [line for line in sizes if line not in tree["config/scale/toy.yaml"]] == []
