@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from packaging.version import Version
 
 from extractor import releases
 from extractor.changes.config_tree import Setting, Unreadable, compose, every_setting
 from extractor.changes.model import DefaultChange, KeyChanges, LostKey, OwnerKey
-from extractor.errors import SourceError
+from extractor.errors import SourceError, UsageError
 from extractor.generate import Generated
 from extractor.manifest import inverse, renamed
 from extractor.source import Source
@@ -39,12 +40,28 @@ class Renames:
         return name if name != key else None
 
 
+def is_config(path: str) -> bool:
+    """True for a file of a project that holds settings."""
+    return path.startswith(FOLDER) and path.endswith((".yaml", ".yml"))
+
+
 def project_config(generated: Generated) -> dict[str, str]:
     """The config files of a project as it is emitted, by path below config/."""
+    return {file.path.removeprefix(FOLDER): file.data.decode() for file in generated.tree if is_config(file.path)}
+
+
+def read_config(folder: Path) -> dict[str, str]:
+    """The YAML files below a directory, by path as a project has them ("config/ppo_trainer.yaml").
+
+    Raises:
+        UsageError: there is no such directory.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such directory", hint="pass a directory of YAML files, such as PROJECT/config")
     return {
-        file.path.removeprefix(FOLDER): file.data.decode()
-        for file in generated.tree
-        if file.path.startswith(FOLDER) and file.path.endswith((".yaml", ".yml"))
+        f"{FOLDER}{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
+        for path in sorted(folder.rglob("*.y*ml"))
+        if path.is_file()
     }
 
 
@@ -136,7 +153,7 @@ def gone_in(
     new_known: set[str],
     new_project: set[str],
     old_project: set[str],
-    renames: Renames,
+    renames: Callable[[str], str | None],
 ) -> tuple[OwnerKey, ...]:
     """Where the owner's config files speak of keys that no longer exist.
 

@@ -67,9 +67,20 @@ def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
     """
     tree = _Tree(files, every=True)
     found = dict.fromkeys(tree.settings(main, "") if main in files else ())
-    for path in sorted(set(files) - tree.seen):
+    for path in sorted(set(files) - set(tree.seen)):
         found.update(dict.fromkeys(tree.settings(path, tree.package_of(path, ""))))
     return list(found)
+
+
+def packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
+    """Where the keys of each file go in the whole config: the key of a section, or "" for the root. A file that
+    several defaults lists name goes to several.
+    """
+    tree = _Tree(files, every=True)
+    if main in files:
+        for _ in tree.settings(main, ""):
+            pass
+    return {path: tree.seen.get(path, (tree.package_of(path, ""),)) for path in files}
 
 
 def unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
@@ -88,11 +99,12 @@ class _Tree:
         self._files = files
         self._every = every
         self._parsed: dict[str, list[tuple[yaml.ScalarNode, yaml.Node]]] = {}
-        self.seen: set[str] = set()
+        # Path of a file -> the packages that its keys have been given.
+        self.seen: dict[str, tuple[str, ...]] = {}
 
     def settings(self, path: str, package: str, above: tuple[str, ...] = ()) -> Iterator[Setting]:
         """The settings of a file and of those that its defaults list names, in the order in which they are merged."""
-        self.seen.add(path)
+        self.seen[path] = tuple(dict.fromkeys((*self.seen.get(path, ()), package)))
         pairs = self._pairs(path)
         own = [
             (key, value) for key, value in pairs if key.value != "defaults" or not isinstance(value, yaml.SequenceNode)
@@ -200,15 +212,15 @@ def _flatten(pairs: list[tuple[yaml.ScalarNode, yaml.Node]], package: str, path:
             yield Setting(name, "", True, path, line)
             yield from _flatten(_pairs_of(value), name, path)
         else:
-            yield Setting(name, _value(value), False, path, line)
+            yield Setting(name, one_line(value), False, path, line)
 
 
-def _value(node: yaml.Node) -> str:
+def one_line(node: yaml.Node) -> str:
     """A value in one line; equal for values that mean the same to YAML."""
     if isinstance(node, yaml.SequenceNode):
-        return f"[{', '.join(map(_value, node.value))}]"
+        return f"[{', '.join(map(one_line, node.value))}]"
     if isinstance(node, yaml.MappingNode):
-        return "{" + ", ".join(f"{key.value}: {_value(value)}" for key, value in node.value) + "}"
+        return "{" + ", ".join(f"{key.value}: {one_line(value)}" for key, value in node.value) + "}"
     if node.tag == _NULL:
         return "null"
     return str(node.value).lower() if node.tag == _BOOL else str(node.value)

@@ -43,6 +43,7 @@ def command(
     Functions and classes, registries, config keys. Needs no project.
     """
     from extractor import releases
+    from extractor.changes.config_keys import read_config
 
     manifests = releases.load(old), releases.load(new)
     wanted = _features(manifests, tuple(with_ or ()))
@@ -58,19 +59,6 @@ def command(
         output.data_json(as_json(found, chosen, diff))
     else:
         output.data(as_text(found, chosen, diff, names=bool(names)))
-
-
-def read_config(folder: Path) -> dict[str, str]:
-    """The YAML files below a directory, by path as a project has them ("config/ppo_trainer.yaml")."""
-    from extractor.errors import UsageError
-
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no such directory", hint="pass a directory of YAML files, such as PROJECT/config")
-    return {
-        f"config/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
-        for path in sorted(folder.rglob("*.y*ml"))
-        if path.is_file()
-    }
 
 
 def select(found: Changes, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:

@@ -150,11 +150,14 @@ def _changes(root: Path, found: Upgrade, origin: Path | None, offline: bool) -> 
     """What changed in the vendored code; None where the present release cannot be had to compare with."""
     from extractor import restore
     from extractor.changes import report
-    from extractor.cli.changes import read_config
+    from extractor.changes.config_keys import is_config, read_config
     from extractor.errors import VextractError
 
     same = found.old.options.verl == found.new.options.verl
-    config = read_config(root / "config") if (root / "config").is_dir() else None
+    config = read_config(root / "config") if (root / "config").is_dir() else {}
+    # The files as they will be: what is carried over needs no further change.
+    writes = {path: data.decode(errors="replace") for path, data in found.plan.writes().items() if is_config(path)}
+    config = {path: text for path, text in {**config, **writes}.items() if path not in found.plan.removals()}
     try:
         with output.progress(f"comparing with verl {found.old.options.verl}"):
             again = restore.regenerate(found.old, origin=origin if same else None, offline=offline)

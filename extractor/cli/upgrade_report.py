@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from extractor.lock import Lock
     from extractor.plan import Action, Plan
     from extractor.upgrade import Upgrade
+    from extractor.upgrade.settings import Moved
 
 _DONE = {
     "add": "added",
@@ -33,7 +34,27 @@ def as_text(found: Upgrade, dry_run: bool) -> str:
     counts = counts_of(found.plan)
     summary = ", ".join(f"{number} {_DONE[verdict]}" for verdict, number in counts.items() if number)
     lines.append(f"{found.title}: {summary}{' (nothing was written)' if dry_run else ''}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_settings(found)])
+
+
+def _settings(found: Upgrade) -> list[str]:
+    """What became of the owner's settings, a line each, after a heading."""
+    lines = [f"  moved     {item.key}: {item.value}  ({_where(item)})" for item in found.settings.moved]
+    lines += [
+        f"  lost      {item.key}: {item.value}  ({found.labels.theirs} has no such setting)"
+        for item in found.settings.lost
+    ]
+    for key in found.stale:
+        now = f"; now {key.renamed_to}" if key.renamed_to else ""
+        what = f"refers to {key.key}, which" if key.reference else key.key
+        lines.append(f"  to change {key.file}:{key.line}  ({what} no longer exists{now})")
+    return ["", "your settings", *lines] if lines else []
+
+
+def _where(item: Moved) -> str:
+    if item.new_key != item.key:
+        return f"now {item.new_key}"
+    return f"now in {item.new_file}" if item.new_file != item.file else "refers to keys by their new names"
 
 
 def _worth_saying(action: Action) -> bool:
@@ -67,6 +88,8 @@ def next_steps(found: Upgrade, dry_run: bool) -> list[str]:
         lines.append(RESOLVE)
     if counts["orphan"]:
         lines.append("orphans lie below orphaned/, each with a note")
+    if found.stale:
+        lines.append("config files that are yours alone are never written: change what is named above")
     if any(action.reason.value == "removed by its owner" and action.note for action in found.plan.actions):
         lines.append("files that you removed stay removed; `vextract sync` restores those of verl")
     if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
@@ -76,6 +99,8 @@ def next_steps(found: Upgrade, dry_run: bool) -> list[str]:
 
 def as_json(root: Path, found: Upgrade, written: bool) -> dict[str, object]:
     """The whole report as JSON's types."""
+    from dataclasses import asdict
+
     return {
         "path": str(root),
         "written": written,
@@ -97,6 +122,11 @@ def as_json(root: Path, found: Upgrade, written: bool) -> dict[str, object]:
             for action in found.plan.actions
         ],
         "counts": counts_of(found.plan),
+        "settings": {
+            "moved": [asdict(item) for item in found.settings.moved],
+            "lost": [asdict(item) for item in found.settings.lost],
+            "to_change": [asdict(item) for item in found.stale],
+        },
         "uncommitted": list(found.uncommitted),
         "warnings": list(found.generated.warnings),
     }

@@ -15,9 +15,11 @@ from extractor.lock import Lock
 from extractor.merge import Labels
 from extractor.options import Options
 from extractor.plan import BESIDE_SUFFIX, ORPHANED, Plan, Verdict
-from extractor.upgrade.verdicts import Found, Sides, look, plan_upgrade
+from extractor.upgrade.settings import Settings, stale
+from extractor.upgrade.verdicts import Found, Sides, look, plan_upgrade, with_settings
 
 if TYPE_CHECKING:
+    from extractor.changes.model import OwnerKey
     from extractor.generate import Generated
     from extractor.source import Source
     from extractor.upgrade.choices import Request
@@ -38,6 +40,8 @@ class Upgrade:
         base_data, lock_data: The new base and the new lock.
         labels: What the two sides are called.
         changes_anything: False where the project is what it would become.
+        settings: What becomes of the owner's settings, where that is more than a merge of lines.
+        stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist.
         uncommitted: Managed files with changes that Git does not have yet.
     """
 
@@ -51,6 +55,8 @@ class Upgrade:
     lock_data: bytes = field(repr=False)
     labels: Labels
     changes_anything: bool
+    settings: Settings
+    stale: tuple[OwnerKey, ...]
     uncommitted: tuple[str, ...]
 
     @property
@@ -73,6 +79,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
         SourceError: verl is not available.
     """
     from extractor import releases
+    from extractor.changes.config_keys import Renames
     from extractor.generate import generate
     from extractor.source import open_source
     from extractor.upgrade import worktree
@@ -90,14 +97,18 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
     found = look(project, paths)
     _check_resolved(project, found, emitted)
     before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
-    sides = Sides(
-        lock=old,
-        base=emitted,
-        new=tree,
-        disk=found,
-        successors=successors(old, before, tree, options, manifest),
-        labels=labels(old.options, options, old.vextract),
-        parked=_parked(project),
+    renamed = Renames(old.options.verl, options.verl)
+    sides = with_settings(
+        Sides(
+            lock=old,
+            base=emitted,
+            new=tree,
+            disk=found,
+            successors=successors(old, before, tree, options, manifest),
+            labels=labels(old.options, options, old.vextract),
+            parked=_parked(project),
+        ),
+        renamed,
     )
     plan = plan_upgrade(sides)
     lock_data, base_data = lock_module.dump(new), base.dump(base.of_tree(tree))
@@ -112,6 +123,8 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
         lock_data=lock_data,
         labels=sides.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
+        settings=sides.settings,
+        stale=stale(project, emitted, tree, renamed),
         uncommitted=worktree.uncommitted(project, old, emitted, found),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from extractor import diff
@@ -9,11 +10,14 @@ from extractor.lock import LockedFile
 from extractor.merge import Labels
 from extractor.plan import NOTE_SUFFIX, ORPHANED
 from extractor.tree import File
+from extractor.upgrade.settings import Lost
+
+Parked = tuple[str, tuple[tuple[str, bytes], ...]]
 
 
 def park(
-    entry: LockedFile, base: bytes, ours: bytes, labels: Labels, successor: File | None, taken: AbstractSet[str]
-) -> tuple[str, tuple[tuple[str, bytes], ...]]:
+    entry: LockedFile, base: bytes, ours: bytes, labels: Labels, successors: Sequence[File], taken: AbstractSet[str]
+) -> Parked:
     """Where an edited file goes, and what is written there: its bytes, and a note.
 
     Args:
@@ -21,25 +25,50 @@ def park(
         base: What was emitted.
         ours: What its owner made of it.
         labels: What the releases are called.
-        successor: The new file that has taken its part, where one is known.
+        successors: The new files that have taken its part, as far as they are known.
         taken: Paths that are not free.
     """
+    lines = [
+        f"{entry.path}, as you had edited it: it was part of {labels.base} and is not of {labels.theirs}.",
+        f"Its code came from upstream's {entry.upstream_path}." if entry.upstream_path else "It came from a template.",
+        *_place(successors),
+        "Move by hand what you still need, then remove this file and the other.",
+    ]
+    return _parked(entry, base, ours, lines, taken)
+
+
+def park_settings(
+    entry: LockedFile, base: bytes, ours: bytes, labels: Labels, lost: Sequence[Lost], taken: AbstractSet[str]
+) -> Parked:
+    """The same for a config file that stays, and some of whose settings do not.
+
+    Args:
+        entry, base, ours, labels, taken: As for `park`.
+        lost: The settings.
+    """
+    lines = [
+        f"{entry.path}, as you had edited it on {labels.base}. Settings of yours have no place in {labels.theirs}:",
+        *(f"  {item.key}: {item.value}" for item in lost),
+        "All else that you had set is carried over. Remove this file and the other when you need them no longer.",
+    ]
+    return _parked(entry, base, ours, lines, taken)
+
+
+def _place(successors: Sequence[File]) -> list[str]:
+    if not successors:
+        return ["No file is known to have taken its part."]
+    first, *others = (file.path for file in successors)
+    lines = [f"{first} has taken its part, and your edits do not fit in by themselves."]
+    if others:
+        lines.append(f"Other parts of it are in {', '.join(others)}.")
+    return lines
+
+
+def _parked(entry: LockedFile, base: bytes, ours: bytes, lines: Sequence[str], taken: AbstractSet[str]) -> Parked:
     path = f"{ORPHANED}/{entry.path}"
     number = 1
     while path in taken or path + NOTE_SUFFIX in taken:
         number += 1
         path = f"{ORPHANED}/{entry.path}.{number}"
-    lines = [
-        f"{entry.path}, as you had edited it: it was part of {labels.base} and is not of {labels.theirs}.",
-        f"Its code came from upstream's {entry.upstream_path}." if entry.upstream_path else "It came from a template.",
-        f"{successor.path} has taken its part, and your edits do not fit in by themselves."
-        if successor
-        else "No file is known to have taken its part.",
-        "Move by hand what you still need, then remove this file and the other.",
-        "",
-        "Your edits were:",
-        "",
-        "",
-    ]
-    note = "\n".join(lines).encode() + diff.unified(entry.path, base, ours)
-    return path, ((path, ours), (path + NOTE_SUFFIX, note))
+    text = "\n".join((*lines, "", "Your edits were:", "", ""))
+    return path, ((path, ours), (path + NOTE_SUFFIX, text.encode() + diff.unified(entry.path, base, ours)))

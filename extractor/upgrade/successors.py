@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from extractor.lock import Lock
 from extractor.manifest import Manifest
 from extractor.options import Options
 from extractor.tree import FileKind, Tree
 
 
-def successors(lock: Lock, old: Manifest | None, new: Tree, options: Options, manifest: Manifest) -> dict[str, str]:
-    """Path of a file that the new tree does not have -> path of the file that has taken its part.
+@dataclass(frozen=True)
+class Successor:
+    """What has taken the part of a file.
 
-    That is the file that comes from the same one of upstream's; or else the first file that has come to the same role.
+    Attributes:
+        paths: The new files, the most important first.
+        same: True where the file itself has moved: it comes from the same file of upstream's, or the same symbol is in
+            it. Otherwise other code plays its role now.
+    """
+
+    paths: tuple[str, ...]
+    same: bool
+
+
+def successors(
+    lock: Lock, old: Manifest | None, new: Tree, options: Options, manifest: Manifest
+) -> dict[str, Successor]:
+    """Path of a file that the new tree does not have -> what has taken its part, where that is known.
 
     Args:
         lock: The project's lock.
@@ -22,28 +39,39 @@ def successors(lock: Lock, old: Manifest | None, new: Tree, options: Options, ma
     paths = {file.path for file in new}
     by_upstream = {file.upstream_path: file.path for file in new if file.kind is FileKind.VENDORED}
     known = {file.upstream_path for file in lock.files}
-    before = _modules(old, lock.options) if old is not None else {}
-    after = _modules(manifest, options)
+    before = _symbols(old, lock.options) if old is not None else {}
+    after = _symbols(manifest, options)
     found = {}
     for file in lock.files:
         if file.kind is not FileKind.VENDORED or file.path in paths or file.upstream_path is None:
             continue
         if file.upstream_path in by_upstream:
-            found[file.path] = by_upstream[file.upstream_path]
+            found[file.path] = Successor((by_upstream[file.upstream_path],), same=True)
             continue
         roles = [role for role, modules in before.items() if file.upstream_path in modules]
-        come = [path for role in roles for path in after.get(role, ()) if path in by_upstream and path not in known]
-        if come:
-            found[file.path] = by_upstream[come[0]]
+        names = {name for role in roles for name in before[role][file.upstream_path]}
+        come = {
+            path: symbols
+            for role in roles
+            for path, symbols in after.get(role, {}).items()
+            if path in by_upstream and path not in known
+        }
+        moved = [path for path, symbols in come.items() if names & symbols]
+        chosen = moved[:1] or list(come)
+        if chosen:
+            found[file.path] = Successor(tuple(by_upstream[path] for path in chosen), same=bool(moved))
     return found
 
 
-def _modules(manifest: Manifest, options: Options) -> dict[str, list[str]]:
-    """Role, whatever the engine -> upstream paths of the files that may hold its symbols, in the manifest's order."""
-    found: dict[str, list[str]] = {}
+def _symbols(manifest: Manifest, options: Options) -> Mapping[str, Mapping[str, set[str]]]:
+    """Role, whatever the engine -> upstream paths of the files that may hold its symbols, in the manifest's order, and
+    the symbols' names.
+    """
+    found: dict[str, dict[str, set[str]]] = {}
     for role in manifest.active_roles(options):
-        name = role.name.removesuffix(f"_{role.engine}")
+        modules = found.setdefault(role.name.removesuffix(f"_{role.engine}"), {})
         for symbol in role.symbols:
-            module = symbol.partition(":")[0].replace(".", "/")
-            found.setdefault(name, []).extend((f"{module}.py", f"{module}/__init__.py"))
+            module, _, name = symbol.partition(":")
+            for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
+                modules.setdefault(path, set()).update({name} - {"*"})
     return found

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from extractor import merge
+from extractor.changes.config_keys import is_config
 from extractor.diff import unreadable
 from extractor.lock import Lock, LockedFile
 from extractor.merge import Labels
 from extractor.plan import BESIDE_SUFFIX, Action, Plan, Reason, Verdict
 from extractor.tree import File, FileKind, Tree
 from extractor.upgrade import parking
+from extractor.upgrade.settings import Settings, carry
+from extractor.upgrade.successors import Successor
 
 
 @dataclass(frozen=True)
@@ -38,18 +41,20 @@ class Sides:
         base: What was emitted, by path, for all but hooks.
         new: What is emitted now.
         disk: What lies at the paths of both; nothing lies at those left out.
-        successors: Path of a file that is emitted no longer -> path of the new one that has taken its part.
+        successors: Path of a file that is emitted no longer -> what has taken its part.
         labels: What markers and notes call the sides.
         parked: Paths below `orphaned/` that are taken.
+        settings: The owner's settings, as far as they are carried by name and not by line.
     """
 
     lock: Lock
     base: Mapping[str, bytes]
     new: Tree
     disk: Mapping[str, Found]
-    successors: Mapping[str, str]
+    successors: Mapping[str, Successor]
     labels: Labels
     parked: AbstractSet[str] = frozenset()
+    settings: Settings = field(default_factory=Settings)
 
 
 def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
@@ -74,6 +79,21 @@ def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
     return found
 
 
+def with_settings(sides: Sides, renamed: Callable[[str], str | None]) -> Sides:
+    """The same, with the owner's settings carried to where the new release has them.
+
+    Args:
+        sides: Without.
+        renamed: New names of config keys; None for one that keeps its name.
+    """
+    new = {file.path: file.data for file in sides.new if is_config(file.path)}
+    base = {path: data for path, data in sides.base.items() if is_config(path)}
+    plain = {path: found.data for path, found in sides.disk.items() if found.plain and found.data is not None}
+    ours = {path: data for path, data in plain.items() if data != base.get(path, data)}
+    free = {path for path in new if (path in plain if path in base else path not in sides.disk)}
+    return replace(sides, settings=carry(base, ours, new, renamed, free))
+
+
 def plan_upgrade(sides: Sides) -> Plan:
     """Decide on every file of the old and of the new tree; writes nothing."""
     new = {file.path: file for file in sides.new}
@@ -85,7 +105,7 @@ def plan_upgrade(sides: Sides) -> Plan:
             actions[action.path] = action
     for path, file in sorted(new.items()):
         if path not in actions:
-            actions[path] = _stays(file, old.get(path), sides)
+            actions[path] = _stays(file, old.get(path), sides, actions)
     return Plan(tuple(actions[path] for path in sorted(actions)))
 
 
@@ -99,7 +119,11 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
     base, ours = sides.base[path], found.data
     if ours == base:
         return [Action(path, Verdict.DELETE, kind, Reason.GONE)]
-    successor = new.get(sides.successors.get(path, ""))
+    if sides.settings.ours.get(path) == base:
+        return [Action(path, Verdict.DELETE, kind, Reason.CARRIED, note="your settings are in other files")]
+    place = sides.successors.get(path)
+    come = [new[name] for name in place.paths if name in new] if place is not None else []
+    successor = come[0] if place is not None and place.same and come else None
     if successor is not None and successor.path not in decided and _untouched(successor, sides):
         merged = _merged(base, ours, successor.data, sides.labels)
         if merged is not None and not merged.conflicts:
@@ -109,12 +133,13 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
                     successor.path, Verdict.MERGE, successor.kind, Reason.CARRIED, merged.data, f"your edits of {path}"
                 ),
             ]
-    parked, files = parking.park(entry, base, ours, sides.labels, successor, {*sides.parked, *_parked(decided)})
+    parked, files = parking.park(entry, base, ours, sides.labels, come, _taken(sides, decided))
     return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=f"your version is {parked}", beside=files)]
 
 
-def _parked(decided: Mapping[str, Action]) -> set[str]:
-    return {path for action in decided.values() for path, _ in action.beside}
+def _taken(sides: Sides, decided: Mapping[str, Action]) -> set[str]:
+    """The paths where nothing can be parked."""
+    return {*sides.parked, *(path for action in decided.values() for path, _ in action.beside)}
 
 
 def _untouched(file: File, sides: Sides) -> bool:
@@ -128,35 +153,61 @@ def _untouched(file: File, sides: Sides) -> bool:
     return found.plain and found.data in (file.data, sides.base.get(file.path, file.data))
 
 
-def _stays(file: File, entry: LockedFile | None, sides: Sides) -> Action:
+def _stays(file: File, entry: LockedFile | None, sides: Sides, decided: Mapping[str, Action]) -> Action:
     """A file that is emitted now."""
     path, kind, found = file.path, file.kind, sides.disk.get(file.path)
     if kind is FileKind.HOOK:
         return _hook(file, entry, found)
-    base = sides.base.get(path)
+    base, theirs = sides.base.get(path), sides.settings.theirs.get(path, file.data)
     if found is None:
         if base is None:
+            if theirs != file.data:
+                return Action(path, Verdict.MERGE, kind, Reason.CARRIED, theirs, "with your settings")
             return Action(path, Verdict.ADD, kind, Reason.NEW, file.data)
         note = "" if base == file.data else f"it has changed in {sides.labels.theirs}"
         return Action(path, Verdict.KEEP, kind, Reason.REMOVED, note=note)
-    ours = found.data
-    if ours == file.data:
-        return Action(path, Verdict.KEEP, kind, Reason.UNCHANGED)
-    if base == file.data:
+    if found.data == theirs:
+        return Action(path, Verdict.KEEP, kind, Reason.UNCHANGED if theirs == file.data else Reason.EDITED)
+    ours = sides.settings.ours.get(path, found.data)
+    if base == theirs and ours == found.data:
         return Action(path, Verdict.KEEP, kind, Reason.EDITED)
     if base is not None and ours is not None and found.plain:
-        if ours == base:
+        if ours == base and theirs == file.data and ours == found.data:
             return Action(path, Verdict.UPDATE, kind, Reason.CHANGED, file.data)
-        merged = _merged(base, ours, file.data, sides.labels)
+        merged = _merged(base, ours, theirs, sides.labels)
         if merged is not None:
-            if not merged.conflicts:
-                return Action(path, Verdict.MERGE, kind, Reason.BOTH, merged.data)
-            places = "1 place" if merged.conflicts == 1 else f"{merged.conflicts} places"
-            return Action(path, Verdict.CONFLICT, kind, Reason.BOTH, merged.data, f"{places} to resolve")
-    beside = f"{path}{BESIDE_SUFFIX}"
+            note, beside = _lost(path, entry, sides, decided)
+            if merged.conflicts:
+                places = "1 place" if merged.conflicts == 1 else f"{merged.conflicts} places"
+                notes = "; ".join(filter(None, (f"{places} to resolve", note)))
+                return Action(path, Verdict.CONFLICT, kind, Reason.BOTH, merged.data, notes, beside)
+            if merged.data == found.data:
+                return Action(path, Verdict.KEEP, kind, Reason.EDITED)
+            return Action(path, Verdict.MERGE, kind, Reason.BOTH, merged.data, note, beside)
+    beside_path = f"{path}{BESIDE_SUFFIX}"
     return Action(
-        path, Verdict.CONFLICT, kind, Reason.IN_THE_WAY, note=f"the new one is {beside}", beside=((beside, file.data),)
+        path,
+        Verdict.CONFLICT,
+        kind,
+        Reason.IN_THE_WAY,
+        note=f"the new one is {beside_path}",
+        beside=((beside_path, file.data),),
     )
+
+
+def _lost(
+    path: str, entry: LockedFile | None, sides: Sides, decided: Mapping[str, Action]
+) -> tuple[str, tuple[tuple[str, bytes], ...]]:
+    """What to say, and what to park, where settings of the owner's in a file have no place any more."""
+    lost = [item for item in sides.settings.lost if item.file == path]
+    found = sides.disk[path]
+    if not lost or entry is None or found.data is None:
+        return "", ()
+    parked, files = parking.park_settings(
+        entry, sides.base[path], found.data, sides.labels, lost, _taken(sides, decided)
+    )
+    what = "a setting of yours has" if len(lost) == 1 else f"{len(lost)} settings of yours have"
+    return f"{what} no place; your version is {parked}", files
 
 
 def _hook(file: File, entry: LockedFile | None, found: Found | None) -> Action:

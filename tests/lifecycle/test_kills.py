@@ -18,9 +18,7 @@ from extractor.cli.app import run as command
 from extractor.errors import CheckFailed, VextractError
 from extractor.journal import Phase
 from tests.lifecycle.faults import Faults, Killed, error, injected, killing
-from tests.lifecycle.worlds import NEW, NEW_TREE, TEN, Ready, files_of, picture, ready, text
-
-MOVED = {"toy/old_place/actor.py": "toy/new_place/actor.py"}
+from tests.lifecycle.worlds import MOVED, NEW, NEW_TREE, TEN, Ready, files_of, picture, ready, text
 
 
 @pytest.fixture
@@ -202,8 +200,8 @@ import os, signal, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from tests.lifecycle.faults import Faults, injected
-from tests.lifecycle.worlds import NEW, NEW_TREE, ready
-entry = ready(Path({target!r}), NEW_TREE, NEW, {moved!r})
+from tests.lifecycle.worlds import MOVED, NEW, NEW_TREE, ready
+entry = ready(Path({target!r}), NEW_TREE, NEW, MOVED)
 with injected(Faults({at}, lambda name: os.kill(os.getpid(), signal.SIGKILL), for_good=True)):
     entry.run()
 """
@@ -214,7 +212,7 @@ def test_really_killed(edited: Path, at: int, capsys: pytest.CaptureFixture[str]
     before = picture(edited)
     whole = copy(edited, "whole")
     ready(whole, NEW_TREE, NEW, MOVED).run()
-    program = PROGRAM.format(root=str(Path(__file__).parents[2]), target=str(edited), moved=MOVED, at=at)
+    program = PROGRAM.format(root=str(Path(__file__).parents[2]), target=str(edited), at=at)
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
     twin = copy(edited, "twin")

@@ -15,6 +15,7 @@ from extractor import journal, releases
 from extractor.cli.app import run as command
 from extractor.plan import Plan, Verdict
 from extractor.tree import FileKind, Tree
+from extractor.upgrade.successors import Successor
 from extractor.upgrade.successors import successors as find
 from tests.lifecycle.edits import Edit, edit
 from tests.lifecycle.releases import NEW, OLD, STEPS, VLLM, Choice, generated, options_of
@@ -29,7 +30,7 @@ def hooks_of(tree: Tree) -> set[str]:
     return {file.path for file in tree if file.kind is FileKind.HOOK}
 
 
-def successors(old: Choice, new: Choice) -> dict[str, str]:
+def successors(old: Choice, new: Choice) -> dict[str, Successor]:
     lock = lock_of(generated(old).tree, options_of(old))
     manifests = releases.load(old.verl), releases.load(new.verl)
     return find(lock, manifests[0], generated(new).tree, options_of(new), manifests[1])
@@ -143,7 +144,7 @@ def test_untouched(old: Choice, new: Choice, tmp_path: Path) -> None:
 
 def test_the_role_says_where_a_file_went() -> None:
     found = successors(NEW, VLLM)
-    assert found["toy/workers/hf_rollout.py"] == "toy/workers/vllm_rollout_spmd.py"
+    assert found["toy/workers/hf_rollout.py"] == Successor(("toy/workers/vllm_rollout_spmd.py",), same=False)
     assert successors(OLD, NEW).keys() <= {file.path for file in generated(OLD).tree}
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from extractor import base
 from extractor.plan import NOTE_SUFFIX, Plan, Verdict
 from extractor.tree import File, FileKind, Tree
+from extractor.upgrade.successors import Successor
 from extractor.upgrade.verdicts import Found, Sides, plan_upgrade
 from tests.lifecycle.worlds import LABELS, NEW, OLD, lock_of
 
@@ -54,7 +55,8 @@ def on_disk(old: Tree, deeds: dict[str, str]) -> dict[str, bytes]:
 
 def planned(old: Tree, new: Tree, disk: dict[str, bytes], successors: dict[str, str]) -> Plan:
     found = {path: Found(data) for path, data in disk.items()}
-    return plan_upgrade(Sides(lock_of(old, OLD), base.of_tree(old), new, found, successors, LABELS))
+    moved = {path: Successor((place,), same=True) for path, place in successors.items()}
+    return plan_upgrade(Sides(lock_of(old, OLD), base.of_tree(old), new, found, moved, LABELS))
 
 
 def applied(disk: dict[str, bytes], plan: Plan) -> dict[str, bytes]:

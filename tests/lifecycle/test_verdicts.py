@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from extractor.plan import Reason, Verdict
+from extractor.upgrade.successors import Successor
 from tests.lifecycle.worlds import (
+    MOVED,
     NEW,
     NEW_TREE,
     OLD,
@@ -23,10 +25,8 @@ from tests.lifecycle.worlds import (
     text,
 )
 
-MOVED = {"toy/old_place/actor.py": "toy/new_place/actor.py"}
 
-
-def upgraded(project: Path, successors: dict[str, str] | None = MOVED) -> dict[str, tuple[Verdict, Reason]]:
+def upgraded(project: Path, successors: dict[str, Successor] | None = MOVED) -> dict[str, tuple[Verdict, Reason]]:
     """Upgrade, check that the plan was kept to, and return its verdicts."""
     entry = ready(project, NEW_TREE, NEW, successors)
     before = picture(project)

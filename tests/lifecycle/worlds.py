@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extractor import apply, base, lock
+from extractor.changes.config_keys import Renames
 from extractor.lock import Lock
 from extractor.merge import Labels
 from extractor.options import Options
 from extractor.plan import Plan, plan_new
 from extractor.tree import File, FileKind, Tree
-from extractor.upgrade.verdicts import Sides, look, plan_upgrade
+from extractor.upgrade.successors import Successor
+from extractor.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
 
 OLD = Options("toy", "0.5.0")
 NEW = Options("toy", "0.6.1")
@@ -64,6 +66,9 @@ NEW_TREE = Tree.of(
 )
 
 
+MOVED = {"toy/old_place/actor.py": Successor(("toy/new_place/actor.py",), same=True)}
+
+
 def lock_of(tree: Tree, options: Options) -> Lock:
     return Lock.of(tree, options, vextract="0.1.0", source_kind="wheel", source_sha256="a" * 64)
 
@@ -99,13 +104,14 @@ class Ready:
         )
 
 
-def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, str] | None = None) -> Ready:
+def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, Successor] | None = None) -> Ready:
     """Work out an upgrade to a tree."""
     old = lock.read(project)
     paths = {file.path for file in old.files} | {file.path for file in new}
     found = look(project, paths)
     parked = frozenset(path.relative_to(project).as_posix() for path in (project / "orphaned").rglob("*"))
-    plan = plan_upgrade(Sides(old, base.read(project, old), new, found, successors or {}, LABELS, parked))
+    sides = Sides(old, base.read(project, old), new, found, successors or {}, LABELS, parked)
+    plan = plan_upgrade(with_settings(sides, Renames(old.options.verl, options.verl)))
     return Ready(
         project,
         plan,

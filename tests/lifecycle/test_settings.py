@@ -1,0 +1,318 @@
+"""The owner's settings, carried to where a release has them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from extractor.plan import Reason, Verdict
+from extractor.tree import Tree
+from extractor.upgrade.settings import Lost, Moved, Settings, carry
+from extractor.upgrade.successors import Successor
+from extractor.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
+from tests.lifecycle.worlds import LABELS, NEW, OLD, create, files_of, lock_of, ready, template, vendored
+
+MAIN = "config/ppo_trainer.yaml"
+REWARD = "config/reward/reward.yaml"
+GRPO = "config/preset/grpo.yaml"
+OLD_FILES = {
+    MAIN: """\
+defaults:
+  - reward@_global_: reward
+  - _self_
+  - preset@_global_: grpo
+data:
+  # How many.
+  size: 8
+  seed: null
+actor:
+  gone: 1
+local:
+  env: {}
+""",
+    REWARD: """\
+# What responses are worth.
+judge:
+  # The function.
+  path: null
+  name: score
+  arguments: {}
+buffer:
+  len: 0  # tokens
+  # Two words.
+  words: [a, b]
+""",
+    GRPO: "algorithm: grpo\n",
+    "config/preset/ppo.yaml": "algorithm: ppo\n",
+}
+NEW_FILES = {
+    MAIN: """\
+defaults:
+  - reward@_global_: reward
+  - _self_
+  - preset@_global_: grpo
+data:
+  # How many there are.
+  size: 8
+  seed: null
+local:
+  env: {}
+""",
+    REWARD: """\
+# What responses are worth.
+reward:
+  function:
+    # The function.
+    path: null
+    name: score
+  arguments:
+    buffer:
+      # How long.
+      len: 0  # tokens
+      words: [a, b]
+""",
+    GRPO: "algorithm: grpo\n",
+    "config/preset/ppo.yaml": "algorithm: ppo\n",
+}
+RENAMES = {
+    "judge.path": "reward.function.path",
+    "judge.name": "reward.function.name",
+    "judge.arguments": "reward.arguments",
+    "buffer": "reward.arguments.buffer",
+}
+BACK = {new: old for old, new in RENAMES.items()}
+
+
+def renamed(key: str, table: dict[str, str] = RENAMES) -> str | None:
+    for old in sorted(table, key=len, reverse=True):
+        if key == old or key.startswith(f"{old}."):
+            return table[old] + key.removeprefix(old)
+    return None
+
+
+def renamed_back(key: str) -> str | None:
+    return renamed(key, BACK)
+
+
+def carried(edits: dict[str, tuple[str, str]]) -> tuple[Settings, dict[str, str]]:
+    """Carry edits, of a file each; what is left of the owner's files, and the new ones."""
+    ours = {}
+    for path, (old, new) in edits.items():
+        assert old in OLD_FILES[path]
+        ours[path] = OLD_FILES[path].replace(old, new, 1).encode()
+    base = {path: text.encode() for path, text in OLD_FILES.items()}
+    theirs = {path: text.encode() for path, text in NEW_FILES.items()}
+    found = carry(base, ours, theirs, renamed, set(theirs))
+    for path in edits:
+        assert found.ours.get(path, base[path]) == base[path] or path in (MAIN,)
+    return found, {path: data.decode() for path, data in found.theirs.items()}
+
+
+def test_a_value_under_another_name() -> None:
+    found, new = carried({REWARD: ("path: null", "path: mine.py")})
+    assert found.moved == (Moved("judge.path", "reward.function.path", "mine.py", REWARD, REWARD),)
+    assert new == {REWARD: NEW_FILES[REWARD].replace("path: null", "path: mine.py")}
+
+
+def test_a_value_where_nothing_else_changed_leaves_the_rest_to_the_merge() -> None:
+    found, new = carried({MAIN: ("size: 8", "size: 16")})
+    assert found.moved == found.lost == ()
+    assert new == {MAIN: NEW_FILES[MAIN].replace("size: 8", "size: 16")}
+    assert found.ours[MAIN].decode() == OLD_FILES[MAIN]
+
+
+def test_remarks_of_the_owners_go_along_and_others_stay() -> None:
+    _, new = carried({REWARD: ("  path: null", "  # Mine.\n  path: mine.py  # see there")})
+    assert "    # The function.\n    # Mine.\n    path: mine.py  # see there\n    name: score\n" in new[REWARD]
+    _, new = carried({REWARD: ("len: 0", "len: 4")})
+    assert "      len: 4  # tokens\n" in new[REWARD]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("words:\n  - a\n  - c  # more", "      words:\n      - a\n      - c  # more\n"),
+        ("words: |\n    a\n\n    b", "      words: |\n        a\n\n        b\n"),
+        ("words: [a,\n    c]", "      words: [a,\n        c]\n"),
+        ('words: "a: # b"', '      words: "a: # b"\n'),
+        ("words:", "      words:\n"),
+    ],
+)
+def test_values_of_several_lines(written: str, expected: str) -> None:
+    _, new = carried({REWARD: ("words: [a, b]", written)})
+    assert new[REWARD].endswith(f"      len: 0  # tokens\n{expected}")
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["arguments:\n    weights:\n      form: 0.2", "arguments: {weights: {form: 0.2}}"],
+    ids=["block", "braces"],
+)
+def test_a_value_that_became_a_section_on_both_sides(written: str) -> None:
+    _, new = carried({REWARD: ("arguments: {}", written)})
+    weights = "    weights:\n      form: 0.2\n" if "\n" in written else "    weights: {form: 0.2}\n"
+    assert new[REWARD] == NEW_FILES[REWARD] + weights
+
+
+def test_a_key_that_the_owner_added() -> None:
+    found, new = carried({GRPO: ("algorithm: grpo\n", "algorithm: grpo\nbuffer:\n  # Longer.\n  len: 7\n")})
+    assert new[GRPO] == "algorithm: grpo\nreward:\n  arguments:\n    buffer:\n      # Longer.\n      len: 7\n"
+    assert [item.new_key for item in found.moved] == ["reward.arguments.buffer.len"]
+    assert found.ours[GRPO].decode() == OLD_FILES[GRPO]
+
+
+def test_keys_that_are_the_owners_stay_under_their_names() -> None:
+    found, new = carried({REWARD: ("  words: [a, b]\n", "  words: [a, b]\n  mine:\n    deep: 1\n")})
+    assert "reward.arguments.buffer.mine.deep" in [item.new_key for item in found.moved]
+    found, new = carried({MAIN: ("  gone: 1\n", "  gone: 1\n  mine: 2\n")})
+    assert new[MAIN].endswith("actor:\n  mine: 2\n")
+    assert found.lost == ()
+    found, new = carried({MAIN: ("data:", "mine: 1\ndata:")})
+    assert new == {}
+    assert found.ours == {}
+
+
+def test_what_has_no_place_is_lost_and_says_so() -> None:
+    found, new = carried({MAIN: ("gone: 1", "gone: 2")})
+    assert found.lost == (Lost("actor.gone", "2", MAIN),)
+    assert new == {}
+    assert found.ours[MAIN].decode() == OLD_FILES[MAIN]
+
+
+def test_references_follow() -> None:
+    found, new = carried({REWARD: ("name: score", "name: ${judge.path}")})
+    assert "    name: ${reward.function.path}\n" in new[REWARD]
+    found, _ = carried({MAIN: ("env: {}", "env: {}\n  mine: ${oc.select:judge.path,3}")})
+    assert "  mine: ${oc.select:reward.function.path,3}\n" in found.ours[MAIN].decode()
+    assert found.moved[0].referring
+
+
+def test_another_default_is_left_to_the_owner() -> None:
+    base = {MAIN: b"a: 1\n"}
+    found = carry(base, {MAIN: b"a: 2\n"}, {MAIN: b"a: 3\n"}, renamed, {MAIN})
+    assert found == Settings()
+
+
+@pytest.mark.parametrize(
+    "text", ["judge: [\n", "judge: &a\n  path: 1\n", "a: 1\na: 2\n", "- 1\n", "{judge: {path: 1}}\n", "\ud800"]
+)
+def test_what_cannot_be_taken_apart_is_left_to_the_merge(text: str) -> None:
+    base = {path: content.encode() for path, content in OLD_FILES.items()}
+    new = {path: content.encode() for path, content in NEW_FILES.items()}
+    data = text.encode(errors="surrogatepass")
+    assert carry(base, {REWARD: data}, new, renamed, set(new)) == Settings()
+
+
+def test_lines_that_end_as_on_windows() -> None:
+    base = {path: content.encode() for path, content in OLD_FILES.items()}
+    new = {path: content.encode() for path, content in NEW_FILES.items()}
+    mine = OLD_FILES[REWARD].replace("path: null", "path: mine.py").replace("\n", "\r\n").encode()
+    found = carry(base, {REWARD: mine}, new, renamed, set(new))
+    assert found.ours[REWARD] == OLD_FILES[REWARD].replace("\n", "\r\n").encode()
+    assert b"path: mine.py\n" in found.theirs[REWARD]
+
+
+def trees() -> tuple[Tree, Tree]:
+    return (
+        Tree.of([template(path, text.encode()) for path, text in OLD_FILES.items()]),
+        Tree.of([template(path, text.encode()) for path, text in NEW_FILES.items()]),
+    )
+
+
+def upgraded(project: Path, old: Tree, new: Tree, back: bool = False) -> dict[str, tuple[Verdict, Reason, str]]:
+    from extractor import apply, base, lock
+
+    there = lock.read(project)
+    found = look(project, {file.path for file in old} | {file.path for file in new})
+    sides = Sides(there, base.read(project, there), new, found, {}, LABELS)
+    plan = plan_upgrade(with_settings(sides, renamed_back if back else renamed))
+    apply.upgrade(
+        project,
+        plan,
+        {path: item.data for path, item in found.items()},
+        lock_data=lock.dump(lock_of(new, OLD if back else NEW)),
+        base_data=base.dump(base.of_tree(new)),
+        title="there",
+    )
+    return {action.path: (action.verdict, action.reason, action.note) for action in plan.actions}
+
+
+EDITS = {
+    REWARD: [("  path: null", "  # Mine.\n  path: mine.py  # see there"), ("len: 0", "len: 4")],
+    MAIN: [("size: 8", "size: 16"), ("env: {}", "env:\n    mine: 1")],
+}
+
+
+def test_there_and_back_is_as_it_was(tmp_path: Path) -> None:
+    old, new = trees()
+    project = create(tmp_path / "toy", old, OLD)
+    for path, edits in EDITS.items():
+        text = (project / path).read_text()
+        for was, now in edits:
+            text = text.replace(was, now, 1)
+        (project / path).write_text(text)
+    before = files_of(project)
+    verdicts = upgraded(project, old, new)
+    assert verdicts[REWARD] == (Verdict.MERGE, Reason.BOTH, "")
+    assert "    path: mine.py  # see there\n" in (project / REWARD).read_text()
+    upgraded(project, new, old, back=True)
+    after = files_of(project)
+    assert {path: after[path] for path in OLD_FILES} == {path: before[path] for path in OLD_FILES}
+
+
+def test_the_file_of_a_lost_setting_is_parked(tmp_path: Path) -> None:
+    old, new = trees()
+    project = create(tmp_path / "toy", old, OLD)
+    edited = OLD_FILES[MAIN].replace("gone: 1", "gone: 2")
+    (project / MAIN).write_text(edited)
+    verdicts = upgraded(project, old, new)
+    note = f"a setting of yours has no place; your version is orphaned/{MAIN}"
+    assert verdicts[MAIN] == (Verdict.MERGE, Reason.BOTH, note)
+    assert (project / MAIN).read_text() == NEW_FILES[MAIN]
+    assert (project / "orphaned" / MAIN).read_text() == edited
+    assert "  actor.gone: 2\n" in (project / f"orphaned/{MAIN}.note").read_text()
+
+
+def test_a_config_file_that_is_gone(tmp_path: Path) -> None:
+    old = Tree.of([template(MAIN, b"defaults:\n  - x\n"), template("config/x.yaml", b"judge:\n  path: 1\n  old: 2\n")])
+    new = Tree.of([template(MAIN, b"defaults: []\nreward:\n  function:\n    path: 1\n")])
+    project = create(tmp_path / "toy", old, OLD)
+    (project / "config/x.yaml").write_text("judge:\n  path: 3\n  old: 2\n")
+    verdicts = upgraded(project, old, new)
+    assert verdicts["config/x.yaml"] == (Verdict.DELETE, Reason.CARRIED, "your settings are in other files")
+    assert "    path: 3\n" in (project / MAIN).read_text()
+    project = create(tmp_path / "other", old, OLD)
+    (project / "config/x.yaml").write_text("judge:\n  path: 3\n  old: 4\n")
+    verdicts = upgraded(project, old, new)
+    assert verdicts["config/x.yaml"][:2] == (Verdict.ORPHAN, Reason.GONE)
+    assert "    path: 3\n" in (project / MAIN).read_text()
+
+
+def test_nothing_is_put_where_something_of_the_owners_lies(tmp_path: Path) -> None:
+    old = Tree.of([template(MAIN, b"defaults:\n  - x\na: 1\njudge:\n  path: 1\n")])
+    new = Tree.of(
+        [template(MAIN, b"defaults:\n  - x\na: 1\n"), template("config/x.yaml", b"reward:\n  function:\n    path: 1\n")]
+    )
+    project = create(tmp_path / "toy", old, OLD)
+    (project / MAIN).write_text("defaults:\n  - x\na: 1\njudge:\n  path: 3\n")
+    (project / "config/x.yaml").write_text("mine: 1\n")
+    verdicts = upgraded(project, old, new)
+    assert verdicts["config/x.yaml"][:2] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
+    assert (project / "config/x.yaml").read_text() == "mine: 1\n"
+    assert (project / MAIN).read_text().endswith("a: 1\nreward:\n  function:\n    path: 3\n")
+
+
+def test_all_that_has_taken_the_part_of_a_file_is_named(small: Path) -> None:
+    (small / "toy/gone.py").write_bytes(b"gone\n1\nmine\n")
+    new = Tree.of(
+        [vendored("engine.py", b"engine\n"), vendored("losses.py", b"losses\n"), vendored("pad.py", b"pad\n")]
+    )
+    places = {"toy/gone.py": Successor(("toy/engine.py", "toy/losses.py", "toy/pad.py"), same=False)}
+    entry = ready(small, new, NEW, places)
+    assert not any(action.verdict is Verdict.MERGE for action in entry.plan.actions)
+    entry.run()
+    note = (small / "orphaned/toy/gone.py.note").read_text()
+    assert "toy/engine.py has taken its part, and your edits do not fit in by themselves.\n" in note
+    assert re.search(r"^Other parts of it are in toy/losses\.py, toy/pad\.py\.$", note, re.MULTILINE)
