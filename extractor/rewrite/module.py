@@ -63,8 +63,7 @@ def rewrite_module(
     """
     source, newline = with_one_newline(module.source.removeprefix("\ufeff"))
     changes: list[str] = []
-    replaced = frozenset(substitute.statement for substitute in module.substitutes)
-    dropped = drop_statements(source, frozenset(module.kept) - replaced, module.body)
+    dropped = drop_statements(source, frozenset(module.kept), module.body)
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
     changes += _dropped([name for name in dropped.names if name not in ours])
     if ours:

@@ -80,6 +80,7 @@ class _Planner:
         self.resolver = resolver
         self.package = package
         self.names = names
+        self.replaced = {substitute.name for substitute in module.substitutes}
         self.root = module.module.partition(".")[0]
         self.lines: dict[int, tuple[ImportLine, ...]] = {}
         self.chains: dict[tuple[str, ...], str] = {}
@@ -311,6 +312,8 @@ class _Planner:
         if node.names[0].name == "*":
             return None
         every = [(alias.name, alias.asname or alias.name) for alias in node.names]
+        if imported.partition(".")[0] != self.package:
+            every = [pair for pair in every if pair[1] not in self.replaced]
         kept = [pair for pair in every if self._used(site.scope, pair[1])]
         if not kept and self._keeps_unused(site):
             kept = every

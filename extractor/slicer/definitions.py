@@ -54,22 +54,27 @@ class Definitions:
             self._known[key] = self._define(module, name)
         return self._known[key]
 
+    def _ours(self, module: str, name: str, feature: str | None) -> Definition | None:
+        """What a name gives way to: a stub where it belongs to a feature that is off, or a replacement."""
+        if feature is not None:
+            return Definition("ours", module, name, Target(STUBS, name))
+        if f"{module}:{name}" in self._swaps:
+            target_module, _, target_name = self._swaps[f"{module}:{name}"].partition(":")
+            return Definition("ours", module, name, Target(target_module, target_name))
+        return None
+
     def _define(self, module: str, name: str) -> Definition:
         symbol = f"{module}:{name}"
         if module not in self.index:
             return MISSING
         found = self.index[module]
         if name in found.bindings:
-            if self.feature_of(symbol) is not None:
-                return Definition("ours", module, name, Target(STUBS, name))
-            if symbol in self._swaps:
-                target_module, _, target_name = self._swaps[symbol].partition(":")
-                return Definition("ours", module, name, Target(target_module, target_name))
-            return Definition("local", module, name)
+            return self._ours(module, name, self.feature_of(symbol)) or Definition("local", module, name)
         if name in found.imports and not found.imports[name].dotted:
             item = found.imports[name]
             if item.module.partition(".")[0] != "verl":
-                return Definition("external", module, name)
+                named = next((feature for feature, patterns in self._cut if symbol in patterns), None)
+                return self._ours(module, name, named) or Definition("external", module, name)
             if item.name is None:
                 return Definition("module", item.module) if item.module in self.index else MISSING
             inner = self.define(item.module, item.name)

@@ -117,6 +117,10 @@ class Search:
                     self._follow_import(module, item, chains, origin, "uses")
         elif name in module.imports:
             item = module.imports[name]
+            found = self.definitions.define(module.name, name)
+            if found.kind == "ours" and found.module == module.name:
+                self._follow(found, origin, "uses", line, within=module.name)
+                return
             self._keep_compound(module, item, origin)
             if item.module.partition(".")[0] == "verl":
                 self._follow_import(module, item, chains, origin, "uses")
@@ -193,9 +197,17 @@ class Search:
             if found.target.module == STUBS:
                 self._add_stub(symbol, found)
             if within == found.module:
-                for statement in self.index[found.module].bindings.get(found.name, ()):
+                for statement in self._binding(self.index[found.module], found.name):
                     substitute = Substitute(statement, found.name, found.target)
                     self._substitutes.setdefault(found.module, set()).add(substitute)
+
+    @staticmethod
+    def _binding(module: Module, name: str) -> tuple[int, ...]:
+        """The statements that bind a name, by a definition or by an import of its own."""
+        if name in module.bindings:
+            return tuple(module.bindings[name])
+        item = module.imports[name]
+        return tuple(statement.index for statement in module.statements if item in statement.imports)
 
     # Registries
 

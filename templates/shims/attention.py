@@ -6,8 +6,9 @@ The functions have flash-attn's signatures (`flash_attn.bert_padding`), and the 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from einops import rearrange
 from torch import Tensor
 
 try:
@@ -39,6 +40,13 @@ except ImportError:
         padded = hidden_states.new_zeros(batch * seqlen, *hidden_states.shape[1:])
         padded = padded.index_copy(0, indices, hidden_states)
         return padded.unflatten(0, (batch, seqlen))
+
+
+def rearrange(tensor: Tensor, pattern: str, **sizes: Any) -> Tensor:
+    """Give a tensor other axes, as einops does it, which is imported where it is called."""
+    import einops
+
+    return einops.rearrange(tensor, pattern, **sizes)
 
 
 __all__ = ["index_first_axis", "pad_input", "rearrange", "unpad_input"]

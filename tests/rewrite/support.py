@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from collections.abc import Mapping
 
@@ -53,7 +54,9 @@ def emit(
     """Rewrite dedented `source`; everything is kept unless told otherwise."""
     source = textwrap.dedent(source).removeprefix("\n")
     path = path or module.replace(".", "/") + ".py"
-    every = tuple(range(200)) if kept is None else kept
+    parsed = ast.parse(source).body
+    replaced = {item.statement for item in substitutes if not isinstance(parsed[item.statement], ast.ImportFrom)}
+    every = tuple(index for index in (range(200) if kept is None else kept) if index not in replaced)
     names = tuple(fix.id for fix in fixes)
     target = path.removeprefix("verl/")
     made = KeptModule(module, path, "0" * 64, target, source, every, substitutes, reexports, names)

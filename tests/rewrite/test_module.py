@@ -72,6 +72,12 @@ def test_a_shebang_makes_way_for_the_header() -> None:
     assert text.endswith("\n# Licence.\nx = 1\n")
 
 
+def test_a_substitute_of_what_a_package_gives() -> None:
+    source = "from zoo import ape, bear\n\nprint(ape, bear)\n"
+    text = body(emit(source, substitutes=(Substitute(0, "bear", Target("shims.zoo", "bear")),)))
+    assert text == "from zoo import ape\nfrom toy.shims.zoo import bear\n\nprint(ape, bear)\n"
+
+
 def test_a_substitute_that_is_imported_already() -> None:
     source = "from toy.shims.timing import timer\n\ndef timer(): ...\n\ntimer()\n"
     text = body(emit(source, substitutes=(Substitute(1, "timer", Target("shims.timing", "timer")),)))

@@ -148,6 +148,21 @@ def test_a_replaced_definition_gives_way_where_it_was_defined() -> None:
     assert kept(found)["a.py"] == ["def f(): return copy()"]
 
 
+@pytest.mark.parametrize("how", ["replaced", "cut"])
+def test_what_a_package_gives_can_give_way_where_it_is_imported(how: str) -> None:
+    files = {"verl/a.py": "from zoo import ape, bear\ndef f(): return ape(bear)\n"}
+    swap = Replacement("verl.a:bear", "shims.zoo:bear", "why")
+    zoo = Feature("zoo", "animals", cut=("verl.a:bear",))
+    rules = {
+        "replaced": manifest({"x": ("verl.a:f",)}, replacements=(swap,)),
+        "cut": manifest({"x": ("verl.a:f",)}, features=(zoo,)),
+    }[how]
+    target = {"replaced": Target("shims.zoo", "bear"), "cut": Target("shims.not_vendored", "bear")}[how]
+    (module,) = slice_files(files, rules).modules
+    assert [(item.statement, item.name, item.target) for item in module.substitutes] == [(0, "bear", target)]
+    assert module.kept == (0, 1)
+
+
 def test_names_bound_by_one_block_are_replaced_one_by_one() -> None:
     files = {"verl/a.py": "if cuda():\n    from x import p, q\nelse:\n    from y import p, q\ndef f(): return p(q)\n"}
     fix = Fix("pad", "why", "verl.a", (), "t", {"verl.a:p": "shims.pad:p", "verl.a:q": "shims.pad:q"})

@@ -27,13 +27,12 @@ def meet_attention(side: Side) -> None:
     """Give upstream the plain torch helpers that a named fix gives the project: its own come from flash-attn."""
     if not side.upstream or hasattr(side.module("verl.utils.attention_utils"), "_fallback_unpad_input"):
         return
-    from einops import rearrange
 
     def unpad_input(states: torch.Tensor, mask: torch.Tensor) -> tuple[Any, ...]:
         indices = mask.flatten().nonzero().flatten()
         lengths = mask.sum(dim=-1, dtype=torch.int32)
         starts = torch.nn.functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0))
-        return rearrange(states, "b s ... -> (b s) ...")[indices], indices, starts, int(lengths.max()), lengths
+        return states.flatten(0, 1)[indices], indices, starts, int(lengths.max()), lengths
 
     def index_first_axis(states: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
         return states[indices]
