@@ -22,11 +22,14 @@ LAST_WITH_ENGINES_IN_PROCESS = "0.6.1"
 
 
 def every_release(*further: str) -> list[object]:
-    """Parameters: the newest releases and `further` in each run, the others in `make test-all`."""
-    ordinary = {*NEWEST, *further}
+    """Parameters: the newest two releases and `further` in each run, the others in `make test-all`."""
+    return _parameters({*NEWEST, *further})
+
+
+def newest_release(*further: str) -> list[object]:
+    """Parameters: the newest release and `further` in each run, the others in `make test-all`; for what is slow."""
+    return _parameters({NEWEST[-1], *further})
+
+
+def _parameters(ordinary: set[str]) -> list[object]:
     return [pytest.param(release, marks=() if release in ordinary else pytest.mark.thorough) for release in ALL]
-
-
-def newest_release() -> list[object]:
-    """Parameters: the newest release in each run, the others in `make test-all`; for what takes minutes."""
-    return [pytest.param(release, marks=() if release == NEWEST[-1] else pytest.mark.thorough) for release in ALL]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,15 +91,7 @@ def test_what_only_one_preset_does_shows_in_its_metrics(found: Callable[[str], d
     assert "critic/vf_loss" not in results["rloo"]["rows"][0]
 
 
-@pytest.mark.parametrize("release", releases.supported())
-def test_a_project_has_the_presets_of_its_release(tmp_path: Path, release: str) -> None:
-    source = open_source(releases.load(release).pin)
-    root = make(Configuration(release, "hf"), source, tmp_path / "project").root
-    files = sorted(path.stem for path in (root / "config" / "preset").glob("*.yaml"))
-    assert files == sorted(releases.load(release).algorithms)
-    shutil.rmtree(root)
-
-
+@pytest.mark.thorough
 def test_dynamic_sampling_goes_on_exactly_after_a_checkpoint(verl_0_6_1: Source, tmp_path: Path) -> None:
     """A step that draws several batches leaves the data loader where a resumed run finds it."""
     root = make(Configuration("0.6.1", "hf", algorithm="dapo"), verl_0_6_1, tmp_path / "project").root

@@ -50,8 +50,10 @@ class Configuration:
 
 
 def _configurations(release: str) -> list[Configuration]:
-    """What is made of a release: unless all is to be tested, the newest in full, and one older one plainly."""
-    if release not in NEWEST and not EVERYTHING:
+    """What is made of a release: all of the newest, the least and the most of the one before, one older one plainly."""
+    if not EVERYTHING and release == NEWEST[0]:
+        return [Configuration(release, "hf"), Configuration(release, "vllm", everything=True)]
+    if not EVERYTHING and release not in NEWEST:
         return [Configuration(release, "hf")] if release == LAST_WITH_ENGINES_IN_PROCESS else []
     engines = releases.load(release).engines
     rich = [Configuration(release, engine, everything) for engine in ("hf", "vllm") for everything in (False, True)]

@@ -132,6 +132,13 @@ def test_it_is_small(made: Maker, release: str) -> None:
     assert lines <= 0.14 * project.source.lines
 
 
+@pytest.mark.parametrize("release", ALL)
+def test_it_has_the_presets_of_its_release(made: Maker, release: str) -> None:
+    project = made(Configuration(release, "hf"))
+    files = sorted(path.stem for path in (project.root / "config" / "preset").glob("*.yaml"))
+    assert files == sorted(project.manifest.algorithms)
+
+
 @every_configuration
 def test_kinds_are_told_by_the_first_line(made: Maker, configuration: Configuration) -> None:
     for file in made(configuration).generated.tree:

@@ -32,12 +32,6 @@ def made_0_6_1(tmp_path_factory: pytest.TempPathFactory, verl_0_6_1: Source) -> 
     return real(tmp_path_factory.mktemp("made") / "p061", verl_0_6_1, algorithm="ppo", features=features)
 
 
-@pytest.fixture(scope="session")
-def made_0_5_0(tmp_path_factory: pytest.TempPathFactory, verl_0_5_0: Source) -> Path:
-    """A GRPO project from verl 0.5.0. Do not change it."""
-    return real(tmp_path_factory.mktemp("made") / "p050", verl_0_5_0)
-
-
 @pytest.fixture
 def copy_0_6_1(made_0_6_1: Path, tmp_path: Path) -> Path:
     """A project of the test's own."""

@@ -17,10 +17,9 @@ from extractor import releases
 from extractor.source import Source, open_source
 from tests.project.running import environment, overrides, python
 from tests.project.support import Configuration, make
-from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, every_release
+from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, newest_release
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
-each_release = pytest.mark.parametrize("release", every_release(LAST_WITH_ENGINES_IN_PROCESS))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def metrics(root: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-@each_release
+@pytest.mark.parametrize("release", newest_release(LAST_WITH_ENGINES_IN_PROCESS))
 def test_the_engine_agrees_with_transformers_after_every_update(projects: Callable[[str], Path], release: str) -> None:
     """The project's own tests of its rollout: greedy tokens and log-probabilities, tied and untied, and failures."""
     pytest.importorskip("vllm")
@@ -52,7 +51,7 @@ def test_the_engine_agrees_with_transformers_after_every_update(projects: Callab
     assert "10 passed" in done.stdout
 
 
-@each_release
+@pytest.mark.parametrize("release", newest_release())
 def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     done = python(
@@ -98,7 +97,7 @@ def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_p
     assert outputs[:half] != outputs[half:]
 
 
-@pytest.mark.parametrize("bypass", [False, True])
+@pytest.mark.parametrize("bypass", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(
     verl_0_6_1: Source, tmp_path: Path, bypass: bool
 ) -> None:

@@ -10,9 +10,10 @@ import torch
 
 from . import inputs
 from .cases import Thunk, family, outcome
-from .sides import Side
+from .sides import NotVendored, Side
 
 CORE = "verl.trainer.ppo.core_algos"
+HELPER = "verl.trainer.ppo.rollout_corr_helper"
 AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm", "no-such-mode")
 PENALTIES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k1+", "kl+", "k3+", "low_var_kl+", "full", "none")
 
@@ -203,6 +204,45 @@ def corrected_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
             yield f"{sampling}/{rejection}", run
 
 
+def rejections(side: Side) -> tuple[str, ...]:
+    """The ways to reject tokens and responses by name; since 0.7.1 the module lists them."""
+    try:
+        helper = side.module(HELPER)
+    except NotVendored:
+        return ()
+    return tuple(sorted(getattr(helper, "SUPPORTED_ROLLOUT_RS_OPTIONS", ("token", "sequence", "geometric"))))
+
+
+@family("core_algos.bypass", CORE)
+def bypassing_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """The loss that takes the rollout's log-probabilities as the old ones, clipped and by REINFORCE."""
+    for kind in ("ppo_clip", "reinforce", "none"):
+        for sampling in (None, "token", "sequence"):
+            for rejection in (None, *rejections(side)):
+
+                def run(kind: str = kind, sampling: str | None = sampling, rejection: str | None = rejection) -> Any:
+                    new = inputs.log_probs(35).requires_grad_()
+                    settings = inputs.actor_settings()
+                    settings["global_batch_info"] = {}
+                    settings["policy_loss"]["rollout_correction"] = {
+                        "loss_type": kind,
+                        "rollout_is": sampling,
+                        "rollout_rs": rejection,
+                        "rollout_rs_threshold": 1.5,
+                    }
+                    result = outcome(
+                        side.get(f"{CORE}:compute_policy_loss_bypass_mode"),
+                        inputs.log_probs(36),
+                        new,
+                        inputs.normal(inputs.BATCH, inputs.LENGTH, seed=37),
+                        inputs.response_mask(),
+                        config=inputs.config(**settings),
+                    )
+                    return _with_gradient(result, new)
+
+                yield f"{kind}/{sampling}/{rejection}", run
+
+
 @family("core_algos.agg_loss", CORE)
 def aggregation(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Every mode, also with an empty row and with half precision."""
@@ -301,34 +341,38 @@ def _reweight(side: Side, method: str) -> Any:
     return outcome(side.get(f"{CORE}:compute_pf_ppo_reweight_data"), data, method, 2.0)
 
 
-@family("rollout_corr_helper", "verl.trainer.ppo.rollout_corr_helper")
+@family("rollout_corr_helper", HELPER)
 def rollout_correction(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Importance weights and rejection masks between two policies."""
-    module = "verl.trainer.ppo.rollout_corr_helper"
     old, rollout = inputs.log_probs(71), inputs.log_probs(71) + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=72)
     mask = inputs.response_mask()
     for sampling in (None, "token", "sequence", "none"):
-        for rejection in (None, "token", "sequence", "geometric", "none"):
+        for rejection in (None, *rejections(side), "none"):
             for normalised in (False, True):
-                yield (
-                    f"weights/{sampling}/{rejection}/{normalised}",
-                    lambda sampling=sampling, rejection=rejection, normalised=normalised: outcome(
-                        side.get(f"{module}:compute_rollout_correction_and_rejection_mask"),
-                        old,
-                        rollout,
-                        mask,
-                        rollout_is=sampling,
-                        rollout_is_threshold=1.5,
-                        rollout_rs=rejection,
-                        rollout_rs_threshold=1.3,
-                        rollout_token_veto_threshold=0.05 if normalised else None,
-                        rollout_is_batch_normalize=normalised,
-                    ),
-                )
-    yield "off-policy", lambda: side.get(f"{module}:compute_offpolicy_metrics")(old, rollout, mask)
+
+                def run(
+                    sampling: str | None = sampling, rejection: str | None = rejection, normalised: bool = normalised
+                ) -> Any:
+                    available = {
+                        "old_log_prob": old,
+                        "rollout_log_prob": rollout,
+                        "response_mask": mask,
+                        "rollout_is": sampling,
+                        "rollout_is_threshold": 1.5,
+                        "rollout_rs": rejection,
+                        "rollout_rs_threshold": 1.3,
+                        "rollout_token_veto_threshold": 0.05 if normalised else None,
+                        "rollout_is_batch_normalize": normalised,
+                    }
+                    return outcome(
+                        inputs.call, side.get(f"{HELPER}:compute_rollout_correction_and_rejection_mask"), available
+                    )
+
+                yield f"weights/{sampling}/{rejection}/{normalised}", run
+    yield "off-policy", lambda: side.get(f"{HELPER}:compute_offpolicy_metrics")(old, rollout, mask)
     yield (
         "from log-probs",
-        lambda: side.get(f"{module}:compute_rollout_corr_metrics_from_logprobs")(old, rollout, mask),
+        lambda: side.get(f"{HELPER}:compute_rollout_corr_metrics_from_logprobs")(old, rollout, mask),
     )
 
 
