@@ -12,6 +12,7 @@ Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all,
 """
 
 import contextlib
+import logging
 import os
 import sys
 import warnings
@@ -142,4 +143,5 @@ if __name__ == "__main__":
     warnings.filterwarnings("ignore", message="In CPU autocast")  # float32 is meant: nothing is to be cast
     warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # the critic's values, which nothing changes
+    logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # nested tensors ask in an old way
     sys.exit(main(sys.argv[1:]))

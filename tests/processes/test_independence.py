@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.processes.launching import SCORE, Phase, drive, overrides
+from tests.releases import EVERYTHING
 
 pytestmark = pytest.mark.slow
 
@@ -67,8 +68,8 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "ppo": PPO,
 }
-# What four processes do as well.
-HARD = ("one_pass", "passes_and_epochs", "short_passes", "incomplete_mini_batch", "ppo")
+# What four processes do as well: these always, all in `make test-all`.
+HARD = tuple(CASES) if EVERYTHING else ("incomplete_mini_batch", "ppo")
 TOKENS = 40  # of a pass, on one process
 MORE = ("trainer.total_training_steps=4",)
 

@@ -155,7 +155,7 @@ def _update(
     **changes: Any,
 ) -> Any:
     changes["policy_loss"] = {**inputs.actor_settings()["policy_loss"], "loss_mode": loss_mode}
-    if loss_mode == "rollout_correction":
+    if loss_mode in ("rollout_correction", "bypass_mode"):
         # Upstream's dataclass has no such field: the trainer adds it to the mapping.
         changes["kind"] = "mapping"
         changes["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION

@@ -22,6 +22,15 @@ def enable_activation_offloading(*args: Any, **kwargs: Any) -> NoReturn:
     _left_to_the_project("offload activations", "set actor_rollout_ref.model.enable_gradient_checkpointing=true")
 
 
+def apply_monkey_patch(*args: Any, **kwargs: Any) -> NoReturn:
+    """Upstream changes the model's attention for sequence parallelism and fused kernels here."""
+    _left_to_the_project("change models", "build what you need in workers/trained_model.py")
+
+
+def apply_npu_fsdp_patches(model_config: Any = None) -> None:
+    """Upstream gives models the kernels of NPUs here, before it builds one; elsewhere it does nothing."""
+
+
 def apply_qat(*args: Any, **kwargs: Any) -> NoReturn:
     """Upstream prepares a model for quantization-aware training here."""
     _left_to_the_project("train for quantization", "use full verl for it")

@@ -17,14 +17,19 @@ def _missing(symbol: str, feature: str) -> NoReturn:
     )
 
 
+def LoraConfig(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stands for `verl.workers.engine.fsdp.transformer_impl:LoraConfig`."""
+    _missing("verl.workers.engine.fsdp.transformer_impl:LoraConfig", "lora")
+
+
+def TaskType(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stands for `verl.workers.engine.fsdp.transformer_impl:TaskType`."""
+    _missing("verl.workers.engine.fsdp.transformer_impl:TaskType", "lora")
+
+
 def apply_monkey_patch(*args: Any, **kwargs: Any) -> NoReturn:
     """Stands for `verl.models.transformers.monkey_patch:apply_monkey_patch`."""
     _missing("verl.models.transformers.monkey_patch:apply_monkey_patch", "multimodal")
-
-
-def apply_npu_patches(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.models.transformers.npu_patch:apply_npu_patches`."""
-    _missing("verl.models.transformers.npu_patch:apply_npu_patches", "multimodal")
 
 
 def ceildiv(*args: Any, **kwargs: Any) -> NoReturn:
@@ -40,6 +45,11 @@ def default_compute_score(*args: Any, **kwargs: Any) -> NoReturn:
 def gather_outputs_and_unpad(*args: Any, **kwargs: Any) -> NoReturn:
     """Stands for `verl.utils.ulysses:gather_outputs_and_unpad`."""
     _missing("verl.utils.ulysses:gather_outputs_and_unpad", "sequence_parallel")
+
+
+def get_peft_model(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stands for `verl.workers.engine.fsdp.transformer_impl:get_peft_model`."""
+    _missing("verl.workers.engine.fsdp.transformer_impl:get_peft_model", "lora")
 
 
 def layered_summon_lora_params(*args: Any, **kwargs: Any) -> NoReturn:

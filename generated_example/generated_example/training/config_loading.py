@@ -14,6 +14,7 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from . import reward_keys
+from .former_keys import FORMER_KEYS, present_name
 
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
@@ -110,6 +111,7 @@ def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
     if config.actor_rollout_ref.model.path is None and not _names(overrides, "scale"):
         sizes = ["scale=toy"] + ["critic_scale=toy"] * (directory / "critic_scale").is_dir()
         config = _compose(directory, [*sizes, *overrides])
+    _check_former_names(config)
     check_types(config, default)
     return config
 
@@ -188,7 +190,7 @@ def _with_package(override: str) -> str:
 
 
 def _check_override(override: str, default: DictConfig, directory: Path) -> None:
-    name, equals, _ = override.partition("=")
+    name, equals, value = override.partition("=")
     if name.startswith("-"):
         raise ConfigError(f"unknown option {override}", "python main.py --help")
     if name.startswith("~"):
@@ -197,11 +199,17 @@ def _check_override(override: str, default: DictConfig, directory: Path) -> None
         raise ConfigError(f"{override!r} is not key=value", "python main.py --help")
     known = set(flat_keys(default))
     key = name.lstrip("+")
-    if name.startswith("+") or key in known:
+    if key in known:
+        return
+    now = present_name(key, known)
+    if now is not None:
+        plus = "" if now in known else "+"
+        raise ConfigError(f"{key} is called {now} in this release of verl", f"{plus}{now}={value}")
+    if name.startswith("+"):
         return
     if key in GROUPS:
         options = sorted(path.stem for path in (directory / key).glob("*.yaml"))
-        if override.partition("=")[2] not in options:
+        if value not in options:
             raise ConfigError(f"{override}: no such file in config/{key}", f"choose one of: {', '.join(options)}")
         return
     meant = nearest(key, known | set(GROUPS))
@@ -209,6 +217,17 @@ def _check_override(override: str, default: DictConfig, directory: Path) -> None
     if key.startswith("critic."):
         hint = "this project has no critic: vextract new --algorithm ppo, or --with critic"
     raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key)")
+
+
+def _check_former_names(config: DictConfig) -> None:
+    """Refuse what a file in config/ sets under a name that nothing reads any more."""
+    known = set(flat_keys(config))
+    for key in FORMER_KEYS:
+        now = present_name(key, known) if key in known else None
+        if now is not None:
+            raise ConfigError(
+                f"a file in config/ sets {key}, which is called {now} in this release of verl", "rename it there"
+            )
 
 
 def _names(overrides: Sequence[str], group: str) -> bool:
