@@ -52,6 +52,7 @@ MET = frozenset(
         "overlong-prompt-filter",
         "profiler-without-gpu",
         "remove-padding-without-flash-attn",
+        "value-loss-over-the-batch",
         "vllm-adapter-patch",
         "vllm-distribution",
     }

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -180,11 +181,29 @@ def value_model(side: Side) -> Iterator[tuple[str, Thunk]]:
 def _train_values(side: Side, dynamic: bool, packed: bool) -> Any:
     made = made_engine(side, "FSDPEngineWithValueHead", remove_padding=packed)
     config = inputs.config(cliprange_value=0.3, loss_agg_mode="token-mean", loss_scale_factor=None)
-    loss = functools.partial(side.get(f"{LOSSES}:value_loss"), config)
+    loss = functools.partial(_value_loss(side), config)
     with made.train_mode(disable_auto_offload=True):
         batch = unpadded(side, use_dynamic_bsz=dynamic, use_remove_padding=packed)
         seen = _plain(outcome(made.train_batch, batch, loss_function=loss))
     return seen, dict(made.module.named_parameters())
+
+
+def _value_loss(side: Side) -> Any:
+    """Verl's loss; upstream's gets what a named fix gives the project's: the sizes of the batch, and a metric to add up."""
+    loss = side.get(f"{LOSSES}:value_loss")
+    if not side.upstream or "value-loss-over-the-batch" not in side.fixes:
+        return loss
+    core = side.module("verl.trainer.ppo.core_algos")
+    metric = side.module("verl.utils.metric")
+
+    def met(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> Any:
+        sizes = {name: data[name] for name in ("dp_size", "batch_num_tokens", "global_batch_size")}
+        with mock.patch.object(core, "agg_loss", functools.partial(core.agg_loss, **sizes)):
+            found, metrics = loss(config, model_output=model_output, data=data, dp_group=dp_group)
+        added = metric.Metric(value=found, aggregation=metric.AggregationType.SUM)
+        return found, {**metrics, "critic/vf_loss": added}
+
+    return met
 
 
 @family("padding", PADDING)
