@@ -189,7 +189,7 @@ def _train_values(side: Side, dynamic: bool, packed: bool) -> Any:
 
 
 def _value_loss(side: Side) -> Any:
-    """Verl's loss; upstream's gets what a named fix gives the project's: the sizes of the batch, and a metric to add up."""
+    """Verl's loss; upstream's gets what a named fix gives the project's: sizes of the batch, a metric to add up."""
     loss = side.get(f"{LOSSES}:value_loss")
     if not side.upstream or "value-loss-over-the-batch" not in side.fixes:
         return loss
