@@ -1,4 +1,8 @@
-"""Write the README's table of releases, from projects that are made and verified for it: half an hour for all."""
+"""Write the README's table of releases, from projects that are made and verified for it.
+
+python scripts/releases.py              all, in half an hour
+python scripts/releases.py 0.9.1        the row of this release; the others stay
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ def verified(release: str) -> tuple[str, str]:
         _vextract("new", str(project), "--verl", release)
         report = json.loads(_vextract("verify", str(project), "--upstream-tests", "--json"))
     said = {check["name"]: check["summary"] for check in report["checks"]}
-    cases = re.search(r"(\d+) cases equal", said["parity"])
+    cases = re.search(r"([\d,]+) cases equal", said["parity"])
     tests = re.search(r"\d+", said.get("upstream tests", ""))
     if cases is None:
         raise SystemExit(f"verl {release}: {said['parity']}")
@@ -59,16 +63,22 @@ def row(release: str) -> str:
     return f"| {release} | {files} | {lines:,} | {share} | {cases} | {tests} | {engines} | {presets} |"
 
 
-def main() -> None:
-    """Rewrite the table."""
-    rows = []
-    for release in reversed(releases.supported()):
-        rows.append(row(release))
-        print(rows[-1], file=sys.stderr, flush=True)
+def main(*chosen: str) -> None:
+    """Rewrite the table, or the rows of these releases."""
+    for release in chosen or reversed(releases.supported()):
+        new = row(release)
+        print(new, file=sys.stderr, flush=True)
+        _write(release, new)
+
+
+def _write(release: str, new: str) -> None:
     text = README.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    table = "\n".join([HEAD, "|---" * 8 + "|", *rows])
+    table, _, after = rest.partition(END)
+    rows = {line.split("|")[1].strip(): line for line in table.splitlines() if re.match(r"\| \d", line)}
+    rows[release] = new
+    ordered = [rows[known] for known in reversed(releases.supported()) if known in rows]
+    table = "\n".join([HEAD, "|---" * 8 + "|", *ordered])
     README.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
 
 
@@ -80,4 +90,4 @@ def _vextract(*arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -21,7 +21,7 @@ def checks(report: Report) -> dict[str, Check]:
 
 def equal(check: Check) -> int:
     """Cases that are equal, or tests that pass on both sides."""
-    return int(check.summary.split()[0])
+    return int(check.summary.split()[0].replace(",", ""))
 
 
 def families(check: Check, verdict: str) -> set[str]:
