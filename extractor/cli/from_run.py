@@ -78,6 +78,8 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None)
         if not convert.unhandled(fits[-1].problems):
             break
     best = min(fits, key=lambda item: len(convert.unhandled(item.problems)))
+    if convert.unhandled(best.problems):
+        best = convert.fit(run, best.target, [item.target for item in fits])
     _refuse(request, best)
     renamed = Renames(best.target.release, release)
     return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target)

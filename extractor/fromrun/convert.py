@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from extractor.changes.config_keys import Renames
 from extractor.errors import UsageError
 from extractor.export.keys import about_the_machine, name_in
 from extractor.export.target import Defaults, Target
@@ -151,8 +152,15 @@ class Fit:
     problems: tuple[Problem, ...]
 
 
-def fit(run: Run, target: Target) -> Fit:
-    """Compose a run's config with a release's config tree."""
+def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
+    """Compose a run's config with a release's config tree.
+
+    Args:
+        run: As it was read.
+        target: The release.
+        others: Releases whose keys are taken as well, under the names that they have in this one: a script from between
+            two releases may have keys of both.
+    """
     main = f"{run.config_name}.yaml"
     main = main if main in target.files else "ppo_trainer.yaml"
     if run.resolved is not None:
@@ -182,7 +190,12 @@ def fit(run: Run, target: Target) -> Fit:
             continue
         problem = apply(config, item)
         if problem is not None and problem.unknown:
-            problems.append(problem)
+            release = next((other.release for other in others if item.key in Defaults.of(other)), None)
+            if release is None:
+                problems.append(problem)
+                continue
+            name = Renames(release, target.release)(item.key) or item.key
+            apply(config, Override("++", name, item.value, item.text))
         elif problem is not None:
             apply(config, Override("++", item.key, item.value, item.text))
     return Fit(target, config, tuple(problems))

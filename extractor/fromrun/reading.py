@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 
 from extractor.errors import UsageError
-from extractor.fromrun.script import Command, read_script
+from extractor.fromrun.script import read_script
 from extractor.fromrun.text import readable, unknowns
+from extractor.fromrun.variables import Command
 from extractor.hydra import BadOverride, Override, parse_override
 from extractor.hydra.compose import read_yaml
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from extractor.cli.app import run as run_command_line
+from tests.releases import NEWEST
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ def vextract(*arguments: str | Path) -> Result:
 
 @pytest.fixture(scope="session")
 def projects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A project of each recipe, by recipe."""
+    """A project of each recipe, by recipe; of the newest release."""
     folder = tmp_path_factory.mktemp("projects")
     made = {}
     for recipe in ("toy", "gsm8k", "reasoning", "multiturn"):
         made[recipe] = folder / recipe
-        assert vextract("new", made[recipe], "--verl", "0.6.1", "--recipe", recipe).code == 0
+        assert vextract("new", made[recipe], "--verl", NEWEST[-1], "--recipe", recipe).code == 0
     return made

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from extractor import releases
 from extractor.export.project import load, read_files
-from tests.releases import ALL
+from extractor.source import open_source
+from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, every_release, newest_release
 from tests.verl.conftest import vextract
 
 pytest.importorskip("tree_sitter_bash")
 
-OTHERS = [pytest.param(release, marks=() if release == "0.6.1" else pytest.mark.thorough) for release in ALL]
+PROJECT = NEWEST[-1]
 
 
 def settings(project: Path) -> dict[str, Any]:
@@ -21,17 +24,28 @@ def settings(project: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("recipe", ["toy", "gsm8k", "reasoning", "multiturn"])
-@pytest.mark.parametrize("release", OTHERS)
+@pytest.mark.parametrize("release", newest_release())
 def test_there_and_back(projects: dict[str, Path], recipe: str, release: str, tmp_path: Path) -> None:
     out, back = tmp_path / "out", tmp_path / "back"
     assert vextract("export", projects[recipe], "--verl", release, "-o", out).code == 0
-    result = vextract("new", back, "--verl", "0.6.1", "--from-verl-run", out / "run.sh", "--json")
+    result = vextract("new", back, "--verl", PROJECT, "--from-verl-run", out / "run.sh", "--json")
     assert result.code == 0, result.err
     assert settings(back) == settings(projects[recipe])
     for hook in sorted((projects[recipe] / recipe / "custom").glob("*.py")):
         assert (back / "back/custom" / hook.name).read_bytes() == hook.read_bytes()
         assert (out / recipe / "custom" / hook.name).read_bytes() == hook.read_bytes()
     assert vextract("status", back, "--check").code in (0, 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", ALL)
+def test_an_older_project_there_and_back(release: str, tmp_path: Path) -> None:
+    project, out, back = tmp_path / "p", tmp_path / "out", tmp_path / "back"
+    old = LAST_WITH_ENGINES_IN_PROCESS
+    assert vextract("new", project, "--verl", old).code == 0
+    assert vextract("export", project, "--verl", release, "-o", out).code == 0
+    assert vextract("new", back, "--verl", old, "--from-verl-run", out / "run.sh").code == 0
+    assert settings(back) == settings(project)
 
 
 def test_a_changed_experiment_comes_back(projects: dict[str, Path], tmp_path: Path) -> None:
@@ -48,7 +62,7 @@ def test_a_changed_experiment_comes_back(projects: dict[str, Path], tmp_path: Pa
     )
     arguments = [item for change in changes for item in ("--set", change)]
     assert vextract("export", projects["toy"], "-o", out, *arguments).code == 0
-    assert vextract("new", back, "--verl", "0.6.1", "--from-verl-run", out / "run.sh").code == 0
+    assert vextract("new", back, "--verl", PROJECT, "--from-verl-run", out / "run.sh").code == 0
     made = settings(back)
     assert made["actor_rollout_ref.actor.optim.lr"] == 3e-7
     assert made["data.train_batch_size"] == 96
@@ -59,9 +73,10 @@ def test_a_changed_experiment_comes_back(projects: dict[str, Path], tmp_path: Pa
     assert made["local.seed"] == 7
 
 
-def test_edits_to_vendored_files_become_a_patch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", every_release())
+def test_edits_to_vendored_files_become_a_patch(release: str, tmp_path: Path) -> None:
     project, out = tmp_path / "p", tmp_path / "out"
-    assert vextract("new", project, "--verl", "0.6.1").code == 0
+    assert vextract("new", project, "--verl", release).code == 0
     edited = project / "p/training/core_algos.py"
     text = edited.read_text()
     edited.write_text(text.replace("def agg_loss(", "EDITED = 1\n\n\ndef agg_loss(", 1))
@@ -73,9 +88,42 @@ def test_edits_to_vendored_files_become_a_patch(tmp_path: Path) -> None:
     assert patch.startswith("--- a/verl/trainer/ppo/core_algos.py\n+++ b/verl/trainer/ppo/core_algos.py\n")
     assert "+EDITED = 1" in patch
     assert "core_algos.py" in (out / "UPSTREAM.md").read_text()
+    original = open_source(releases.load(release).pin).files[edit["upstream_path"]]
+    place = tmp_path / "checkout" / edit["upstream_path"]
+    place.parent.mkdir(parents=True)
+    place.write_bytes(original)
+    subprocess.run(["git", "apply", "--check", str(out / "upstream.patch")], cwd=tmp_path / "checkout", check=True)
+    subprocess.run(["git", "apply", str(out / "upstream.patch")], cwd=tmp_path / "checkout", check=True)
+    assert place.read_text() == original.decode().replace("def agg_loss(", "EDITED = 1\n\n\ndef agg_loss(", 1)
+
+
+def test_an_edit_that_does_not_fit_is_listed(tmp_path: Path) -> None:
+    project, out = tmp_path / "p", tmp_path / "out"
+    assert vextract("new", project, "--verl", PROJECT).code == 0
+    edited = project / "p/training/core_algos.py"
+    header = next(line for line in edited.read_text().splitlines() if line.startswith("# vextract:"))
+    edited.write_text(edited.read_text().replace(header, f"{header}\n# mine", 1))
+    (edit,) = vextract("export", project, "-o", out, "--json").json["edits"]
+    text = (out / "UPSTREAM.md").read_text()
+    assert edit["applies"] or edit["why"] in text
+    assert "core_algos.py" in text
 
 
 RUN = "python -m verl.trainer.main_ppo"
+
+
+def test_a_script_from_between_two_releases(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(
+        f"{RUN} actor_rollout_ref.model.path=/m data.train_files=/d/t.parquet data.val_files=/d/v.parquet \\\n"
+        "  actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.update_weights_bucket_megabytes=512 \\\n"
+        "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 algorithm.filter_groups.enable=True\n"
+    )
+    result = vextract("new", tmp_path / "p", "--verl", PROJECT, "--from-verl-run", file, "--json")
+    assert result.code == 0, result.err
+    remarks = result.json["run"]["remarks"]
+    assert not [item for item in remarks if item["what"] == "unhandled"]
+    assert settings(tmp_path / "p")["algorithm.filter_groups.enable"] is True
 
 
 @pytest.mark.parametrize(

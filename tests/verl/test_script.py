@@ -44,6 +44,8 @@ SPECIMENS = {
     "here-document": "cat > /dev/null <<END\nshow no\nEND\nshow yes",
     "set": "set -x\nset -euo pipefail\nshow done",
     "commands": "X=$(echo hi); Y=$(basename /a/b.sh .sh); Z=$(dirname /a/b.sh); show $X $Y $Z",
+    "probe": "D=${D:-$(false && echo a || echo b)}; E=$(true && echo c || echo d); show $D $E",
+    "several outputs": "show $(echo a; echo b)",
     "redirection": "show a 2>&1 b",
     "environment": "Q=1 W=2 show a",
     "several assignments": 'A=1 B="2 3"\nshow $A "$B"',
@@ -89,6 +91,18 @@ def test_what_is_unknown_keeps_its_name() -> None:
     (command,) = read_script("show $WHO/x $(date +%s) a${B}c", "run.sh", {}, {}).commands
     assert [readable(word) for word in command.words[1:]] == ["$WHO/x", "$(date +%s)", "a$Bc"]
     assert command.words[1] == f"{unknown('WHO')}/x"
+
+
+def test_other_accelerators_are_looked_for_in_vain() -> None:
+    script = "D=${D:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu)}\n"
+    script += "case $D in gpu) X=1;; *) X=2;; esac"
+    (command,) = read_script(f"{script}\nshow $D $X", "run.sh", {}, {}).commands
+    assert command.words == ("show", "gpu", "1")
+
+
+def test_what_an_unknown_command_decides_stays_unknown() -> None:
+    (command,) = read_script("show $(nvidia-smi && echo a || echo b)", "run.sh", {}, {}).commands
+    assert [readable(word) for word in command.words[1:]] == ["$(nvidia-smi && echo a || echo b)"]
 
 
 def test_given_variables_win() -> None:

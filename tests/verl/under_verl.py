@@ -82,7 +82,7 @@ class Under:
         except (ImportError, AttributeError):
             create = self.module("verl.trainer.main_ppo").create_rl_dataset
         data = self.config.data
-        return create(data.train_files, data, self.tokenizer, None, is_train=True)
+        return create(data.train_files, data, self.tokenizer, None)
 
     def prompts(self) -> dict[str, Any]:
         """The dataset that verl makes of the training data."""
@@ -111,6 +111,7 @@ class Under:
             "processor": None,
             "dataset_cls": self.module("verl.utils.dataset.rl_dataset").RLHFDataset,
             "data_config": wrap(config=self.config.data),
+            "dataset_config": self.config.data,
         }
         taken = inspect.signature(loops.AgentLoopBase.__init__).parameters
         row = inputs.episode_row()
