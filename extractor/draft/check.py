@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -58,7 +58,7 @@ class _Check:
 
     def _layout(self) -> Iterator[Finding]:
         for path in self._manifest.layout:
-            if _held(path, self._old_files) and not _held(path, self._new_files):
+            if holds(path, self._old_files) and not holds(path, self._new_files):
                 suggestions: tuple[Suggestion, ...] = ()
                 if path.endswith(".py"):
                     module = f"verl.{path.removesuffix('.py').replace('/', '.')}"
@@ -103,9 +103,8 @@ class _Check:
 
     def _swapped(self, symbol: str, kind: Kind, where: str) -> Iterator[Finding]:
         """A symbol that gives way to ours: it must be defined where the manifest says, and look as it did."""
-        module, _, name = symbol.partition(":")
-        if module not in self._new or name not in self._new[module].bindings:
-            if module in self._old and name in self._old[module].bindings:
+        if not binds(self._new, symbol):
+            if binds(self._old, symbol):
                 yield self._gone(kind, where, symbol)
             return
         before, after = definition_of(self._old, symbol), definition_of(self._new, symbol)
@@ -204,10 +203,7 @@ class _Check:
         return {id(index): index.names for index in (self._old, self._new)}
 
     def _matched(self, pattern: str, index: Index) -> bool:
-        module, _, name = pattern.partition(":")
-        if "*" not in module:
-            return module in index and (name == "*" or name in index[module].bindings)
-        return any(fnmatchcase(item, module) for item in self._all_names[id(index)])
+        return matched(pattern, index, self._all_names[id(index)])
 
 
 def _few(details: list[str]) -> str:
@@ -216,10 +212,27 @@ def _few(details: list[str]) -> str:
     return "; ".join(short) + more
 
 
-def _held(path: str, files: object) -> bool:
-    assert hasattr(files, "__iter__")
+def holds(path: str, files: Collection[str]) -> bool:
+    """Whether a source has what a key of `[layout]` names."""
     full = f"verl/{path}"
-    return any(file.startswith(full) for file in files) if path.endswith("/") else full in list(files)
+    return any(file.startswith(full) for file in files) if path.endswith("/") else full in files
+
+
+def matched(pattern: str, index: Index, modules: Collection[str]) -> bool:
+    """Whether a pattern of `cut` names something; `modules` are all that the source has."""
+    module, _, name = pattern.partition(":")
+    if "*" in module:
+        return any(fnmatchcase(item, module) for item in modules)
+    return binds(index, pattern) if name != "*" else module in index
+
+
+def binds(index: Index, symbol: str) -> bool:
+    """Whether a module defines a name, or has it from another package."""
+    module, _, name = symbol.partition(":")
+    if module not in index:
+        return False
+    item = index[module].imports.get(name)
+    return name in index[module].bindings or (item is not None and item.module.partition(".")[0] != "verl")
 
 
 def _taken_module(found: tuple[Suggestion, ...]) -> str | None:

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from extractor import releases, resources
+from extractor.draft.unmatched import unmatched
 from extractor.errors import UsageError
 from extractor.manifest import ChainError, combine, difference, parse_manifest, read_toml
 from extractor.manifest.write import write_manifest
 from extractor.options import Options
+from extractor.source import open_source
 
 GOOD = """
 schema = 1
@@ -171,6 +173,14 @@ def test_every_manifest_states_only_what_differs(release: str) -> None:
     again = combine(before, read_toml(write_manifest(difference(before, whole), release), "written"))
     assert unordered(again) == unordered(whole)
     assert repeated(before, stated) == []
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("release", releases.supported())
+def test_nothing_that_a_manifest_says_matches_nothing(release: str) -> None:
+    """What a release inherits and has no longer is taken away in `[drop]`."""
+    manifest = releases.load(release)
+    assert unmatched(manifest, open_source(manifest.pin)) == ()
 
 
 def unordered(value: object) -> object:
