@@ -15,8 +15,7 @@ BEGIN, END = "<!-- algorithms: written by scripts/algorithms.py -->", "<!-- end 
 MISSING = {
     "PRIME": "its implicit process reward model is a recipe of upstream's, outside the package; the release's `prime` "
     "reward manager comes with `--with reward_managers`",
-    "`optimal_token_baseline`, `dro`": "upstream has them since 0.7.1 and 0.9.0; they are vendored, and no preset "
-    "was tried",
+    "`optimal_token_baseline` with 0.7.1": "upstream has it from there on, and in that release it does not run",
 }
 
 
