@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from extractor.lock import Lock
 from extractor.manifest import Manifest
@@ -57,7 +58,8 @@ def successors(
             if path in by_upstream and path not in known
         }
         moved = [path for path, symbols in come.items() if names & symbols]
-        chosen = moved[:1] or list(come)
+        name = PurePosixPath(file.upstream_path).name
+        chosen = moved[:1] or sorted(come, key=lambda path: PurePosixPath(path).name != name)
         if chosen:
             found[file.path] = Successor(tuple(by_upstream[path] for path in chosen), same=bool(moved))
     return found
@@ -70,8 +72,8 @@ def _symbols(manifest: Manifest, options: Options) -> Mapping[str, Mapping[str, 
     found: dict[str, dict[str, set[str]]] = {}
     for role in manifest.active_roles(options):
         modules = found.setdefault(role.name.removesuffix(f"_{role.engine}"), {})
-        for symbol in role.symbols:
+        for symbol in (*role.symbols, *role.modules):
             module, _, name = symbol.partition(":")
             for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
-                modules.setdefault(path, set()).update({name} - {"*"})
+                modules.setdefault(path, set()).update({name} - {"", "*"})
     return found

@@ -134,7 +134,11 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
                 ),
             ]
     parked, files = parking.park(entry, base, ours, sides.labels, come, _taken(sides, decided))
-    return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=f"your version is {parked}", beside=files)]
+    note = f"your version is {parked}"
+    if come:
+        more = f" and {len(come) - 2} more" if len(come) > 2 else ""
+        note += f"; its part is now in {', '.join(file.path for file in come[:2])}{more}"
+    return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=note, beside=files)]
 
 
 def _taken(sides: Sides, decided: Mapping[str, Action]) -> set[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+import pytest
+
 from extractor import releases
 from extractor.generate import Generated, complete, generate
 from extractor.options import Options
@@ -30,6 +32,24 @@ PPO = Choice("0.6.1", algorithm="ppo")
 VLLM = Choice("0.6.1", engine="vllm")
 BALANCED = Choice("0.6.1", features=("dynamic_bsz",))
 STEPS = [(OLD, NEW), (NEW, OLD), (NEW, PPO), (PPO, NEW), (NEW, VLLM), (VLLM, NEW), (NEW, BALANCED), (PPO, OLD)]
+
+# Where upstream's files, roles and config keys changed: the rollout at 0.7.0, the reward at 0.7.1, actor and critic at
+# 0.8.0. The longest way is tested always.
+LONGEST = (OLD, Choice("0.9.1"))
+BREAKS = [
+    LONGEST,
+    (LONGEST[1], LONGEST[0]),
+    (Choice("0.6.1", algorithm="ppo"), Choice("0.7.1", algorithm="ppo")),
+    (Choice("0.7.1", algorithm="ppo"), Choice("0.6.1", algorithm="ppo")),
+    (Choice("0.7.1", algorithm="ppo"), Choice("0.8.0", algorithm="ppo")),
+    (Choice("0.8.0", algorithm="ppo"), Choice("0.7.1", algorithm="ppo")),
+    (Choice("0.8.0"), Choice("0.9.1")),
+    (Choice("0.9.1"), Choice("0.8.0")),
+]
+EVERY_STEP = [
+    *STEPS,
+    *(pytest.param(*step, marks=() if step == LONGEST else pytest.mark.thorough) for step in BREAKS),
+]
 
 
 @cache

@@ -18,7 +18,7 @@ from extractor.tree import FileKind, Tree
 from extractor.upgrade.successors import Successor
 from extractor.upgrade.successors import successors as find
 from tests.lifecycle.edits import Edit, edit
-from tests.lifecycle.releases import NEW, OLD, STEPS, VLLM, Choice, generated, options_of
+from tests.lifecycle.releases import EVERY_STEP, LONGEST, NEW, OLD, VLLM, Choice, generated, options_of
 from tests.lifecycle.worlds import create, expected, files_of, lock_of, own, picture, ready
 
 ROUNDS = 6
@@ -85,7 +85,7 @@ def fate(item: Edit, plan: Plan, before: dict[str, bytes], after: dict[str, byte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("old", "new"), STEPS, ids=lambda choice: str(choice))
+@pytest.mark.parametrize(("old", "new"), EVERY_STEP, ids=lambda choice: str(choice))
 def test_no_edit_is_lost(old: Choice, new: Choice, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before_tree, after_tree = generated(old).tree, generated(new).tree
     counts: Counter[str] = Counter()
@@ -119,12 +119,12 @@ def test_no_edit_is_lost(old: Choice, new: Choice, tmp_path: Path, capsys: pytes
     with capsys.disabled():
         shown = ", ".join(f"{count} {where}" for where, count in sorted(counts.items()))
         print(f"\nedits, {old} -> {new}: {shown}, 0 lost")
-        if (old, new) == STEPS[-1]:
+        if (old, new) == LONGEST:
             print(f"{sum(_totals.values())} edits in all: {dict(sorted(_totals.items()))}")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("old", "new"), STEPS, ids=lambda choice: str(choice))
+@pytest.mark.parametrize(("old", "new"), EVERY_STEP, ids=lambda choice: str(choice))
 def test_untouched(old: Choice, new: Choice, tmp_path: Path) -> None:
     project = create(tmp_path / "toy", generated(old).tree, options_of(old))
     before = picture(project)
