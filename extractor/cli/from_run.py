@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from extractor.cli import output
 
 if TYPE_CHECKING:
-    from extractor.fromrun.convert import Experiment, Remark
+    from extractor.fromrun.convert import Experiment
+    from extractor.fromrun.meaning import Remark
     from extractor.fromrun.reading import Run
     from extractor.manifest import Manifest
     from extractor.options import Options
@@ -59,7 +60,7 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None)
     from extractor.changes.config_keys import Renames
     from extractor.errors import UsageError
     from extractor.export.target import Target
-    from extractor.fromrun import convert
+    from extractor.fromrun import convert, fitting
     from extractor.fromrun.reading import read_run
 
     given = {}
@@ -74,12 +75,12 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None)
     for candidate in _candidates(request, run, release):
         with output.progress(f"reading verl {candidate}"):
             target = Target.of(_source(candidate, request.offline))
-        fits.append(convert.fit(run, target))
-        if not convert.unhandled(fits[-1].problems):
+        fits.append(fitting.fit(run, target))
+        if not fitting.unhandled(fits[-1].problems):
             break
-    best = min(fits, key=lambda item: len(convert.unhandled(item.problems)))
-    if convert.unhandled(best.problems):
-        best = convert.fit(run, best.target, [item.target for item in fits])
+    best = min(fits, key=lambda item: len(fitting.unhandled(item.problems)))
+    if fitting.unhandled(best.problems):
+        best = fitting.fit(run, best.target, [item.target for item in fits])
     _refuse(request, best)
     renamed = Renames(best.target.release, release)
     return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target)
@@ -87,10 +88,10 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None)
 
 def _refuse(request: Request, best: Any) -> None:
     from extractor.errors import UsageError
-    from extractor.fromrun import convert
+    from extractor.fromrun import fitting
     from extractor.fromrun.text import readable
 
-    unknown = convert.unhandled(best.problems)
+    unknown = fitting.unhandled(best.problems)
     if not unknown:
         return
     lines = []
@@ -158,11 +159,12 @@ def options(asked: Options, found: Found, given: set[str], without: tuple[str, .
 def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     """Put the run's settings into a project's tree."""
     from extractor.changes.config_keys import Renames
-    from extractor.fromrun import assemble, convert
+    from extractor.fromrun import assemble
+    from extractor.fromrun import settings as settings_of
 
     project = assemble.before(tree, found.run)
     back = Renames(release, found.target.release)
-    settings, remarks = convert.settings_for(found.experiment, found.run, project, found.target, back)
+    settings, remarks = settings_of.settings_for(found.experiment, found.run, project, found.target, back)
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     done = assemble.assemble(tree, options.package, found.run, found.experiment, settings)
     return Settled(found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *done.remarks))

@@ -17,6 +17,7 @@ MOVES = (
     ("reward_model.reward_manager", "reward.reward_manager.name"),
     ("reward_model.enable", "reward.reward_model.enable"),
     ("reward_model.model.path", "reward.reward_model.model_path"),
+    ("reward_model.reward_kwargs", "reward.reward_kwargs"),
     ("reward_model.sandbox_fusion", "reward.sandbox_fusion"),
     ("actor_rollout_ref.actor.optim.warmup_style", "actor_rollout_ref.actor.optim.lr_scheduler_type"),
     ("critic.optim.warmup_style", "critic.optim.lr_scheduler_type"),

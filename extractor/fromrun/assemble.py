@@ -12,7 +12,8 @@ import yaml
 
 from extractor.errors import InternalError
 from extractor.export.project import load
-from extractor.fromrun.convert import Experiment, Remark
+from extractor.fromrun.convert import Experiment
+from extractor.fromrun.meaning import Remark
 from extractor.fromrun.reading import Run
 from extractor.hydra.compose import merge, read_yaml
 from extractor.tree import File, FileKind, Tree
@@ -20,6 +21,7 @@ from extractor.tree import File, FileKind, Tree
 RECIPE = "verl_run"
 _CONFIG = "config/"
 _DEFAULT = re.compile(r"^(\s*- recipe@_global_: )\S+$", re.MULTILINE)
+_FUNCTION = "custom_reward_function.path"
 _OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
 
 
@@ -112,7 +114,7 @@ def _take_reward(
     files: dict[str, File], package: str, run: Run, path: str, settings: dict[str, Any], remarks: list[Remark]
 ) -> None:
     """Copy the run's reward function beside the hooks."""
-    key = "custom_reward_function.path"
+    key = next((name for name in settings if name.endswith(_FUNCTION)), _FUNCTION)
     for folder in (Path(run.file).parent, Path()):
         place = folder / Path(path).expanduser()
         if place.is_file():

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from extractor import releases
 from extractor.source import Source, open_source
-from tests.releases import ALL, newest_release
+from tests.releases import ALL, NEWEST
 from tests.verl.conftest import vextract
 
 pytest.importorskip("torch")
@@ -24,8 +24,10 @@ pytest.importorskip("hydra")
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples/both_ways"
 # Each takes half a minute, nearly all of it `import verl`.
-EACH = newest_release()
-OTHERS = [pytest.param(release, marks=pytest.mark.thorough) for release in ALL]
+# verl 0.4.0 has no registries of algorithms: hooks that register ones have nowhere to go there.
+KNOWN = [release for release in ALL if release != "0.4.0"]
+EACH = [pytest.param(release, marks=() if release == NEWEST[-1] else pytest.mark.thorough) for release in KNOWN]
+OTHERS = [pytest.param(release, marks=pytest.mark.thorough) for release in KNOWN]
 
 
 def unpacked(source: Source, folder: Path) -> Path:

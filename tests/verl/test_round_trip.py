@@ -126,6 +126,40 @@ def test_a_script_from_between_two_releases(tmp_path: Path) -> None:
     assert settings(tmp_path / "p")["algorithm.filter_groups.enable"] is True
 
 
+REWARD = """\
++reward_model.reward_kwargs.overlong_buffer_cfg.enable=True
++reward_model.reward_kwargs.overlong_buffer_cfg.len=4
++reward_model.reward_kwargs.overlong_buffer_cfg.penalty_factor=0.5
+custom_reward_function.path=score.py
+custom_reward_function.name=mine
++custom_reward_function.reward_kwargs.strict=true
+data.train_files=/d/t.parquet
+data.val_files=/d/v.parquet
+actor_rollout_ref.model.path=/m
+actor_rollout_ref.rollout.name=vllm
+"""
+
+
+@pytest.mark.parametrize(
+    ("release", "function", "overlong"),
+    [
+        ("0.6.1", "custom_reward_function", "reward_model.overlong_buffer"),
+        (PROJECT, "reward.custom_reward_function", "reward.reward_kwargs.overlong_buffer_cfg"),
+    ],
+)
+def test_the_reward_of_an_older_run(release: str, function: str, overlong: str, tmp_path: Path) -> None:
+    (tmp_path / "score.py").write_text("def mine(*arguments, **further): return 1.0\n")
+    (tmp_path / "run.txt").write_text(REWARD)
+    result = vextract("new", tmp_path / "p", "--verl", release, "--from-verl-run", tmp_path / "run.txt")
+    assert result.code == 0, result.err
+    made = settings(tmp_path / "p")
+    assert made[f"{function}.path"] == "p/custom/verl_reward.py"
+    assert made[f"{function}.name"] == "mine"
+    assert made[f"{function}.reward_kwargs.strict"] is True
+    assert (made[f"{overlong}.enable"], made[f"{overlong}.len"], made[f"{overlong}.penalty_factor"]) == (True, 4, 0.5)
+    assert (tmp_path / "p/p/custom/verl_reward.py").read_text().startswith("def mine(")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

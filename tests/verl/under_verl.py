@@ -26,6 +26,7 @@ class Under:
 
     def __init__(self, root: Path, export: Path, overrides: list[str]) -> None:
         import hydra
+        import omegaconf
 
         self._stubber = prepare_upstream(root)
         self.module("verl")
@@ -33,6 +34,7 @@ class Under:
         folder = str(root / "verl/trainer/config")
         with hydra.initialize_config_dir(folder, version_base=None):
             self.config = hydra.compose("ppo_trainer", overrides=overrides)
+        omegaconf.OmegaConf.resolve(self.config)  # as main_ppo does
         self.export = export
         for section in (self.config.actor_rollout_ref.model, self.config.critic.model):
             libraries = section.get("external_lib")

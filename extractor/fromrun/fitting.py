@@ -1,0 +1,83 @@
+"""A run in the config of a release of verl."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from extractor.changes.config_keys import Renames
+from extractor.export.target import Defaults, Target
+from extractor.fromrun.meaning import NO_LOCAL_MEANING
+from extractor.fromrun.reading import Run
+from extractor.hydra import Override, Problem, flatten
+from extractor.hydra.compose import apply, merge
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A run in the config of a release."""
+
+    target: Target
+    config: Mapping[str, Any]
+    problems: tuple[Problem, ...]
+
+
+def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
+    """Compose a run's config with a release's config tree.
+
+    Args:
+        run: As it was read.
+        target: The release.
+        others: Releases whose keys are taken as well, under the names that they have in this one: a script from between
+            two releases may have keys of both.
+    """
+    main = f"{run.config_name}.yaml"
+    main = main if main in target.files else "ppo_trainer.yaml"
+    if run.resolved is not None:
+        config = dict(target.compose().config)
+        known = set(flatten(config))
+        unknown = tuple(
+            Problem(Override("", key, value, f"{key}={value}"), f"there is no key {key}", unknown=True)
+            for key, value in flatten(run.resolved).items()
+            if key not in known and not any(key.startswith(f"{name}.") for name in known)
+        )
+        merge(config, run.resolved)
+        return Fit(target, config, unknown)
+    composed = target.compose((), main)
+    config = composed.config
+    for body in run.overlay:
+        merge(config, body)
+    groups = [item for item in run.overrides if item.key in ("model_engine",) or "@" in item.key]
+    problems: list[Problem] = []
+    if groups:
+        again = target.compose(groups, main)
+        config = again.config
+        for body in run.overlay:
+            merge(config, body)
+        problems += again.problems
+    for item in run.overrides:
+        if item in groups or item.key.startswith("hydra"):
+            continue
+        problem = apply(config, item)
+        if problem is not None and problem.unknown:
+            release = next((other.release for other in others if item.key in Defaults.of(other)), None)
+            if release is None:
+                problems.append(problem)
+                continue
+            name = Renames(release, target.release)(item.key) or item.key
+            apply(config, Override("++", name, item.value, item.text))
+        elif problem is not None:
+            apply(config, Override("++", item.key, item.value, item.text))
+    return Fit(target, config, tuple(problems))
+
+
+def unhandled(problems: Sequence[Problem]) -> list[Problem]:
+    """The overrides that name keys that no release has, which nothing is known about."""
+    kept = []
+    for problem in problems:
+        key = problem.override.key
+        if not any(re.fullmatch(pattern, key) for pattern, _, _ in NO_LOCAL_MEANING[:12]):
+            kept.append(problem)
+    return kept

@@ -1,0 +1,125 @@
+"""Settings of verl that a project has no use for, and what becomes of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+# What a project has no use for: patterns of verl's keys, what becomes of them, and why. The first that fits counts.
+NO_LOCAL_MEANING: tuple[tuple[str, str, str], ...] = (
+    (r"trainer\.(nnodes|n_gpus_per_node)", "lowered", "a project starts on one device; torchrun gives it more"),
+    (r"(.*\.)?(n_gpus_per_node|nnodes)", "lowered", "a project starts on one device"),
+    (r"(.*\.)?(tensor|pipeline|data|expert|context)_(model_)?parallel_size", "lowered", "one device holds the model"),
+    (r"(.*\.)?(ulysses_sequence_parallel_size|fsdp_size)", "lowered", "one device holds the model"),
+    (r"(ray_init|ray_kwargs|transfer_queue|global_profiler|.*profile\w*)(\..*)?", "dropped", "there is no Ray"),
+    (
+        r"trainer\.(ray_wait_register_center_timeout|device|use_legacy_worker_impl|use_v1|v1.*|esi_.*)",
+        "dropped",
+        "there is no Ray",
+    ),
+    (r"(.*\.)?megatron(\..*)?", "dropped", "a project trains with FSDP, or on one device whole"),
+    (
+        r"(.*\.)?(virtual_pipeline\w*|override_transformer_config.*|vanilla_mbridge|use_mbridge|use_remove_padding_megatron)",
+        "dropped",
+        "of Megatron",
+    ),
+    (
+        r"(.*\.)?(load_weight|optimizer_offload_fraction|router_replay.*|use_dist_checkpointing|dist_checkpointing.*)",
+        "dropped",
+        "of Megatron",
+    ),
+    (r"(.*\.)?(veomni|torchtitan|mindspeed|automodel)(\..*)?", "dropped", "another engine than FSDP"),
+    (
+        r"(.*\.)?(forward_prefetch|entropy_from_logits_with_chunking|limit_images|use_shm|use_orig_params|reshard_after_forward)",
+        "dropped",
+        "changes speed or memory only",
+    ),
+    (
+        r"(.*\.)?(enable_activation_offload|use_fused_kernels|fused_kernel_options.*|use_liger|use_prefix_grouper)",
+        "dropped",
+        "changes speed or memory only",
+    ),
+    (
+        r"actor_rollout_ref\.rollout\.(agent|server|trace|checkpoint_engine|update_weights\w*|layered_summon|prometheus|skip\w*|nnodes|disaggregation|over_sample_rate|multi_stage_wake_up|cudagraph\w*|enable_sleep\w*|free_cache\w*|quantization\w*|expert.*|logprobs_mode|scheduling_policy|mtp.*)(\..*)?",
+        "dropped",
+        "of verl's own rollout servers",
+    ),
+    (
+        r"actor_rollout_ref\.rollout\.multi_turn\.(format|tool_config_path|interaction_config_path|\w+)",
+        "dropped",
+        "tools and interactions become an environment: custom/env_wrapper.py",
+    ),
+    (r"actor_rollout_ref\.rollout\.engine_kwargs(\..*)?", "dropped", "arguments of another engine than the project's"),
+    (r"actor_rollout_ref\.rollout\.(val_kwargs\..*|\w+)", "dropped", "the project's rollout has no such setting"),
+    (r"(.*\.)?checkpoint(\..*)?", "dropped", "the project saves whole checkpoints"),
+    (
+        r"(.*\.)?(ppo_micro_batch_size|log_prob_micro_batch_size|forward_micro_batch_size|micro_batch_size)",
+        "lowered",
+        "given for all devices together: divided among them",
+    ),
+    (
+        r"(.*\.)?(shuffle|data_loader_seed|tokenizer|tokenizer_path|seed|deterministic|full_determinism)",
+        "dropped",
+        "seeded by data.seed and local.seed",
+    ),
+    (
+        r"trainer\.(default_hdfs_dir|del_local_ckpt_after_load|\w*ckpt\w*|validation_data_dir|rollout_data_dir)",
+        "dropped",
+        "the project writes into trainer.default_local_dir",
+    ),
+    (
+        r"(reward|reward_model|reward_manager|sandbox_fusion|custom_reward_function)(\..*)?",
+        "dropped",
+        "of a reward that the project computes in another way",
+    ),
+    (
+        r"data\.(\w*image\w*|\w*video\w*|\w*audio\w*|mm_\w+|return_multi_modal_inputs|processor\w*|tool_config_path|sampler.*|datagen.*|curriculum.*|use_shm|tokenizer|\w*workers?)(\..*)?",
+        "dropped",
+        "the project's data have no such setting",
+    ),
+    (
+        r"(critic|actor_rollout_ref\.ref|actor_rollout_ref\.actor|actor_rollout_ref\.model|algorithm|data|trainer)\..*",
+        "not carried over",
+        "the project has no such setting",
+    ),
+    (r"actor_rollout_ref\.(hybrid_engine|rollout|\w+)(\..*)?", "dropped", "the project has one engine"),
+    (r"(model_engine|distillation|async_training|partial_rollout|optim)(\..*)?", "dropped", "another trainer's"),
+)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What became of one of the run's settings that is not simply carried.
+
+    Attributes:
+        key: verl's.
+        value: As the run has it.
+        what: "lowered", "changed", "dropped", "not carried over" or "unhandled".
+        why: Reason.
+    """
+
+    key: str
+    value: Any
+    what: str
+    why: str
+
+
+_ABOUT_WHERE = (
+    "global_profiler",
+    "ray_",
+    "trainer.default_",
+    "trainer.experiment_name",
+    "trainer.project_name",
+    "trainer.rollout_data_dir",
+)
+
+
+def is_about_where(key: str) -> bool:
+    """Keys whose value a project does not need: names of runs, directories, numbers of machines."""
+    return (
+        key.startswith(_ABOUT_WHERE)
+        or key in ("trainer.logger", "trainer.validation_data_dir", "trainer.resume_from_path", "trainer.device")
+        or key.endswith(("nnodes", "n_gpus_per_node"))
+        or any(re.fullmatch(pattern, key) for pattern, what, _ in NO_LOCAL_MEANING[:14])
+    )

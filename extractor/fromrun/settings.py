@@ -1,0 +1,231 @@
+"""From a run to a project's settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from extractor.export.keys import about_the_machine, candidates, name_in
+from extractor.export.target import Defaults, Target
+from extractor.fromrun.convert import Experiment
+from extractor.fromrun.meaning import NO_LOCAL_MEANING, Remark, is_about_where
+from extractor.fromrun.reading import Run
+from extractor.fromrun.text import readable, unknowns
+from extractor.hydra import flatten
+
+
+def settings_for(
+    experiment: Experiment,
+    run: Run,
+    project: Mapping[str, Any],
+    target: Target,
+    renamed_back: Callable[[str], str | None],
+) -> tuple[dict[str, Any], list[Remark]]:
+    """The project's settings that differ from what it would have anyway.
+
+    Args:
+        experiment: The run.
+        run: As it was read.
+        project: The project's config before, flat and resolved.
+        target: The run's release.
+        renamed_back: From the project's keys to the run's release's.
+
+    Returns:
+        Settings by the project's keys, and remarks on the run's settings that have none.
+    """
+    flat = dict(experiment.wanted)
+    stated = _stated(run)
+    run_defaults = Defaults(experiment.config, flat)
+    devices = _devices(flat)
+    found: dict[str, Any] = {}
+    used: set[str] = set()
+    remarks: list[Remark] = []
+    for key, current in project.items():
+        if key.startswith("local."):
+            continue
+        # A release may know an old name beside the new one: the one that the run uses counts.
+        said = (name for name in candidates(key, renamed_back) if name in stated and name in flat)
+        name = next(said, None) or name_in(key, run_defaults, renamed_back)
+        if name is None:
+            continue
+        used.add(name)
+        value, remark = _local(key, name, flat.get(name, _ABSENT), current, stated, experiment, bool(run.hints))
+        if remark is not None:
+            remarks.append(remark)
+        if value is not _ABSENT and value != current:
+            found[key] = value
+    found.update(_open_sections(flat, project))
+    used.update(found)
+    found.update(_micro_batches(flat, project, devices, stated, remarks))
+    found.update(_reward_arguments(flat, project))
+    for key, value in run.kept.items():
+        if key in project or _is_below_open(key, project):
+            if project.get(key, _ABSENT) == value:
+                found.pop(key, None)
+            else:
+                found[key] = value
+    remarks += _rest(stated, flat, used, run)
+    return found, remarks
+
+
+class _Absent:
+    pass
+
+
+_ABSENT: Any = _Absent()
+
+
+def _stated(run: Run) -> set[str]:
+    """The keys that the run itself sets."""
+    if run.resolved is not None:
+        return set(flatten(run.resolved))
+    found: set[str] = set()
+    for item in run.overrides:
+        if isinstance(item.value, dict) and item.value:
+            found.update(flatten(item.value, f"{item.key}."))
+        elif item.mark != "~":
+            found.add(item.key)
+    for body in run.overlay:
+        found.update(flatten(body))
+    return found
+
+
+def _devices(flat: Mapping[str, Any]) -> int:
+    numbers = [flat.get("trainer.nnodes"), flat.get("trainer.n_gpus_per_node")]
+    total = 1
+    for number in numbers:
+        total *= int(str(number)) if str(number).isdigit() else 1
+    return max(total, 1)
+
+
+def _local(
+    key: str, name: str, value: Any, current: Any, stated: set[str], experiment: Experiment, exported: bool
+) -> tuple[Any, Remark | None]:
+    """A setting as the project has it."""
+    if value is _ABSENT or (isinstance(value, str) and unknowns(value)):
+        if name in stated and isinstance(value, str):
+            return _ABSENT, Remark(
+                name, readable(value), "dropped", "not known without running the script; the project's own stays"
+            )
+        return _ABSENT, None
+    if exported:
+        return value, None
+    if key == "actor_rollout_ref.rollout.name":
+        return (experiment.engine if current != experiment.engine else _ABSENT), None
+    if about_the_machine(key) and name not in stated:
+        return _ABSENT, None
+    rule = _ONE_DEVICE.get(key)
+    if rule is not None and value != rule[0]:
+        return rule[0], Remark(name, value, "lowered", rule[1]) if name in stated else None
+    if key == "trainer.logger":
+        kept = [item for item in ([value] if isinstance(value, str) else value or []) if item in _LOGGERS]
+        gone = [item for item in ([value] if isinstance(value, str) else value or []) if item not in _LOGGERS]
+        remark = (
+            Remark(name, value, "changed", f"the project has no logger {', '.join(map(str, gone))}") if gone else None
+        )
+        return kept or ["console"], remark
+    if key.endswith("nccl_timeout") and current is not None:
+        return value, None
+    return value, None
+
+
+_LOGGERS = ("console", "tensorboard", "wandb")
+_ONE_DEVICE: dict[str, tuple[Any, str]] = {
+    "actor_rollout_ref.rollout.tensor_model_parallel_size": (1, "one device holds the model"),
+    "actor_rollout_ref.actor.ulysses_sequence_parallel_size": (1, "one device has whole sequences"),
+    "actor_rollout_ref.ref.ulysses_sequence_parallel_size": (1, "one device has whole sequences"),
+    "critic.ulysses_sequence_parallel_size": (1, "one device has whole sequences"),
+    "actor_rollout_ref.actor.strategy": ("fsdp2", "a project has FSDP2, or one process that holds the model whole"),
+    "critic.strategy": ("fsdp2", "a project has FSDP2, or one process that holds the model whole"),
+    "actor_rollout_ref.rollout.mode": ("sync", "the project's own process writes the responses"),
+}
+
+
+def _open_sections(flat: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
+    """The run's settings in sections of the project's config that take anything."""
+    found = {}
+    for key, value in flat.items():
+        if key in project or unknowns(str(value)):
+            continue
+        names = candidates(key, lambda name: None) if key.startswith(_OPEN) else []
+        name = next((name for name in names if _is_below_open(name, project)), None)
+        if name is not None:
+            found[name] = value
+    return found
+
+
+_OPEN = (
+    "actor_rollout_ref.model.override_config.",
+    "custom_reward_function.reward_kwargs.",
+    "data.apply_chat_template_kwargs.",
+    "data.env.",
+    "reward.custom_reward_function.reward_kwargs.",
+    "reward.reward_kwargs.",
+    "reward_model.reward_kwargs.",
+)
+
+
+def _is_below_open(key: str, project: Mapping[str, Any]) -> bool:
+    for prefix in _OPEN:
+        if key.startswith(prefix) and "overlong_buffer_cfg" not in key:
+            return any(f"{name}.".startswith(prefix) for name in project)
+    return False
+
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+_GLOBAL = {
+    "actor_rollout_ref.actor.ppo_micro_batch_size": "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size": "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
+    f"{_ROLLOUT}.log_prob_micro_batch_size": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
+    "critic.ppo_micro_batch_size": "critic.ppo_micro_batch_size_per_gpu",
+    "critic.forward_micro_batch_size": "critic.forward_micro_batch_size_per_gpu",
+}
+
+
+def _micro_batches(
+    flat: Mapping[str, Any], project: Mapping[str, Any], devices: int, stated: set[str], remarks: list[Remark]
+) -> dict[str, Any]:
+    """Sizes for all devices together become sizes of one; a size that is not given stays the project's."""
+    found: dict[str, Any] = {}
+    for whole, each in _GLOBAL.items():
+        value = flat.get(whole)
+        if each in project and isinstance(value, int) and whole in stated:
+            found[each] = max(value // devices, 1)
+            remarks.append(Remark(whole, value, "lowered", f"for {devices} devices together: {each}={found[each]}"))
+        elif each in project and flat.get(each, _ABSENT) is None:
+            found[each] = project[each]
+    return {key: value for key, value in found.items() if value != project[key] or key in flat}
+
+
+_OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.reward_kwargs.overlong_buffer_cfg.")
+
+
+def _reward_arguments(flat: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
+    """The penalty on long responses, which the project has a section for."""
+    found = {}
+    for key, value in flat.items():
+        short = next((key.removeprefix(prefix) for prefix in _OVERLONG if key.startswith(prefix)), None)
+        for section in ("reward_model.overlong_buffer.", _OVERLONG[0]):
+            if short is not None and f"{section}{short}" in project:
+                found[f"{section}{short}"] = value
+    return found
+
+
+def _rest(stated: set[str], flat: Mapping[str, Any], used: set[str], run: Run) -> list[Remark]:
+    """The run's settings that the project has no key for."""
+    remarks = []
+    done = set(_GLOBAL)
+    for key in sorted(stated):
+        if key in used or key in done or key not in flat or key.startswith(_OPEN):
+            continue
+        if key.startswith(_OVERLONG) or (run.hints and is_about_where(key)):
+            continue
+        value = readable(flat[key]) if isinstance(flat[key], str) else flat[key]
+        for pattern, what, why in NO_LOCAL_MEANING:
+            if re.fullmatch(pattern, key):
+                remarks.append(Remark(key, value, what, why))
+                break
+        else:
+            remarks.append(Remark(key, value, "unhandled", "neither verl nor the project has such a setting"))
+    return remarks
