@@ -89,13 +89,15 @@ def last_setting(settings: Iterable[Setting]) -> dict[str, Setting]:
     return {item.key: item for item in settings}
 
 
-def compare_project_keys(old: Mapping[str, str], new: Mapping[str, str], renames: Renames) -> KeyChanges:
+def compare_project_keys(
+    old: Mapping[str, str], new: Mapping[str, str], renames: Callable[[str], str | None]
+) -> KeyChanges:
     """Compare the configs of two projects, as they are emitted: all options of each group."""
     before, after = last_setting(every_setting(old, MAIN)), last_setting(every_setting(new, MAIN))
     composed = [compose(files, MAIN) if MAIN in files else {} for files in (old, new)]
     return KeyChanges(
         gained=_outermost(key for key in after if key not in before),
-        lost=tuple(LostKey(key, _existing(renames(key), after)) for key in _outermost(set(before) - set(after))),
+        lost=_lost(set(before) - set(after), after, renames),
         defaults=_defaults(*composed),
     )
 
@@ -121,7 +123,7 @@ def compare_upstream_keys(
     my_defaults = tuple(item for item in defaults if new_use(item.key))
     return KeyChanges(
         gained=_outermost(my_gained),
-        lost=tuple(LostKey(key, _existing(renames(key), after)) for key in _outermost(my_lost)),
+        lost=_lost(my_lost, after, renames),
         defaults=my_defaults,
         others=len(lost) + len(gained) + len(defaults) - len(my_lost) - len(my_gained) - len(my_defaults),
     )
@@ -181,18 +183,25 @@ def gone_in(
         return None
 
     found: dict[tuple[str, int, str, bool], OwnerKey] = {}
+    known = new_known | new_project
+    sections: dict[tuple[str, str], int] = {}
     for item in every_setting(_relative(owner), MAIN):
         file = _original(item.file, owner)
+        if item.section:
+            sections.setdefault((file, item.key), item.line)
         mentions = [(item.key, False), *((key, True) for key in _REFERENCE.findall(item.value))]
         for key, reference in mentions:
             head = gone(key)
             if head is None:
                 continue
-            # A section that only holds what is gone: say it once, at the section.
-            if not reference and any((file, head) == (seen.file, seen.key) for seen in found.values()):
+            if item.section and not reference and _existing(renames(head), known) is None:
                 continue
-            new_name = _existing(renames(head), new_known | new_project)
-            found.setdefault((file, item.line, head, reference), OwnerKey(file, item.line, head, new_name, reference))
+            # A section stands for all that is in it, but where its keys went to several places.
+            inner = [".".join(key.split(".")[:end]) for end in range(key.count(".") + 1, head.count("."), -1)]
+            head = next((part for part in [head, *inner] if _existing(renames(part), known)), head)
+            new_name = _existing(renames(head), known)
+            line = item.line if reference else sections.get((file, head), item.line)
+            found.setdefault((file, line, head, reference), OwnerKey(file, line, head, new_name, reference))
     return tuple(sorted(found.values(), key=lambda item: (item.file, item.line, item.key, item.reference)))
 
 
@@ -207,6 +216,20 @@ def _original(path: str, owner: Mapping[str, str]) -> str:
 def _between(release: str, old: str, new: str) -> bool:
     low, high = sorted((Version(old), Version(new)))
     return low < Version(release) <= high
+
+
+def _lost(keys: Iterable[str], known: Iterable[str], renames: Callable[[str], str | None]) -> tuple[LostKey, ...]:
+    """Keys that are gone, sorted; a section stands for all that is in it, but where its keys went to several places."""
+    gone, present = set(keys), set(known)
+
+    def one(key: str) -> list[LostKey]:
+        inside = [other for other in gone if other.startswith(f"{key}.")]
+        new = _existing(renames(key), present)
+        if new is not None or not any(_existing(renames(other), present) for other in inside):
+            return [LostKey(key, new)]
+        return [item for other in _outermost(inside) for item in one(other)]
+
+    return tuple(item for key in _outermost(gone) for item in one(key))
 
 
 def _existing(name: str | None, known: Iterable[str]) -> str | None:

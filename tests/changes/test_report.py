@@ -9,7 +9,15 @@ import pytest
 
 from extractor import releases
 from extractor.changes import Change, Changes, LostKey, OwnerKey, SymbolChange, report
-from extractor.changes.config_keys import Renames, project_config, upstream_config
+from extractor.changes.config_keys import (
+    MAIN,
+    Renames,
+    compare_project_keys,
+    gone_in,
+    project_config,
+    upstream_config,
+)
+from extractor.changes.config_tree import every_setting
 from extractor.generate import Generated, complete, generate
 from extractor.options import Options
 from extractor.source import Source, open_source
@@ -225,3 +233,20 @@ def test_two_keys_that_became_one_go_back_to_the_first() -> None:
     forward, back = Renames("0.7.0", "0.9.1"), Renames("0.9.1", "0.7.0")
     assert forward("reward_manager.name") == forward("reward_model.reward_manager") == "reward.reward_manager.name"
     assert back("reward.reward_manager.name") == "reward_model.reward_manager"
+
+
+def test_keys_of_a_section_that_went_to_several_places_are_named_one_by_one() -> None:
+    old = {"ppo_trainer.yaml": "a:\n  b: 1\n  c: {}\n  d: 1\n"}
+    new = {"ppo_trainer.yaml": "x:\n  b: 1\ny:\n  c: {}\n"}
+    table = {"a.b": "x.b", "a.c": "y.c", "a.c.deep": "y.c.deep"}
+    known = [{item.key for item in every_setting(side, MAIN)} for side in (old, new)]
+    lost = compare_project_keys(old, new, table.get).lost
+    assert [(item.key, item.renamed_to) for item in lost] == [("a.b", "x.b"), ("a.c", "y.c"), ("a.d", None)]
+    owner = {"config/ppo_trainer.yaml": "a:\n  b: 1\n  c:\n    deep: 2\n    more: 3\n  d: ${a.b}\n"}
+    found = gone_in(owner, known[0], known[1], known[1], known[0], table.get)
+    assert [(item.line, item.key, item.renamed_to, item.reference) for item in found] == [
+        (1, "a", None, False),
+        (2, "a.b", "x.b", False),
+        (3, "a.c", "y.c", False),
+        (6, "a.b", "x.b", True),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -316,3 +317,47 @@ def test_all_that_has_taken_the_part_of_a_file_is_named(small: Path) -> None:
     note = (small / "orphaned/toy/gone.py.note").read_text()
     assert "toy/engine.py has taken its part, and your edits do not fit in by themselves.\n" in note
     assert re.search(r"^Other parts of it are in toy/losses\.py, toy/pad\.py\.$", note, re.MULTILINE)
+
+
+def _config(optimizer: str) -> Tree:
+    text = f"actor_rollout_ref:\n  actor:\n    optim:\n{optimizer}"
+    return Tree.of([template(MAIN, text.encode()), template("main.py", b"# a\n")])
+
+
+def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is moved, lost, and left to the owner is said, in a dry run as well, and as JSON."""
+    from extractor import generate, releases, source
+    from extractor.cli import upgrade
+    from extractor.cli.app import run
+
+    new = _config("      lr_scheduler_type: constant\n")
+    monkeypatch.setattr(generate, "generate", lambda *arguments: generate.Generated(new, None, (), ()))  # type: ignore[arg-type]
+    monkeypatch.setattr(source, "open_source", lambda *arguments, **options: Source)
+    monkeypatch.setattr(upgrade, "_changes", lambda *arguments: None)
+    monkeypatch.setattr(releases, "supported", lambda: ("0.5.0", "0.6.0", "0.6.1"))
+
+    class Source:
+        kind, sha256 = "wheel", "a" * 64
+
+    old = "      warmup_style: {}\n      foo: {}\n"
+    project = create(tmp_path / "toy", _config(old.format("constant", 1)), OLD)
+    text = (project / MAIN).read_text()
+    (project / MAIN).write_text(text.replace("constant", "cosine").replace("foo: 1", "foo: 2"))
+    (project / "config/mine.yaml").write_text("actor_rollout_ref:\n  actor:\n    optim:\n      warmup_style: cosine\n")
+    optim = "actor_rollout_ref.actor.optim"
+    expected = f"""
+your settings
+  moved     {optim}.warmup_style: cosine  (now {optim}.lr_scheduler_type)
+  lost      {optim}.foo: 2  (verl 0.6.1 has no such setting)
+  to change config/mine.yaml:4  ({optim}.warmup_style no longer exists; now {optim}.lr_scheduler_type)
+"""
+    assert run(["upgrade", str(project), "--dry-run"]) == 0
+    assert capsys.readouterr().out.endswith(f"(nothing was written)\n{expected}")
+    assert run(["upgrade", str(project), "--json"]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    assert [item["new_key"] for item in settings["moved"]] == [f"{optim}.lr_scheduler_type"]
+    assert [(item["key"], item["value"]) for item in settings["lost"]] == [(f"{optim}.foo", "2")]
+    assert [(item["file"], item["line"]) for item in settings["to_change"]] == [("config/mine.yaml", 4)]
+    assert (project / MAIN).read_text().endswith("      lr_scheduler_type: cosine\n")
+    assert (project / f"orphaned/{MAIN}").exists()
+    assert (project / "config/mine.yaml").read_text().count("warmup_style") == 1
