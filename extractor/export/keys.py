@@ -19,6 +19,9 @@ MOVES = (
     ("reward_model.model.path", "reward.reward_model.model_path"),
     ("reward_model.reward_kwargs", "reward.reward_kwargs"),
     ("reward_model.sandbox_fusion", "reward.sandbox_fusion"),
+    ("reward_model.sandbox_fusion_url", "reward_model.sandbox_fusion.url"),
+    ("reward_model.sandbox_fusion_url", "reward.sandbox_fusion.url"),
+    ("trainer.val_generations_to_log_to_wandb", "trainer.log_val_generations"),
     ("actor_rollout_ref.actor.optim.warmup_style", "actor_rollout_ref.actor.optim.lr_scheduler_type"),
     ("critic.optim.warmup_style", "critic.optim.lr_scheduler_type"),
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extractor.changes.config_keys import Renames
+from extractor.export.keys import candidates
 from extractor.export.target import Defaults, Target
 from extractor.fromrun.meaning import NO_LOCAL_MEANING
 from extractor.fromrun.reading import Run
@@ -62,15 +63,26 @@ def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
             continue
         problem = apply(config, item)
         if problem is not None and problem.unknown:
-            release = next((other.release for other in others if item.key in Defaults.of(other)), None)
-            if release is None:
+            name = _elsewhere(item.key, target, others)
+            if name is None:
                 problems.append(problem)
                 continue
-            name = Renames(release, target.release)(item.key) or item.key
             apply(config, Override("++", name, item.value, item.text))
         elif problem is not None:
             apply(config, Override("++", item.key, item.value, item.text))
     return Fit(target, config, tuple(problems))
+
+
+def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None:
+    """The name in a release of a key that it does not know; None where no release knows it."""
+    if not others:
+        return None
+    defaults = Defaults.of(target)
+    name = next((name for name in candidates(key, lambda item: None) if name in defaults), None)
+    if name is not None:
+        return name
+    release = next((other.release for other in others if key in Defaults.of(other)), None)
+    return None if release is None else Renames(release, target.release)(key) or key
 
 
 def unhandled(problems: Sequence[Problem]) -> list[Problem]:

@@ -117,13 +117,16 @@ def test_a_script_from_between_two_releases(tmp_path: Path) -> None:
     file.write_text(
         f"{RUN} actor_rollout_ref.model.path=/m data.train_files=/d/t.parquet data.val_files=/d/v.parquet \\\n"
         "  actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.update_weights_bucket_megabytes=512 \\\n"
-        "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 algorithm.filter_groups.enable=True\n"
+        "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 algorithm.filter_groups.enable=True \\\n"
+        "  reward_model.sandbox_fusion_url=http://x/run actor_rollout_ref.actor.fsdp_config.grad_offload=False\n"
     )
     result = vextract("new", tmp_path / "p", "--verl", PROJECT, "--from-verl-run", file, "--json")
     assert result.code == 0, result.err
     remarks = result.json["run"]["remarks"]
     assert not [item for item in remarks if item["what"] == "unhandled"]
-    assert settings(tmp_path / "p")["algorithm.filter_groups.enable"] is True
+    made = settings(tmp_path / "p")
+    assert made["algorithm.filter_groups.enable"] is True
+    assert made["reward.sandbox_fusion.url"] == "http://x/run"
 
 
 REWARD = """\
