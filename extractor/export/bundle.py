@@ -26,8 +26,6 @@ from extractor.hydra import write_override
 from extractor.lock import Lock
 from extractor.source import Source
 
-AGENT = "project_environment"
-
 
 @dataclass(frozen=True)
 class Export:
@@ -116,6 +114,10 @@ class _Bundle:
     def _plays(self) -> bool:
         return changes.plays(self.config) and self.way.agent_loop
 
+    @property
+    def _own_dataset(self) -> bool:
+        return changes.own_dataset(self.config)
+
     def files(
         self,
         overrides: Sequence[str],
@@ -154,16 +156,21 @@ class _Bundle:
             "own_manager": own,
             "manager_class": _class(custom / "reward_manager.py", "RewardManager", own),
             "manager_interface": self.way.manager.value,
-            "dataset_class": _class(custom / "env_dataset.py", "Dataset", True),
+            "dataset_class": _class(custom / "env_dataset.py", "Dataset", self._own_dataset),
             "multi_turn": self._plays,
             "messages_first": self.way.messages_first,
             "toy": self.config.toy,
             "prepares_data": not self.config.flat.get("data.train_files"),
             "edits": edited,
             "remarks": remarks,
-            "adapters": "reward, dataset" + (", environment loop" if self._plays else ""),
+            "adapters": ", ".join(
+                name
+                for name, made in (("reward", own), ("dataset", self._own_dataset), ("environment loop", self._plays))
+                if made
+            ),
         }
-        names = ["README.md", "prepare.py", "adapters/settings.py", "adapters/hooks.py", "adapters/dataset.py"]
+        names = ["README.md", "prepare.py", "adapters/settings.py", "adapters/hooks.py"]
+        names += ["adapters/dataset.py"] if self._own_dataset else []
         names += ["adapters/reward.py"] if own else []
         names += ["adapters/environment.py"] if self._plays else []
         texts = {name: str(_template(f"{name}.jinja").render(context)).rstrip("\n") + "\n" for name in names}
@@ -173,7 +180,9 @@ class _Bundle:
             json.dumps(_settings(self.config, self.reward), indent=2, sort_keys=True) + "\n"
         )
         if self._plays:
-            texts["adapters/agent_loops.yaml"] = f"- name: {AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
+            texts["adapters/agent_loops.yaml"] = (
+                f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
+            )
         return texts
 
     def _aliases(self, vendored: Mapping[str, str]) -> dict[str, str]:
@@ -209,7 +218,7 @@ def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
     rollout = tree["actor_rollout_ref"]["rollout"].get("multi_turn", {})
     offered = {name: value for name, value in local.get("reward", {}).items() if name != "log_dir"}
     return {
-        "agent_name": AGENT,
+        "agent_name": changes.AGENT,
         "apply_chat_template_kwargs": tree["data"].get("apply_chat_template_kwargs") or {},
         "env": tree["data"].get("env") or {},
         "env_loop": local.get("env", {}),

@@ -15,6 +15,7 @@ from extractor.hydra import write_override
 
 HERE = "$HERE"
 HOOKS = "adapters.hooks"
+AGENT = "project_environment"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _COUNTED = ("$NNODES", "$GPUS")
 
@@ -43,6 +44,8 @@ def changes(
     if multi_turn and not way.agent_loop:
         remarks.append(f"verl {target.release} has no agent loops: the environment loop is not part of this export")
     elif multi_turn and not way.loop_reward:
+        if not own_dataset(config):
+            remarks.append(f"verl {target.release} plays an agent loop for rows that name it: agent_name={AGENT!r}")
         remarks.append(
             f"agent loops of verl {target.release} give no reward: the reward manager scores episodes by their text"
         )
@@ -63,6 +66,11 @@ def changes(
 def plays(config: ProjectConfig) -> bool:
     """Whether the model and an environment take turns."""
     return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable"))
+
+
+def own_dataset(config: ProjectConfig) -> bool:
+    """Whether the prompts come from the hook env_dataset.py."""
+    return not config.flat.get("data.train_files") and not config.flat.get("data.custom_cls.path")
 
 
 def named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
@@ -100,10 +108,11 @@ def further(config: ProjectConfig, way: Way, reward: RewardConfig, defaults: Def
     if not way.modules:
         found["actor_rollout_ref.model.external_lib"] = HOOKS
         found["critic.model.external_lib"] = HOOKS
-    if not flat.get("data.train_files") and not flat.get("data.custom_cls.path"):
+    if own_dataset(config):
         found["data.custom_cls.path"] = f"{HERE}/adapters/dataset.py"
         found["data.custom_cls.name"] = "ProjectDataset"
     if plays(config) and way.agent_loop:
+        found[f"{_ROLLOUT}.agent.default_agent_loop"] = AGENT
         found[f"{_ROLLOUT}.agent.agent_loop_config_path"] = f"{HERE}/adapters/agent_loops.yaml"
         found[f"{_ROLLOUT}.agent.num_workers"] = 1 if config.toy else 8
     if "critic.enable" in defaults:

@@ -228,3 +228,17 @@ def test_export_refuses(projects: dict[str, Path], tmp_path: Path) -> None:
     assert result.code == 2
     assert "did you mean data.train_batch_size" in result.err
     assert not (tmp_path / "o").exists()
+
+
+def test_data_of_one_s_own_needs_no_dataset_hook(tmp_path: Path) -> None:
+    project, out = tmp_path / "p", tmp_path / "out"
+    assert vextract("new", project, "--recipe", "multiturn").code == 0
+    (project / "p/custom/env_dataset.py").unlink()
+    files = ("--set", "data.train_files=/d/t.parquet", "--set", "data.val_files=/d/v.parquet")
+    result = vextract("export", project, "-o", out, "--json", *files)
+    assert result.code == 0, result.err
+    assert not (out / "adapters/dataset.py").exists()
+    assert "actor_rollout_ref.rollout.agent.default_agent_loop=project_environment" in result.json["overrides"]
+    refused = vextract("export", project, "-o", tmp_path / "other")
+    assert refused.code == 2
+    assert "env_dataset.py: no such file" in refused.err
