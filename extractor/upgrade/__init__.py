@@ -104,7 +104,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
             base=emitted,
             new=tree,
             disk=found,
-            successors=successors(old, before, tree, options, manifest),
+            successors=successors(old, emitted, before, tree, options, manifest),
             labels=labels(old.options, options, old.vextract),
             parked=_parked(project),
         ),

@@ -16,7 +16,13 @@ Parked = tuple[str, tuple[tuple[str, bytes], ...]]
 
 
 def park(
-    entry: LockedFile, base: bytes, ours: bytes, labels: Labels, successors: Sequence[File], taken: AbstractSet[str]
+    entry: LockedFile,
+    base: bytes,
+    ours: bytes,
+    labels: Labels,
+    successors: Sequence[File],
+    users: Sequence[str],
+    taken: AbstractSet[str],
 ) -> Parked:
     """Where an edited file goes, and what is written there: its bytes, and a note.
 
@@ -26,12 +32,13 @@ def park(
         ours: What its owner made of it.
         labels: What the releases are called.
         successors: The new files that have taken its part, as far as they are known.
+        users: The project's own files that used it.
         taken: Paths that are not free.
     """
     lines = [
         f"{entry.path}, as you had edited it: it was part of {labels.base} and is not of {labels.theirs}.",
         f"Its code came from upstream's {entry.upstream_path}." if entry.upstream_path else "It came from a template.",
-        *_place(successors),
+        *_place(successors, users),
         "Move by hand what you still need, then remove this file and the other.",
     ]
     return _parked(entry, base, ours, lines, taken)
@@ -54,14 +61,15 @@ def park_settings(
     return _parked(entry, base, ours, lines, taken)
 
 
-def _place(successors: Sequence[File]) -> list[str]:
+def _place(successors: Sequence[File], users: Sequence[str]) -> list[str]:
+    using = [f"It was used by {', '.join(users)}: see what that uses now."] if users else []
     if not successors:
-        return ["No file is known to have taken its part."]
+        return ["No file of verl's is known to have taken its part.", *using]
     first, *others = (file.path for file in successors)
     lines = [f"{first} has taken its part, and your edits do not fit in by themselves."]
     if others:
         lines.append(f"Other parts of it are in {', '.join(others)}.")
-    return lines
+    return lines + using
 
 
 def _parked(entry: LockedFile, base: bytes, ours: bytes, lines: Sequence[str], taken: AbstractSet[str]) -> Parked:

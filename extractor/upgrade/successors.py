@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -17,22 +18,25 @@ class Successor:
     """What has taken the part of a file.
 
     Attributes:
-        paths: The new files, the most important first.
+        paths: The new files, the most important first; none where other code than verl's plays its role.
+        users: Files of the project's own that imported it, and are still there.
         same: True where the file itself has moved: it comes from the same file of upstream's, or the same symbol is in
             it. Otherwise other code plays its role now.
     """
 
     paths: tuple[str, ...]
     same: bool
+    users: tuple[str, ...] = ()
 
 
 def successors(
-    lock: Lock, old: Manifest | None, new: Tree, options: Options, manifest: Manifest
+    lock: Lock, base: Mapping[str, bytes], old: Manifest | None, new: Tree, options: Options, manifest: Manifest
 ) -> dict[str, Successor]:
     """Path of a file that the new tree does not have -> what has taken its part, where that is known.
 
     Args:
         lock: The project's lock.
+        base: What was emitted, by path.
         old: What was known of its release; None where this vextract no longer knows it.
         new: The new tree.
         options, manifest: What it was made with.
@@ -60,9 +64,19 @@ def successors(
         moved = [path for path, symbols in come.items() if names & symbols]
         name = PurePosixPath(file.upstream_path).name
         chosen = moved[:1] or sorted(come, key=lambda path: PurePosixPath(path).name != name)
-        if chosen:
-            found[file.path] = Successor(tuple(by_upstream[path] for path in chosen), same=bool(moved))
+        users = tuple(path for path in _users(file.path, lock, base) if path in paths) if not moved else ()
+        if chosen or users:
+            found[file.path] = Successor(tuple(by_upstream[path] for path in chosen), bool(moved), users)
     return found
+
+
+def _users(path: str, lock: Lock, base: Mapping[str, bytes]) -> Iterator[str]:
+    """The templates that import a module by its name."""
+    pattern = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(PurePosixPath(path).stem)}\b", re.MULTILINE)
+    for file in lock.files:
+        ours = file.kind is FileKind.TEMPLATE and file.path.endswith(".py") and not file.path.startswith("tests/")
+        if ours and pattern.search(base[file.path].decode()):
+            yield file.path
 
 
 def _symbols(manifest: Manifest, options: Options) -> Mapping[str, Mapping[str, set[str]]]:

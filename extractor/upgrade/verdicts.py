@@ -123,6 +123,7 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
         return [Action(path, Verdict.DELETE, kind, Reason.CARRIED, note="your settings are in other files")]
     place = sides.successors.get(path)
     come = [new[name] for name in place.paths if name in new] if place is not None else []
+    users = place.users if place is not None else ()
     successor = come[0] if place is not None and place.same and come else None
     if successor is not None and successor.path not in decided and _untouched(successor, sides):
         merged = _merged(base, ours, successor.data, sides.labels)
@@ -133,7 +134,7 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
                     successor.path, Verdict.MERGE, successor.kind, Reason.CARRIED, merged.data, f"your edits of {path}"
                 ),
             ]
-    parked, files = parking.park(entry, base, ours, sides.labels, come, _taken(sides, decided))
+    parked, files = parking.park(entry, base, ours, sides.labels, come, users, _taken(sides, decided))
     note = f"your version is {parked}"
     if come:
         more = f" and {len(come) - 2} more" if len(come) > 2 else ""

@@ -33,7 +33,8 @@ def hooks_of(tree: Tree) -> set[str]:
 def successors(old: Choice, new: Choice) -> dict[str, Successor]:
     lock = lock_of(generated(old).tree, options_of(old))
     manifests = releases.load(old.verl), releases.load(new.verl)
-    return find(lock, manifests[0], generated(new).tree, options_of(new), manifests[1])
+    base = {file.path: file.data for file in generated(old).tree if file.kind is not FileKind.HOOK}
+    return find(lock, base, manifests[0], generated(new).tree, options_of(new), manifests[1])
 
 
 def edited(project: Path, old: Tree, new: Tree, seed: int) -> list[Edit]:
@@ -144,7 +145,9 @@ def test_untouched(old: Choice, new: Choice, tmp_path: Path) -> None:
 
 def test_the_role_says_where_a_file_went() -> None:
     found = successors(NEW, VLLM)
-    assert found["toy/workers/hf_rollout.py"] == Successor(("toy/workers/vllm_rollout_spmd.py",), same=False)
+    assert found["toy/workers/hf_rollout.py"] == Successor(
+        ("toy/workers/vllm_rollout_spmd.py",), same=False, users=("toy/workers/rollout_engine.py",)
+    )
     assert successors(OLD, NEW).keys() <= {file.path for file in generated(OLD).tree}
 
 
