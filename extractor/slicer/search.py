@@ -177,7 +177,8 @@ class Search:
                 self._reexports.setdefault(module, set()).add(chain[0])
             self._follow_attribute(found.module, chain[1:], origin, how, line)
             return
-        if found.module != module and chain[0] not in self.index[module].bindings:
+        elsewhere = found.module != module and chain[0] not in self.index[module].bindings
+        if elsewhere or (found.kind == "ours" and found.module == module):
             self._reexports.setdefault(module, set()).add(chain[0])
         self._follow(found, origin, how, line, within=module)
 

@@ -56,17 +56,51 @@ def test_rows_are_joined_at_once(case: Case, fixed: Vendored, broken: Vendored) 
     assert torch.equal(*gradients)
 
 
-def test_rows_are_cut_by_numbers(case: Case, fixed: Vendored, broken: Vendored) -> None:
-    """Indices that are tensors cost a call, and on a GPU a wait, each."""
-    lengths = torch.tensor([[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]])
+def test_rows_are_cut_at_once(case: Case, fixed: Vendored, broken: Vendored) -> None:
+    """The same values and gradients, bit for bit, and no call for each row."""
+    mask = torch.tensor([[1, 1, 1, 1, 0], [0, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
 
-    def found(package: Vendored) -> tuple[torch.Tensor, int]:
-        data = {"prompts": torch.ones(2, 2), "responses": torch.ones(2, 3), "attention_mask": lengths}
+    def found(package: Vendored, *shape: int) -> tuple[torch.Tensor, int]:
+        batch = _Batch(prompts=torch.ones(3, 2), responses=torch.ones(3, 3), attention_mask=mask)
         function = package.get("workers.utils.padding", "no_padding_2_padding")
-        return _calls_of("__index__", lambda: function(torch.arange(8.0), _Batch(data)))
+        values = torch.randn(int(mask.sum()), *shape, generator=torch.Generator().manual_seed(3)).requires_grad_()
+        rows, calls = _calls_of("__index__", lambda: function(values, batch))
+        (rows * torch.arange(float(rows.numel())).view_as(rows).sin()).sum().backward()
+        assert values.grad is not None
+        return torch.cat([rows.detach().flatten(), values.grad.flatten()]), calls
 
-    (values, few), (wanted, many) = found(fixed), found(broken)
-    assert torch.equal(values, wanted)
+    for shape in ((), (4,)):
+        (values, few), (wanted, many) = found(fixed, *shape), found(broken, *shape)
+        assert torch.equal(values, wanted)
+        assert few == 0 < many
+
+
+def test_batches_are_divided_at_once(case: Case, fixed: Vendored, broken: Vendored) -> None:
+    """Rows of tokens, and of several position ids for each token."""
+    lengths = [3, 1, 2, 4]
+    rows = [torch.arange(float(length)) + 10 * length for length in lengths]
+    positions = [torch.stack([row, -row]) for row in rows]
+
+    def found(package: Vendored) -> tuple[list[list[torch.Tensor]], int]:
+        utils = package.module("utils.tensordict_utils")
+        nested = utils.nested_tensor_from_tensor_list
+        batch = utils.get_tensordict(
+            {"input_ids": nested(rows), "position_ids": nested(positions, ragged_idx=2), "mask": torch.eye(4)},
+            {"temperature": 0.9},
+        )
+        chunk = package.get("workers.engine.utils", "tu").chunk_tensordict
+        parts, calls = _calls_of("unbind", lambda: chunk(batch, 2))
+        assert [part["temperature"] for part in parts] == [0.9, 0.9]
+        seen = []
+        for part in parts:
+            assert part["input_ids"].is_nested
+            flat = [part[name].values() for name in ("input_ids", "position_ids")]
+            seen.append([*flat, part["input_ids"].offsets(), part["position_ids"].offsets(), part["mask"]])
+        return seen, calls
+
+    (parts, few), (wanted, many) = found(fixed), found(broken)
+    for part, right in zip(parts, wanted, strict=True):
+        assert all(torch.equal(mine, theirs) for mine, theirs in zip(part, right, strict=True))
     assert few == 0 < many
 
 

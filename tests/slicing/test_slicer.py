@@ -163,6 +163,16 @@ def test_what_a_package_gives_can_give_way_where_it_is_imported(how: str) -> Non
     assert module.kept == (0, 1)
 
 
+def test_a_replaced_definition_stays_an_attribute_of_its_module() -> None:
+    files = {
+        "verl/a.py": "def copy(): ...\ndef g(): ...\n",
+        "verl/b.py": "from verl import a\ndef f(): return a.copy(a.g)\n",
+    }
+    swap = Replacement("verl.a:copy", "shims.fs:copy", "why")
+    first, _ = slice_files(files, manifest({"x": ("verl.b:f",)}, replacements=(swap,))).modules
+    assert (first.module, first.reexports) == ("verl.a", ("copy",))
+
+
 def test_names_bound_by_one_block_are_replaced_one_by_one() -> None:
     files = {"verl/a.py": "if cuda():\n    from x import p, q\nelse:\n    from y import p, q\ndef f(): return p(q)\n"}
     fix = Fix("pad", "why", "verl.a", (), "t", {"verl.a:p": "shims.pad:p", "verl.a:q": "shims.pad:q"})
