@@ -75,21 +75,39 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
             )
             for module in found.modules
         )
-    upstream = {module.target_path: module for module in found.modules}
     files = [
         File(
             path=f"{options.package}/{item.path}",
             kind=FileKind.VENDORED,
             data=item.text.encode(),
-            upstream_path=upstream[item.path].upstream_path,
-            upstream_sha256=upstream[item.path].upstream_sha256,
+            upstream_path=module.upstream_path,
+            upstream_sha256=module.upstream_sha256,
         )
-        for item in emitted
+        for module, item in zip(found.modules, emitted, strict=True)
     ]
     files.append(_licence(source))
     files.extend(render(manifest, options, found, emitted, source.sha256))
+    _each_in_its_place(files, manifest)
     remarks = (*found.warnings, *(warning for item in emitted for warning in item.warnings))
     return Generated(Tree.of(files), found, emitted, remarks)
+
+
+def _each_in_its_place(files: list[File], manifest: Manifest) -> None:
+    """No two files may go to one path: two of upstream's, or one of upstream's and a template.
+
+    Raises:
+        UsageError: two do, which the manifest's layout decides.
+    """
+    taken: dict[str, File] = {}
+    for file in files:
+        other = taken.setdefault(file.path, file)
+        if other is not file:
+            both = " and ".join(item.upstream_path or "a template of vextract's" for item in (other, file))
+            upstream = next(item.upstream_path for item in (other, file) if item.upstream_path)
+            raise UsageError(
+                f"manifest of verl {manifest.release}: {file.path} would come from {both}",
+                hint=f"move `{upstream.removeprefix('verl/')}` in [layout], or replace the other in a layer",
+            )
 
 
 def _licence(source: Source) -> File:

@@ -11,7 +11,10 @@ from extractor import releases
 from extractor.draft import Draft, Fit, Kind, draft, fit
 from extractor.draft.keys import renamed
 from extractor.draft.needs import changed_requirements
+from extractor.errors import UsageError
+from extractor.generate import generate
 from extractor.manifest import Role, combine, parse_manifest
+from extractor.options import Options
 from extractor.source import Source
 
 
@@ -50,6 +53,21 @@ def test_a_release_holds_against_itself(verl_0_6_1: Source) -> None:
     assert made.done
     assert set(made.stated) == {"schema", "release", "follows", "source"}
     assert "TODO" not in made.text
+
+
+@pytest.mark.parametrize(
+    ("place", "other"),
+    [("training/trainer.py", "a template of vextract's"), ("training/core_algos.py", "verl/trainer/ppo/core_algos.py")],
+)
+def test_two_files_for_one_place_are_named_with_what_to_do(verl_0_6_1: Source, place: str, other: str) -> None:
+    manifest = releases.load("0.6.1")
+    manifest = replace(manifest, layout={**manifest.layout, "protocol.py": place})
+    with pytest.raises(UsageError) as raised:
+        generate(Options("toy", "0.6.1"), verl_0_6_1, manifest)
+    assert raised.value.message.startswith(f"manifest of verl 0.6.1: toy/{place} would come from ")
+    assert other in raised.value.message
+    assert "verl/protocol.py" in raised.value.message
+    assert "in [layout]" in raised.value.hint
 
 
 def in_order(roles: tuple[Role, ...]) -> list[tuple[str, list[str]]]:
