@@ -160,6 +160,7 @@ class _Bundle:
             "multi_turn": self._plays,
             "messages_first": self.way.messages_first,
             "toy": self.config.toy,
+            "qwen_tokens": self.way.qwen_tokens,
             "prepares_data": not self.config.flat.get("data.train_files"),
             "edits": edited,
             "remarks": remarks,

@@ -66,7 +66,7 @@ def environment(modules: str | None) -> str:
     if modules is not None:
         lines += [
             "# `import verl` imports this, and with it the project's hooks: their names are registered everywhere.",
-            f'export VERL_USE_EXTERNAL_MODULES="{modules}${{VERL_USE_EXTERNAL_MODULES:+,$VERL_USE_EXTERNAL_MODULES}}"',
+            f'export VERL_USE_EXTERNAL_MODULES="${{VERL_USE_EXTERNAL_MODULES:+$VERL_USE_EXTERNAL_MODULES,}}{modules}"',
         ]
     return "\n".join(lines) + "\n"
 

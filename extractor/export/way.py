@@ -34,6 +34,7 @@ class Way:
         agent_loop: Whether it has agent loops.
         messages_first: Whether all that they are given is the messages.
         loop_reward: Whether they give a reward.
+        qwen_tokens: Whether its agent loops refuse a Qwen model without the tokens of Qwen's turns.
         modules: Whether `import verl` imports the modules that VERL_USE_EXTERNAL_MODULES names.
     """
 
@@ -42,6 +43,7 @@ class Way:
     agent_loop: bool
     messages_first: bool
     loop_reward: bool
+    qwen_tokens: bool
     modules: bool
 
     @classmethod
@@ -54,6 +56,7 @@ class Way:
             "agent_loop_config_path" in text,
             "agent_loop.run(messages" in text,
             "reward_score:" in text,
+            target.has("verl/utils/tokenizer/continuous_token.py"),
             "VERL_USE_EXTERNAL_MODULES" in target.source.read("verl/__init__.py"),
         )
 

@@ -114,6 +114,7 @@ class Under:
             "dataset_cls": self.module("verl.utils.dataset.rl_dataset").RLHFDataset,
             "data_config": wrap(config=self.config.data),
             "dataset_config": self.config.data,
+            "hf_model_type": "qwen2",
         }
         taken = inspect.signature(loops.AgentLoopBase.__init__).parameters
         row = inputs.episode_row()
