@@ -191,19 +191,20 @@ class _Carrier:
         # What has grown from one value goes as a whole or stays as a whole.
         staying = {edit.holder for edit in edits if edit.holder and "left" in self._decided(path, edit)}
         undone: dict[Entry, str | None] = {}
+        rewritten: dict[Entry, str] = {}
         for edit in edits:
-            if edit.holder in staying or not self._one(path, before, mine, edit, undone):
+            if edit.holder in staying or not self._one(path, before, mine, edit, rewritten):
                 continue
             if edit.holder is not None:
                 undone[edit.holder] = before.raw(before.entries[edit.holder.path])
             else:
                 undone[edit.entry] = None if edit.was is None else before.raw(edit.was)
-        result = _without(mine, before, undone)
+        result = _without(mine, before, undone, rewritten)
         if result != mine.text:
             self._ours[path] = (result.replace("\n", "\r\n") if crlf else result).encode()
 
-    def _one(self, file: str, before: Document, mine: Document, edit: _Edit, undone: dict[Entry, str | None]) -> bool:
-        """Carry one edit; False where it is left to the merge."""
+    def _one(self, file: str, before: Document, mine: Document, edit: _Edit, rewritten: dict[Entry, str]) -> bool:
+        """Carry one edit; False where it is left to the merge, with its references under their new names."""
         entry = edit.entry
         raw = self._referring(mine.raw(entry))
         keys, decided = self._keys(file, entry.path), self._decided(file, edit)
@@ -213,7 +214,7 @@ class _Carrier:
                 self._lost.append(Lost(keys[0], entry.shown, file))
                 return file in self._new
             if raw != mine.raw(entry) and edit.holder is None:
-                undone[entry] = raw
+                rewritten[entry] = raw
                 self._moved[(file, ("", *entry.path))] = Moved(keys[0], keys[0], raw.strip(), file, file, True)
             return False
         comment = mine.comment(entry)
@@ -331,9 +332,11 @@ def _edits(before: Document, mine: Document) -> Iterable[_Edit]:
         yield _Edit(entry, None, within, mine.entries[within] if grown else None)
 
 
-def _without(mine: Document, before: Document, undone: Mapping[Entry, str | None]) -> str:
-    """The owner's text with these entries put back, or taken out where there is nothing to put back."""
-    pieces = {entry.path: raw for entry, raw in undone.items()}
+def _without(
+    mine: Document, before: Document, undone: Mapping[Entry, str | None], rewritten: Mapping[Entry, str]
+) -> str:
+    """The owner's text with entries put back, or taken out where there is nothing to put back, or written otherwise."""
+    pieces = {entry.path: raw for entry, raw in (*undone.items(), *rewritten.items())}
     for path, entry in reversed(list(mine.entries.items())):
         if not entry.section or path in before.entries:
             continue
@@ -346,7 +349,7 @@ def _without(mine: Document, before: Document, undone: Mapping[Entry, str | None
         entry = mine.entries[path]
         above = text[: entry.start]
         # The owner's own remarks go along with the value.
-        for line in reversed(_own_remarks(mine, entry, before)):
+        for line in reversed(_own_remarks(mine, entry, before) if entry not in rewritten else []):
             above = above.removesuffix(f"{line}\n")
         text = above + (text[entry.start : entry.colon] + raw if raw is not None else "") + text[entry.end :]
     return text

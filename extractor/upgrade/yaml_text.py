@@ -71,7 +71,7 @@ class Document:
             if any(getattr(event, "anchor", None) for event in yaml.parse(text, Loader=_Loader)):
                 raise Unsupported("anchors")
             node = yaml.compose(text, Loader=_Loader)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:
             raise Unsupported(str(error)) from None
         entries: dict[Key, Entry] = {}
         if node is not None:
@@ -128,23 +128,22 @@ def put(text: str, path: Key, value: Value) -> str | None:
         return None
     document = Document.of(text)
     entry = document.entries.get(path)
-    if entry is None:
-        return _insert(document, path, value)
+    changed = _insert(document, path, value) if entry is None else _replace(document, entry, value)
+    try:
+        return changed if changed is not None and path in Document.of(changed).entries else None
+    except Unsupported:
+        return None
+
+
+def _replace(document: Document, entry: Entry, value: Value) -> str | None:
     if entry.section:
         return None
-    raw = _shifted(value.raw, entry.indent - value.indent)
+    text, raw = document.text, _shifted(value.raw, entry.indent - value.indent)
     left = document.comment(entry)
     if left.strip() and not value.comment.strip() and raw.count("\n") == 1:
         raw = f"{raw.rstrip()}{left}\n"
-    return "".join(
-        (
-            text[: entry.start],
-            _above(value, entry.indent),
-            text[entry.start : entry.colon],
-            raw,
-            text[entry.end :],
-        )
-    )
+    above = text[: entry.start] + _above(value, entry.indent)
+    return above + text[entry.start : entry.colon] + raw + text[entry.end :]
 
 
 def _insert(document: Document, path: Key, value: Value) -> str | None:

@@ -188,6 +188,8 @@ def test_references_follow() -> None:
     found, _ = carried({MAIN: ("env: {}", "env: {}\n  mine: ${oc.select:judge.path,3}")})
     assert "  mine: ${oc.select:reward.function.path,3}\n" in found.ours[MAIN].decode()
     assert found.moved[0].referring
+    found, _ = carried({MAIN: ("data:", "# Mine.\nmine: ${judge.path}\ndata:")})
+    assert "# Mine.\nmine: ${reward.function.path}\ndata:" in found.ours[MAIN].decode()
 
 
 def test_another_default_is_left_to_the_owner() -> None:
