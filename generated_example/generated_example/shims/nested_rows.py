@@ -1,9 +1,10 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""The rows of a nested tensor, joined in few calls."""
+"""The rows of nested tensors, joined, cut and divided in few calls."""
 
 from __future__ import annotations
 
 import torch
+from tensordict import TensorDict
 
 
 def joined_rows(nested: torch.Tensor) -> torch.Tensor:
@@ -21,3 +22,42 @@ def joined_rows(nested: torch.Tensor) -> torch.Tensor:
     gaps = offsets[:-1] - (lengths.cumsum(0) - lengths)
     places = gaps.repeat_interleave(lengths)
     return values[places + torch.arange(len(places), device=places.device)]
+
+
+def cut_rows(values: torch.Tensor, ends: torch.Tensor, lengths: torch.Tensor, width: int) -> torch.Tensor:
+    """Rows out of joined ones, each padded to `width` with zeros.
+
+    Args:
+        values: (total tokens, ...).
+        ends, lengths: (bs,), where the tokens of each row end in `values`, and how many they are.
+
+    Returns:
+        (bs, width, ...).
+    """
+    places = torch.arange(width, device=values.device)
+    real = places < lengths.unsqueeze(1)
+    rows = values.new_zeros(len(lengths), width, *values.shape[1:])
+    rows[real] = values[((ends - lengths).unsqueeze(1) + places)[real]]
+    return rows
+
+
+def chunk_tensordict(td: TensorDict, chunks: int) -> list[TensorDict]:
+    """Divide a batch into equal parts, each a view of it; what is nested as well."""
+    size, rest = divmod(len(td), chunks)
+    if rest:
+        raise ValueError(f"a batch of {len(td)} rows cannot be divided into {chunks} equal parts")
+    nested = {name: value for name, value in td.items() if isinstance(value, torch.Tensor) and value.is_nested}
+    parts = list(td.exclude(*nested).chunk(chunks))
+    for name, value in nested.items():
+        for place, part in zip(range(0, len(td), size), parts, strict=True):
+            part[name] = _rows_of(value, place, size)
+    return parts
+
+
+def _rows_of(nested: torch.Tensor, first: int, count: int) -> torch.Tensor:
+    """Some neighbouring rows of a nested tensor without holes."""
+    ragged = getattr(nested, "_ragged_idx", 1)
+    offsets = nested.offsets()[first : first + count + 1]
+    axis = ragged - 1
+    values = nested.values().narrow(axis, int(offsets[0]), int(offsets[-1] - offsets[0]))
+    return torch.nested.nested_tensor_from_jagged(values, offsets - offsets[0], jagged_dim=ragged)
