@@ -96,6 +96,8 @@ class LocalEngine(SharedForward):
         columns = [name for name in COLUMNS if name in data.batch.keys()]
         images = [name for name in ("multi_modal_inputs",) if name in data.non_tensor_batch]
         chosen = data.select(columns, images, [])
+        if "response_mask" not in columns:
+            chosen.batch["response_mask"] = data.batch["attention_mask"][:, -data.batch["responses"].shape[1] :]
         chosen.meta_info["temperature"] = data.meta_info.get("temperature", 1.0)
         batch = left_right_2_no_padding(chosen.to_tensordict())
         rows_of_pass = next(size for size in range(min(rows, len(data)), 0, -1) if len(data) % size == 0)
