@@ -412,16 +412,15 @@ def test_diff_on_a_terminal(run: Run, edited: Path, monkeypatch: pytest.MonkeyPa
     assert "\x1b[3" not in run("diff", edited / "main.py", "--no-pager").out
 
 
-def test_status_is_fast_and_light(small: Path) -> None:
+def test_status_is_light(small: Path) -> None:
     program = (
-        "import sys, json, time; from extractor.cli.app import run\n"
-        f"started = time.process_time(); run(['status', {str(small)!r}])\n"
-        "print(json.dumps([time.process_time() - started, sorted(sys.modules)]))"
+        "import sys, json; from extractor.cli.app import run\n"
+        f"run(['status', {str(small)!r}])\n"
+        "print(json.dumps(sorted(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    seconds, modules = json.loads(done.stdout.splitlines()[-1])
-    assert {"libcst", "jinja2", "rich"}.isdisjoint(modules)
-    assert seconds < 0.3
+    modules = json.loads(done.stdout.splitlines()[-1])
+    assert {"libcst", "jinja2", "rich", "yaml"}.isdisjoint(modules)
 
 
 def test_every_other_command_refuses_half_way(run: Run, edited: Path) -> None:
