@@ -18,7 +18,7 @@ TEXT = st.tuples(LINES, st.booleans()).map(lambda pair: b"\n".join(pair[0]) + (b
 
 
 @given(TEXT, TEXT)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_one_side_alone_wins(base: bytes, side: bytes) -> None:
     assert three_way(base, side, base, LABELS) == merge.Merged(side, 0)
     assert three_way(base, base, side, LABELS) == merge.Merged(side, 0)
@@ -26,7 +26,7 @@ def test_one_side_alone_wins(base: bytes, side: bytes) -> None:
 
 
 @given(TEXT, TEXT, TEXT)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_line_of_either_side_is_lost(base: bytes, ours: bytes, theirs: bytes) -> None:
     found = three_way(base, ours, theirs, LABELS)
     ends = {line.rstrip(b"\r") for line in found.data.split(b"\n")}

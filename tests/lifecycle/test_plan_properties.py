@@ -65,7 +65,7 @@ def applied(disk: dict[str, bytes], plan: Plan) -> dict[str, bytes]:
 
 
 @given(TREES, TREES, DEEDS, SUCCESSORS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_plans(old: Tree, new: Tree, deeds: dict[str, str], successors: dict[str, str]) -> None:
     disk = on_disk(old, deeds)
     plan = planned(old, new, disk, successors)
@@ -97,7 +97,7 @@ def _lines(data: bytes) -> set[bytes]:
 
 
 @given(TREES, TREES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_without_edits_the_new_tree_comes_out(old: Tree, new: Tree) -> None:
     disk = {file.path: file.data for file in old}
     after = applied(disk, planned(old, new, disk, {}))
