@@ -257,6 +257,7 @@ def test_two_processes_play_the_same_episodes(trained: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_it_trains_with_the_older_release(verl_0_5_0: Source, tmp_path: Path) -> None:
     project = make_project(verl_0_5_0, "hf", tmp_path / "project", "older")
     run(project.root, *EPISODES, "trainer.total_training_steps=1", "trainer.default_local_dir=run")
