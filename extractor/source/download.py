@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +75,8 @@ def any_wheel(release: str, into: Path) -> Path:
 
 
 def _pip() -> list[str]:
-    if importlib.util.find_spec("pip") is not None:
+    # Not `importlib.util.find_spec`: asked for pip, setuptools' finder takes it as imported and gives up distutils.
+    if PathFinder.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     for name in ("pip", "pip3"):
         found = shutil.which(name)

@@ -7,6 +7,7 @@ import sys
 from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -165,11 +166,26 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(download, "PathFinder", SimpleNamespace(find_spec=lambda name: None))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SourceError, match="pip is needed") as caught:
         open_source(PIN, cache_dir=tmp_path / "cache")
     assert "ensurepip" in caught.value.hint
+
+
+def test_looking_for_pip_leaves_imports_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Finder:
+        """Notes what it is asked for, as setuptools' finder reacts to pip."""
+
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> None:
+            asked.append(name)
+
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    download._pip()
+    assert "pip" not in asked
 
 
 def test_pip_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +199,7 @@ def test_pip_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         f"shutil.copy({str(tmp_path / 'served.whl')!r}, into + '/{archives.WHEEL}')\n"
     )
     script.chmod(0o755)
-    monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(download, "PathFinder", SimpleNamespace(find_spec=lambda name: None))
     monkeypatch.setenv("PATH", str(script.parent))
     assert open_source(PIN, cache_dir=tmp_path / "cache").sha256 == PIN.wheel_sha256
 
