@@ -118,9 +118,10 @@ def test_what_cannot_be_run_as_asked_is_an_error_at_once(library: Library, funct
 
 
 SCRIPT = """
-import sys
+import signal, sys
 sys.path.insert(0, {folder!r})
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background of a shell ignore it
     import scored_by
     from reward_library.scoring import Scorer
     scorer = Scorer(scored_by.unreliable, num_workers=2)
