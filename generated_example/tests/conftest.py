@@ -104,7 +104,7 @@ def answered(tokenizer: Any, data_config: DictConfig) -> Any:
 
 
 @pytest.fixture
-def train(tmp_path: Path, engine_settings: Any) -> Any:  # noqa: F811
+def train(tmp_path: Path, engine_settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: F811
     """A function that trains as `python main.py ...` does, for one step of 4 prompts and 4 responses to each.
 
     It takes overrides of the config, the expected exit code, and the run's directory (a new one by default), which it
@@ -113,6 +113,8 @@ def train(tmp_path: Path, engine_settings: Any) -> Any:  # noqa: F811
     from main import main
 
     runs = itertools.count()
+    # A plot takes longer than such a run; tests/test_tracking.py has it drawn.
+    monkeypatch.setattr("generated_example.training.plots.draw_curves", lambda *arguments: None)
 
     def run(*overrides: str, code: int = 0, directory: Path | None = None) -> Path:
         directory = directory or tmp_path / f"run_{next(runs)}"

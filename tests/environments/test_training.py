@@ -280,6 +280,7 @@ def test_several_turns_reach_what_one_turn_cannot(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.vllm
+@pytest.mark.thorough
 def test_vllm_plays_episodes(verl_0_6_1: Source, tmp_path: Path) -> None:
     """The real vLLM: what it says of its tokens, spliced over the turns, is what the policy says of the whole."""
     pytest.importorskip("vllm")

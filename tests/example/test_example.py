@@ -56,6 +56,7 @@ def test_nothing_of_upstream_is_committed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.network
+@pytest.mark.thorough
 def test_the_example_learns(restored: Path) -> None:
     done = subprocess.run(
         [sys.executable, "main.py"], cwd=restored, capture_output=True, text=True, timeout=600, check=False

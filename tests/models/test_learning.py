@@ -37,6 +37,7 @@ def test_an_adapter_learns_the_toy_task(verl_0_6_1: Source, tmp_path: Path) -> N
 
 
 @pytest.mark.vllm
+@pytest.mark.thorough
 def test_vllm_has_the_merged_weights_after_every_update(verl_0_6_1: Source, tmp_path: Path) -> None:
     """Its log-probabilities are the policy's, before and after updates, on a model with tied embeddings."""
     pytest.importorskip("vllm")

@@ -10,7 +10,7 @@ import torch
 from tests.processes.launching import Phase, drive, overrides
 from tests.project.running import SMALL
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 STEPS = 100
 # A batch that was kept by mistake is more than 100 KB, so that 60 of them show.
@@ -35,7 +35,7 @@ EVERYTHING = (
 )
 
 
-@pytest.mark.parametrize("more", [(), pytest.param(EVERYTHING, marks=pytest.mark.thorough)], ids=["grpo", "everything"])
+@pytest.mark.parametrize("more", [(), EVERYTHING], ids=["grpo", "everything"])
 def test_memory_does_not_grow(project: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
     drive(project, [Phase("2", 2, {"long": overrides(SMALL, SETTINGS, more)})], tmp_path)
     for rank in range(2):

@@ -42,6 +42,7 @@ def server_of(run: Run) -> list[int]:
     return [pid for pid in run.server_processes() if b"keeper.py" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
+@pytest.mark.thorough
 def test_the_projects_own_tests_of_the_rollout_pass(sglang_project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "tests/test_rollout.py"],
@@ -95,6 +96,7 @@ def test_a_server_that_dies_ends_the_run_within_seconds(
     assert run.server_processes() == []
 
 
+@pytest.mark.thorough
 def test_two_processes_share_one_server(
     sglang_project: Path, tmp_path: Path, start: Callable[..., Run], in_place_of_sglang: dict[str, str]
 ) -> None:

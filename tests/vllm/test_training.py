@@ -71,6 +71,7 @@ def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path
     assert max(row["training/rollout_probs_diff_max"] for row in rows) < 1e-4
 
 
+@pytest.mark.thorough
 def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_path: Path) -> None:
     root = Path(shutil.copytree(projects("0.6.1"), tmp_path / "project"))
     settings = overrides(

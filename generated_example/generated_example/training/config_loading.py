@@ -107,7 +107,7 @@ def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
     default = _compose(directory, [])
     for override in overrides:
         _check_override(override, default, directory)
-    config = _compose(directory, overrides)
+    config = _compose(directory, overrides) if overrides else default
     if config.actor_rollout_ref.model.path is None and not _names(overrides, "scale"):
         sizes = ["scale=toy"] + ["critic_scale=toy"] * (directory / "critic_scale").is_dir()
         config = _compose(directory, [*sizes, *overrides])
