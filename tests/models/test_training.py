@@ -11,10 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from extractor.source import Source
+from extractor import releases
+from extractor.source import open_source
 from tests.processes.launching import SCORE, Phase, drive, overrides
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
+from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +38,6 @@ COMMON = (
     "trainer.test_freq=-1",
     "trainer.save_freq=2",
     "trainer.logger=[]",
-    f"custom_reward_function.path={SCORE}",
     "local.recompute_old_log_probs=true",
 )
 CRITIC = (
@@ -107,10 +108,17 @@ OTHERS: dict[str, tuple[str, ...]] = {
 MORE = ("trainer.total_training_steps=4",)
 
 
+# Upstream's training engine, and the last of its own actors in one process.
+@pytest.fixture(scope="module", params=[NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def project(verl_0_6_1: Source, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(release: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with every feature."""
-    return make(Configuration("0.6.1", "hf", everything=True), verl_0_6_1, tmp_path_factory.mktemp("m") / "p").root
+    source = open_source(releases.load(release).pin)
+    return make(Configuration(release, "hf", everything=True), source, tmp_path_factory.mktemp("m") / "p").root
 
 
 @pytest.fixture(scope="module")
@@ -122,19 +130,21 @@ def tied_model(project: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(project: Path, tied_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(release: str, project: Path, tied_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one process made of the cases, and two processes of some."""
     root = tmp_path_factory.mktemp("runs")
     settings = {**FIRST, **{name: more for name, (_, more, _) in SAME.items()}, **OTHERS}
-    one = {name: overrides(COMMON, more) for name, more in settings.items()}
-    lora, whole = one["lora"], overrides(COMMON, LORA, MORE)
+    section = "" if release == "0.6.1" else "reward."
+    common = (*COMMON, f"{section}custom_reward_function.path={SCORE}")
+    one = {name: overrides(common, more) for name, more in settings.items()}
+    lora, whole = one["lora"], overrides(common, LORA, MORE)
     one |= {"lora_whole": whole, "lora_halves": lora, "lora_halves#resumed": whole}
     two = {
         "lora": lora,
         "lora_resting": one["lora_resting"],
-        "lora_by_policy": overrides(COMMON, LORA, BY_POLICY),
+        "lora_by_policy": overrides(common, LORA, BY_POLICY),
         "tied_lora": one["tied_lora"],
-        "by_policy": overrides(COMMON, BY_POLICY),
+        "by_policy": overrides(common, BY_POLICY),
         "resting": one["resting"],
         "lora_own_rollouts": one["lora_own_rollouts"],
         "lora_resumed": whole,

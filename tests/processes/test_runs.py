@@ -64,6 +64,7 @@ def test_a_killed_process_ends_the_run_which_then_goes_on_until_it_is_told_to_st
     assert (run / "curves.png").exists()
 
 
+@pytest.mark.thorough
 def test_an_error_is_told_once(project: Path, tmp_path: Path) -> None:
     """The reward fails on rank 0 and ends both processes, with one message and a checkpoint to go on from."""
     score = tmp_path / "score.py"

@@ -55,9 +55,10 @@ def _configurations(release: str) -> list[Configuration]:
         return [Configuration(release, "hf"), Configuration(release, "vllm", everything=True)]
     if not EVERYTHING and release not in NEWEST:
         return [Configuration(release, "hf")] if release == LAST_WITH_ENGINES_IN_PROCESS else []
-    engines = releases.load(release).engines
-    rich = [Configuration(release, engine, everything) for engine in ("hf", "vllm") for everything in (False, True)]
-    return [item for item in (*rich, Configuration(release, "sglang")) if item.engine in engines]
+    names = ("hf", "vllm", "sglang") if EVERYTHING else ("hf", "sglang")
+    plain = [Configuration(release, engine) for engine in names]
+    rich = [Configuration(release, engine, everything=True) for engine in ("hf", "vllm")]
+    return [item for item in (*plain, *rich) if item.engine in releases.load(release).engines]
 
 
 CONFIGURATIONS = [configuration for release in ALL for configuration in _configurations(release)]

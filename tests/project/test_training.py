@@ -94,6 +94,7 @@ def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) 
         assert optimizer_steps(torch.load(file, weights_only=False)) == {updates}
 
 
+@pytest.mark.thorough
 def test_log_probabilities_that_nothing_uses_change_nothing(made: Maker, tmp_path: Path) -> None:
     """One update per batch takes its own log-probabilities: the same weights with and without computing them before."""
     weights = []

@@ -270,6 +270,7 @@ def test_a_server_that_dies_is_told_within_seconds(tied: Served) -> None:
     tied.engine.process.stop()
 
 
+@pytest.mark.thorough
 def test_a_run_trains_and_leaves_nothing_when_it_is_killed(
     vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path, start: Callable[..., Run]
 ) -> None:

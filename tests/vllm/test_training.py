@@ -98,7 +98,8 @@ def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_p
     assert outputs[:half] != outputs[half:]
 
 
-@pytest.mark.parametrize("bypass", [False, pytest.param(True, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("bypass", [False, True])
 def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(
     verl_0_6_1: Source, tmp_path: Path, bypass: bool
 ) -> None:
