@@ -82,8 +82,21 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None)
     if fitting.unhandled(best.problems):
         best = fitting.fit(run, best.target, [item.target for item in fits])
     _refuse(request, best)
+    run = _as_named(run, best.overrides)
     renamed = Renames(best.target.release, release)
     return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target)
+
+
+def _as_named(run: Run, overrides: Sequence[Any]) -> Run:
+    """The run under the names of the release that it fits best, with a note on those that it has otherwise."""
+    from dataclasses import replace
+
+    if not overrides:
+        return run
+    pairs = zip(run.overrides, overrides, strict=True)
+    other = dict.fromkeys(f"{old.key} as {new.key}" for old, new in pairs if old.key != new.key)
+    notes = (*run.notes, f"names of other versions of verl: {', '.join(other)}") if other else run.notes
+    return replace(run, overrides=tuple(overrides), notes=notes)
 
 
 def _refuse(request: Request, best: Any) -> None:
@@ -164,9 +177,13 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
 
     project = assemble.before(tree, found.run)
     back = Renames(release, found.target.release)
-    settings, remarks = settings_of.settings_for(found.experiment, found.run, project, found.target, back)
+    settings, remarks, wanted = settings_of.settings_for(found.experiment, found.run, project, found.target, back)
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     done = assemble.assemble(tree, options.package, found.run, found.experiment, settings)
+    followed = assemble.differing(done.tree, wanted)
+    if followed and not found.run.hints:
+        # Keys that follow others in the project's config, and do not in the run.
+        done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **followed})
     return Settled(found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *done.remarks))
 
 

@@ -24,6 +24,9 @@ MOVES = (
     ("trainer.val_generations_to_log_to_wandb", "trainer.log_val_generations"),
     ("actor_rollout_ref.actor.optim.warmup_style", "actor_rollout_ref.actor.optim.lr_scheduler_type"),
     ("critic.optim.warmup_style", "critic.optim.lr_scheduler_type"),
+    ("critic.model.fsdp_config", "critic.fsdp"),
+    ("actor_rollout_ref.actor.tau_pos", "actor_rollout_ref.actor.policy_loss.tau_pos"),
+    ("actor_rollout_ref.actor.tau_neg", "actor_rollout_ref.actor.policy_loss.tau_neg"),
 )
 
 # Where verl computes, stores and logs differs from where a project does: such keys are written even where they have the

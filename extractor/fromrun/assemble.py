@@ -55,6 +55,12 @@ def before(tree: Tree, run: Run) -> Mapping[str, Any]:
     return load(config_of(tree), () if toy else ("actor_rollout_ref.model.path=given",)).flat
 
 
+def differing(tree: Tree, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What a tree's config, once composed, has otherwise than it is wanted."""
+    made = load(config_of(tree)).flat
+    return {key: value for key, value in wanted.items() if key in made and made[key] != value}
+
+
 def assemble(tree: Tree, package: str, run: Run, experiment: Experiment, settings: Mapping[str, Any]) -> Assembled:
     """Put a run's settings into a tree: a recipe of their own, which the config starts from.
 

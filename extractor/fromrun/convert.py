@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extractor.errors import UsageError
+from extractor.export.target import Target
 from extractor.fromrun.fitting import Fit
 from extractor.fromrun.meaning import Remark, is_about_where
 from extractor.fromrun.reading import Run
@@ -66,7 +67,9 @@ def convert(
         str(flat.get("actor_rollout_ref.rollout.name")), engine or run.hints.get("engine"), manifest, remarks
     )
     algorithm = run.hints.get("algorithm") or _algorithm(flat, manifest, remarks)
-    features = _features(flat, run, manifest, algorithm, remarks)
+    features = _features(flat, run, manifest, found.target, remarks)
+    if not run.hints:
+        remarks += _unregistered(flat, manifest, found.target)
     reward_file = flat.get("reward.custom_reward_function.path") or flat.get("custom_reward_function.path")
     return Experiment(
         found.target.release,
@@ -108,13 +111,17 @@ def readable_name(name: str) -> str:
     return f"${name}" if re.fullmatch(r"\w+", name) else name
 
 
+_NOT_GIVEN = ("???", "None")
+
+
 def _engine(name: str, asked: str | None, manifest: Manifest, remarks: list[Remark]) -> str:
     if asked is not None:
         return asked
     if name in manifest.engines:
         return name
     chosen = "vllm" if "vllm" in manifest.engines else manifest.engines[0]
-    remarks.append(Remark("actor_rollout_ref.rollout.name", name, "changed", f"no such engine here: {chosen}"))
+    why = "not given" if name in _NOT_GIVEN else "no such engine here"
+    remarks.append(Remark("actor_rollout_ref.rollout.name", name, "changed", f"{why}: {chosen}"))
     return chosen
 
 
@@ -152,13 +159,36 @@ def _algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark
     return fallback
 
 
+_PLAIN_MANAGERS = ("naive", "env")
+
+
+def _reward_manager(flat: Mapping[str, Any]) -> str:
+    # A release may know the old name beside the new one: the one that the run uses counts.
+    named = (flat.get(key) for key in ("reward.reward_manager.name", "reward_model.reward_manager"))
+    return next((str(name) for name in named if name not in (None, *_PLAIN_MANAGERS)), "naive")
+
+
+def _unregistered(flat: Mapping[str, Any], manifest: Manifest, target: Target) -> list[Remark]:
+    """What the run names and verl does not have: upstream's recipes and users register their own."""
+    known = {"gae", *manifest.algorithms, *_PLAIN_MANAGERS}
+    named = (
+        ("algorithm.adv_estimator", str(flat.get("algorithm.adv_estimator", "gae")), "custom/algorithms.py"),
+        ("reward.reward_manager.name", _reward_manager(flat), "custom/reward_manager.py"),
+    )
+    return [
+        Remark(key, name, "changed", f"verl {target.release} has nothing of this name: register it in {place}")
+        for key, name, place in named
+        if name not in known and not target.reads(name)
+    ]
+
+
 def _features(
-    flat: Mapping[str, Any], run: Run, manifest: Manifest, algorithm: str, remarks: list[Remark]
+    flat: Mapping[str, Any], run: Run, manifest: Manifest, target: Target, remarks: list[Remark]
 ) -> tuple[str, ...]:
     known = {feature.name for feature in manifest.features}
     if "features" in run.hints:
         return tuple(name for name in run.hints["features"] if name in known)
-    manager = flat.get("reward.reward_manager.name") or flat.get("reward_model.reward_manager") or "naive"
+    manager = _reward_manager(flat)
     correction = "algorithm.rollout_correction.rollout_is"
     model = str(flat.get(_MODEL_KEY))
     wanted = {
@@ -167,7 +197,7 @@ def _features(
         "lora": (flat.get("actor_rollout_ref.model.lora_rank") or flat.get("actor_rollout_ref.model.lora.rank") or 0)
         > 0,
         "critic": flat.get("algorithm.adv_estimator") == "gae",
-        "reward_managers": manager not in ("naive", "env"),
+        "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
         "scorers": not (flat.get("reward.custom_reward_function.path") or flat.get("custom_reward_function.path")),
         "rollout_correction": flat.get(correction) is not None
         or flat.get("algorithm.rollout_correction.rollout_rs") is not None,

@@ -14,15 +14,34 @@ from extractor.fromrun.meaning import NO_LOCAL_MEANING
 from extractor.fromrun.reading import Run
 from extractor.hydra import Override, Problem, flatten
 from extractor.hydra.compose import apply, merge
+from extractor.manifest import renamed
+
+# Names that no release has, and what they are called: from before 0.4.0, from between two releases, and of the configs
+# of upstream's recipes, which are in no package. A section's name stands for all that is in it.
+_UNRELEASED = {
+    "actor_rollout_ref.model.use_rmpad": "actor_rollout_ref.model.use_remove_padding",
+    "critic.model.use_rmpad": "critic.model.use_remove_padding",
+    "reward_model.model.use_rmpad": "reward_model.model.use_remove_padding",
+    "reward_model.inference": "reward_model.rollout",
+    "reward_model.overlong_buffer": "reward_model.reward_kwargs.overlong_buffer_cfg",
+}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A run in the config of a release."""
+    """A run in the config of a release.
+
+    Attributes:
+        target: The release.
+        config: The run's, nested.
+        problems: What the release would refuse.
+        overrides: The run's, under the names that the release has for them.
+    """
 
     target: Target
     config: Mapping[str, Any]
     problems: tuple[Problem, ...]
+    overrides: tuple[Override, ...] = ()
 
 
 def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
@@ -58,7 +77,8 @@ def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
         for body in run.overlay:
             merge(config, body)
         problems += again.problems
-    for item in run.overrides:
+    named = list(run.overrides)
+    for index, item in enumerate(run.overrides):
         if item in groups or item.key.startswith("hydra"):
             continue
         problem = apply(config, item)
@@ -67,10 +87,11 @@ def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
             if name is None:
                 problems.append(problem)
                 continue
-            apply(config, Override("++", name, item.value, item.text))
+            named[index] = Override("++", name, item.value, item.text)
+            apply(config, named[index])
         elif problem is not None:
             apply(config, Override("++", item.key, item.value, item.text))
-    return Fit(target, config, tuple(problems))
+    return Fit(target, config, tuple(problems), tuple(named))
 
 
 def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None:
@@ -78,9 +99,12 @@ def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None
     if not others:
         return None
     defaults = Defaults.of(target)
-    name = next((name for name in candidates(key, lambda item: None) if name in defaults), None)
+    released = renamed(key, _UNRELEASED)
+    name = next((name for name in candidates(released, lambda item: None) if name in defaults), None)
     if name is not None:
         return name
+    if released != key:
+        return released
     release = next((other.release for other in others if key in Defaults.of(other)), None)
     return None if release is None else Renames(release, target.release)(key) or key
 

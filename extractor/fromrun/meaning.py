@@ -31,7 +31,7 @@ NO_LOCAL_MEANING: tuple[tuple[str, str, str], ...] = (
     ),
     (r"(.*\.)?(veomni|torchtitan|mindspeed|automodel)(\..*)?", "dropped", "another engine than FSDP"),
     (
-        r"(.*\.)?(forward_prefetch|entropy_from_logits_with_chunking|limit_images|use_shm|use_orig_params|reshard_after_forward|grad_offload)",
+        r"(.*\.)?(forward_prefetch|entropy_from_logits_with_chunking|limit_images|use_shm|use_orig_params|reshard_after_forward|grad_offload|wrap_policy(\..*)?)",
         "dropped",
         "changes speed or memory only",
     ),
@@ -84,7 +84,9 @@ NO_LOCAL_MEANING: tuple[tuple[str, str, str], ...] = (
         "the project has no such setting",
     ),
     (r"actor_rollout_ref\.(hybrid_engine|rollout|\w+)(\..*)?", "dropped", "the project has one engine"),
-    (r"(model_engine|distillation|async_training|partial_rollout|optim)(\..*)?", "dropped", "another trainer's"),
+    (r"distillation(\..*)?", "not carried over", "a project learns from rewards, not from a teacher"),
+    (r"(model_engine|async_training|partial_rollout|optim)(\..*)?", "dropped", "another trainer's"),
+    (r"hydra(\..*)?", "dropped", "the project writes into trainer.default_local_dir"),
 )
 
 

@@ -14,7 +14,7 @@ from extractor.errors import UsageError
 from extractor.fromrun.conditions import Conditions
 from extractor.fromrun.expansion import MAX_ROUNDS, is_probe
 from extractor.fromrun.text import readable, unknown, unknowns
-from extractor.fromrun.variables import Command, Stop
+from extractor.fromrun.variables import Command, Failure, Stop
 
 _MAX_DEPTH = 20
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
@@ -165,7 +165,7 @@ class _Script(Conditions):
         if name in ("[", "test"):
             return self._test([word for word in words[1:] if word != "]"], node)
         if name in ("exit", "return", "break", "continue"):
-            raise Stop
+            raise Failure if name == "exit" and words[1:] not in ([], ["0"]) else Stop
         if name == "shift":
             del self._arguments[: int(words[1]) if len(words) > 1 and words[1].isdigit() else 1]
             return True
@@ -260,7 +260,15 @@ class _Script(Conditions):
         wanted = any(child.type == "&&" for child in node.children)
         if outcome is None:
             return self._perhaps([right.children if right.type == "compound_statement" else [right], []], right)
-        return self._statement(right) if outcome is wanted else outcome
+        return self._checked([right], node) if outcome is wanted else outcome
+
+    def _checked(self, nodes: Iterable[Any], whole: Any) -> bool | None:
+        """What a condition that holds leads to. A check that fails may not fail where the script is started."""
+        try:
+            return self.run(nodes)
+        except Failure:
+            self._note(whole, "by what is known of it, the script would end here with an error: read on")
+            return None
 
     def _on_if_statement(self, node: Any) -> bool | None:
         return self._branches(node, node)
@@ -277,7 +285,7 @@ class _Script(Conditions):
         body = [child for child in children[then:] if child.is_named and child not in clauses]
         outcome = self.run(condition)
         if outcome:
-            return self.run(body)
+            return self._checked(body, node)
         if outcome is None:
             return self._perhaps([body, clauses[:1]], node, whole)
         return self._otherwise(clauses, whole)
@@ -324,7 +332,7 @@ class _Script(Conditions):
             return self._perhaps([_case_body(item) for item in items], node)
         for item in items:
             if any(fnmatchcase(value, self._pattern(pattern)) for pattern in item.children_by_field_name("value")):
-                return self.run(_case_body(item))
+                return self._checked(_case_body(item), node)
         return True
 
     def _pattern(self, node: Any) -> str:

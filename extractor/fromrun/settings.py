@@ -21,7 +21,7 @@ def settings_for(
     project: Mapping[str, Any],
     target: Target,
     renamed_back: Callable[[str], str | None],
-) -> tuple[dict[str, Any], list[Remark]]:
+) -> tuple[dict[str, Any], list[Remark], dict[str, Any]]:
     """The project's settings that differ from what it would have anyway.
 
     Args:
@@ -32,13 +32,15 @@ def settings_for(
         renamed_back: From the project's keys to the run's release's.
 
     Returns:
-        Settings by the project's keys, and remarks on the run's settings that have none.
+        Settings by the project's keys, remarks on the run's settings that have none, and the value that each of the
+        project's keys is to have in the end where the run states it.
     """
     flat = dict(experiment.wanted)
     stated = _stated(run)
     run_defaults = Defaults(experiment.config, flat)
     devices = _devices(flat)
     found: dict[str, Any] = {}
+    wanted: dict[str, Any] = {}
     used: set[str] = set()
     remarks: list[Remark] = []
     for key, current in project.items():
@@ -55,6 +57,8 @@ def settings_for(
             remarks.append(remark)
         if value is not _ABSENT and value != current:
             found[key] = value
+        if value is not _ABSENT and name in stated:
+            wanted[key] = value
     found.update(_open_sections(flat, project))
     used.update(found)
     found.update(_micro_batches(flat, project, devices, stated, remarks))
@@ -66,7 +70,7 @@ def settings_for(
             else:
                 found[key] = value
     remarks += _rest(stated, flat, used, run)
-    return found, remarks
+    return found, remarks, {**wanted, **{key: value for key, value in found.items() if key in wanted}}
 
 
 class _Absent:
@@ -76,18 +80,18 @@ class _Absent:
 _ABSENT: Any = _Absent()
 
 
-def _stated(run: Run) -> set[str]:
-    """The keys that the run itself sets."""
+def _stated(run: Run) -> dict[str, Any]:
+    """The keys that the run itself sets, with what it sets them to."""
     if run.resolved is not None:
-        return set(flatten(run.resolved))
-    found: set[str] = set()
+        return dict(flatten(run.resolved))
+    found: dict[str, Any] = {}
+    for body in run.overlay:
+        found.update(flatten(body))
     for item in run.overrides:
         if isinstance(item.value, dict) and item.value:
             found.update(flatten(item.value, f"{item.key}."))
         elif item.mark != "~":
-            found.add(item.key)
-    for body in run.overlay:
-        found.update(flatten(body))
+            found[item.key] = item.value
     return found
 
 
@@ -100,7 +104,7 @@ def _devices(flat: Mapping[str, Any]) -> int:
 
 
 def _local(
-    key: str, name: str, value: Any, current: Any, stated: set[str], experiment: Experiment, exported: bool
+    key: str, name: str, value: Any, current: Any, stated: Mapping[str, Any], experiment: Experiment, exported: bool
 ) -> tuple[Any, Remark | None]:
     """A setting as the project has it."""
     if value is _ABSENT or (isinstance(value, str) and unknowns(value)):
@@ -184,7 +188,7 @@ _GLOBAL = {
 
 
 def _micro_batches(
-    flat: Mapping[str, Any], project: Mapping[str, Any], devices: int, stated: set[str], remarks: list[Remark]
+    flat: Mapping[str, Any], project: Mapping[str, Any], devices: int, stated: Mapping[str, Any], remarks: list[Remark]
 ) -> dict[str, Any]:
     """Sizes for all devices together become sizes of one; a size that is not given stays the project's."""
     found: dict[str, Any] = {}
@@ -212,16 +216,17 @@ def _reward_arguments(flat: Mapping[str, Any], project: Mapping[str, Any]) -> di
     return found
 
 
-def _rest(stated: set[str], flat: Mapping[str, Any], used: set[str], run: Run) -> list[Remark]:
+def _rest(stated: Mapping[str, Any], flat: Mapping[str, Any], used: set[str], run: Run) -> list[Remark]:
     """The run's settings that the project has no key for."""
     remarks = []
     done = set(_GLOBAL)
     for key in sorted(stated):
-        if key in used or key in done or key not in flat or key.startswith(_OPEN):
+        if key in used or (key in done and key in flat) or key.startswith(_OPEN) or "@" in key:
             continue
         if key.startswith(_OVERLONG) or (run.hints and is_about_where(key)):
             continue
-        value = readable(flat[key]) if isinstance(flat[key], str) else flat[key]
+        value = flat.get(key, stated[key])
+        value = readable(value) if isinstance(value, str) else value
         for pattern, what, why in NO_LOCAL_MEANING:
             if re.fullmatch(pattern, key):
                 remarks.append(Remark(key, value, what, why))

@@ -15,6 +15,10 @@ class Stop(Exception):
     """`exit`, `return`, `break` or `continue`."""
 
 
+class Failure(Stop):
+    """`exit` with another status than 0."""
+
+
 @dataclass(frozen=True)
 class Command:
     """A command that the script would run.

@@ -129,6 +129,58 @@ def test_a_script_from_between_two_releases(tmp_path: Path) -> None:
     assert made["reward.sandbox_fusion.url"] == "http://x/run"
 
 
+BASE = "data.train_files=/d/t.parquet data.val_files=/d/v.parquet actor_rollout_ref.model.path=/m"
+
+
+def converted(tmp_path: Path, *lines: str) -> tuple[dict[str, Any], Any]:
+    """The config of a project made of a run, and the report."""
+    file = tmp_path / "run.sh"
+    file.write_text(f"{RUN} {BASE} \\\n  " + " \\\n  ".join(lines) + "\n")
+    result = vextract("new", tmp_path / "p", "--verl", PROJECT, "--from-verl-run", file, "--json")
+    assert result.code == 0, result.err
+    return settings(tmp_path / "p"), result.json
+
+
+def test_names_that_no_release_has_and_keys_that_follow_others(tmp_path: Path) -> None:
+    made, report = converted(
+        tmp_path,
+        "algorithm.adv_estimator=gae actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8",
+        "actor_rollout_ref.model.use_rmpad=True critic.model.use_rmpad=False critic.fsdp.param_offload=True",
+        "reward_model.reward_manager=dapo reward_model.overlong_buffer.enable=True reward_model.overlong_buffer.len=8",
+        "actor_rollout_ref.actor.fsdp_config.grad_offload=True hydra.run.dir=/tmp/x",
+        "actor_rollout_ref.ref.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap=[A]",
+    )
+    assert made["actor_rollout_ref.model.use_remove_padding"] is True
+    assert made["critic.model.use_remove_padding"] is False  # it follows the actor's in a project
+    assert made["actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu"] == 8
+    assert made["critic.model.fsdp_config.param_offload"] is True
+    assert made["reward.reward_manager.name"] == "dapo"
+    assert made["reward.reward_kwargs.overlong_buffer_cfg.enable"] is True
+    assert made["reward.reward_kwargs.overlong_buffer_cfg.len"] == 8
+    assert "reward_managers" in report["options"]["features"]
+    remarks = {item["key"]: item["what"] for item in report["run"]["remarks"]}
+    assert remarks["actor_rollout_ref.actor.fsdp_config.grad_offload"] == "dropped"
+    assert remarks["actor_rollout_ref.ref.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"] == "dropped"
+    assert remarks["hydra.run.dir"] == "dropped"
+    assert any("critic.model.use_rmpad as critic.model.use_remove_padding" in note for note in report["run"]["notes"])
+
+
+def test_what_verl_does_not_have_itself(tmp_path: Path) -> None:
+    made, report = converted(
+        tmp_path,
+        "algorithm.adv_estimator=mine reward.reward_manager.name=ours distillation.enabled=True",
+        "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.actor.policy_loss.loss_mode=sapo",
+        "+actor_rollout_ref.actor.policy_loss.tau_neg=1.2",
+    )
+    why = {item["key"]: item["why"] for item in report["run"]["remarks"]}  # the last of each
+    assert "custom/algorithms.py" in why["algorithm.adv_estimator"]
+    assert "custom/reward_manager.py" in why["reward.reward_manager.name"]
+    assert "teacher" in why["distillation.enabled"]
+    assert made["actor_rollout_ref.actor.tau_neg"] == 1.2
+
+
 REWARD = """\
 +reward_model.reward_kwargs.overlong_buffer_cfg.enable=True
 +reward_model.reward_kwargs.overlong_buffer_cfg.len=4

@@ -120,3 +120,22 @@ def test_a_comment_ends_a_command() -> None:
     reading = read_script("show a \\\n  # b.c=1 \\\n  d.e=2 \\\n  f=3\n", "run.sh", {}, {})
     assert reading.commands[0].words == ("show", "a")
     assert any("d.e=2" in note and "no part of the command above" in note for note in reading.notes)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        'if [ "$N" -lt 2 ]; then echo few; exit 1; fi',
+        '[ "$N" -lt 2 ] && { echo few >&2; exit 2; }',
+        "case $N in 1) exit 1;; esac",
+    ],
+)
+def test_a_check_of_the_machine_does_not_end_the_reading(check: str) -> None:
+    reading = read_script(f"N=${{N:-1}}\n{check}\nshow $N", "run.sh", {}, {})
+    assert reading.commands[-1].words == ("show", "1")
+    assert any(note.startswith("line 2:") and "read on" in note for note in reading.notes)
+
+
+def test_what_follows_an_exit_is_not_read() -> None:
+    reading = read_script("X=1\nif [ $X = 1 ]; then show a; exit 0; fi\nshow b\n", "run.sh", {}, {})
+    assert [command.words for command in reading.commands] == [("show", "a")]
