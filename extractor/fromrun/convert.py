@@ -195,7 +195,8 @@ def _features(
         "dynamic_bsz": flat.get("actor_rollout_ref.actor.use_dynamic_bsz") or flat.get("trainer.balance_batch"),
         "remove_padding": flat.get("actor_rollout_ref.model.use_remove_padding"),
         "lora": (flat.get("actor_rollout_ref.model.lora_rank") or flat.get("actor_rollout_ref.model.lora.rank") or 0)
-        > 0,
+        > 0
+        or flat.get("actor_rollout_ref.model.lora_adapter_path") is not None,
         "critic": flat.get("algorithm.adv_estimator") == "gae",
         "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
         "scorers": not (flat.get("reward.custom_reward_function.path") or flat.get("custom_reward_function.path")),

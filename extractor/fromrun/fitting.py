@@ -26,6 +26,9 @@ _UNRELEASED = {
     "reward_model.overlong_buffer": "reward_model.reward_kwargs.overlong_buffer_cfg",
 }
 
+# What verl reads where it is given, and no release's config has: upstream's scripts give it without a + as well.
+_READ = "fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -98,6 +101,8 @@ def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None
     """The name in a release of a key that it does not know; None where no release knows it."""
     if not others:
         return None
+    if key.endswith(_READ):
+        return key
     defaults = Defaults.of(target)
     released = renamed(key, _UNRELEASED)
     name = next((name for name in candidates(released, lambda item: None) if name in defaults), None)

@@ -31,7 +31,7 @@ NO_LOCAL_MEANING: tuple[tuple[str, str, str], ...] = (
     ),
     (r"(.*\.)?(veomni|torchtitan|mindspeed|automodel)(\..*)?", "dropped", "another engine than FSDP"),
     (
-        r"(.*\.)?(forward_prefetch|entropy_from_logits_with_chunking|limit_images|use_shm|use_orig_params|reshard_after_forward|grad_offload|wrap_policy(\..*)?)",
+        r"(.*\.)?(forward_prefetch|entropy_from_logits_with_chunking|limit_images|use_shm|use_orig_params|reshard_after_forward|grad_offload)",
         "dropped",
         "changes speed or memory only",
     ),

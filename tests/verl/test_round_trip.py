@@ -162,7 +162,7 @@ def test_names_that_no_release_has_and_keys_that_follow_others(tmp_path: Path) -
     assert "reward_managers" in report["options"]["features"]
     remarks = {item["key"]: item["what"] for item in report["run"]["remarks"]}
     assert remarks["actor_rollout_ref.actor.fsdp_config.grad_offload"] == "dropped"
-    assert remarks["actor_rollout_ref.ref.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"] == "dropped"
+    assert made["actor_rollout_ref.ref.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"] == ["A"]
     assert remarks["hydra.run.dir"] == "dropped"
     assert any("critic.model.use_rmpad as critic.model.use_remove_padding" in note for note in report["run"]["notes"])
 
@@ -172,13 +172,14 @@ def test_what_verl_does_not_have_itself(tmp_path: Path) -> None:
         tmp_path,
         "algorithm.adv_estimator=mine reward.reward_manager.name=ours distillation.enabled=True",
         "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.actor.policy_loss.loss_mode=sapo",
-        "+actor_rollout_ref.actor.policy_loss.tau_neg=1.2",
+        "+actor_rollout_ref.actor.policy_loss.tau_neg=1.2 actor_rollout_ref.model.lora_adapter_path=/adapter",
     )
     why = {item["key"]: item["why"] for item in report["run"]["remarks"]}  # the last of each
     assert "custom/algorithms.py" in why["algorithm.adv_estimator"]
     assert "custom/reward_manager.py" in why["reward.reward_manager.name"]
     assert "teacher" in why["distillation.enabled"]
     assert made["actor_rollout_ref.actor.tau_neg"] == 1.2
+    assert "lora" in report["options"]["features"]
 
 
 REWARD = """\
