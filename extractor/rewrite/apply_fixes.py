@@ -241,6 +241,16 @@ class FixTransform(cst.CSTTransformer):
         left[-1] = left[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
         return updated_node.with_changes(body=left)
 
+    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> cst.BaseStatement | cst.RemovalSentinel:
+        """A loop is named by its first line."""
+        if self.edit.op != "drop_statement" or not self.inside:
+            return updated_node
+        bare = cst.For(original_node.target, original_node.iter, cst.SimpleStatementSuite([cst.Pass()]))
+        if shape(self.code(bare), "exec") != shape(f"{self.edit.match}: pass", "exec"):
+            return updated_node
+        self.found += 1
+        return cst.RemoveFromParent()
+
     def _statement_matches(self, small: cst.BaseSmallStatement) -> bool:
         bare = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(small, "semicolon") else small
         if self.statement_shape is not None and shape(self.code(bare), "exec") == self.statement_shape:

@@ -75,6 +75,27 @@ def test_rows_are_cut_at_once(case: Case, fixed: Vendored, broken: Vendored) -> 
         assert few == 0 < many
 
 
+def test_positions_are_taken_at_once(case: Case, fixed: Vendored, broken: Vendored) -> None:
+    """With one number for a token, and with four."""
+    mask = torch.tensor([[0, 1, 1, 1, 0], [1, 1, 1, 1, 1], [0, 0, 1, 0, 0]])
+
+    def found(package: Vendored, positions: torch.Tensor) -> tuple[torch.Tensor, int]:
+        batch = package.get("utils.tensordict_utils", "get_tensordict")(
+            {"input_ids": mask * 7, "attention_mask": mask, "response_mask": mask[:, 2:], "position_ids": positions}, {}
+        )
+        function = package.get("workers.utils.padding", "left_right_2_no_padding")
+        unpadded, calls = _calls_of("bool", lambda: function(batch))
+        return unpadded["position_ids"], calls
+
+    width = torch.arange(5).expand(3, 5)
+    for positions in (width, torch.stack([width, width + 1, width * 2, -width], dim=1)):
+        (taken, few), (wanted, many) = found(fixed, positions), found(broken, positions)
+        assert taken.shape[:-1] == wanted.shape[:-1]
+        assert torch.equal(taken.values(), wanted.values())
+        assert torch.equal(taken.offsets(), wanted.offsets())
+        assert few < many
+
+
 def test_batches_are_divided_at_once(case: Case, fixed: Vendored, broken: Vendored) -> None:
     """Rows of tokens, and of several position ids for each token."""
     lengths = [3, 1, 2, 4]

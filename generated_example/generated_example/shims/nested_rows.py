@@ -41,6 +41,23 @@ def cut_rows(values: torch.Tensor, ends: torch.Tensor, lengths: torch.Tensor, wi
     return rows
 
 
+def kept_columns(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The columns of each row that a mask keeps, as a nested tensor.
+
+    Args:
+        values: (bs, width), or (bs, n, width) where a token has several values.
+        mask: (bs, width), 0 where a column is left out.
+
+    Returns:
+        (bs, j), or (bs, n, j).
+    """
+    kept = mask.bool()
+    offsets = torch.nn.functional.pad(kept.sum(-1).cumsum(0), (1, 0))
+    if values.dim() == 2:
+        return torch.nested.nested_tensor_from_jagged(values[kept], offsets)
+    return torch.nested.nested_tensor_from_jagged(values.transpose(0, 1)[:, kept], offsets, jagged_dim=2)
+
+
 def chunk_tensordict(td: TensorDict, chunks: int) -> list[TensorDict]:
     """Divide a batch into equal parts, each a view of it; what is nested as well."""
     size, rest = divmod(len(td), chunks)
