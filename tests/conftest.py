@@ -10,10 +10,17 @@ from hypothesis import HealthCheck, settings
 from extractor import releases
 from extractor.options import Options
 from extractor.source import Source, open_source
+from tests.releases import NEWEST
 
 # How long an example takes says how busy the machine is, and nothing else.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+@pytest.fixture(scope="session")
+def newest_verl() -> Source:
+    """The pinned wheel of the newest release."""
+    return open_source(releases.load(NEWEST[-1]).pin)
 
 
 @pytest.fixture(scope="session")

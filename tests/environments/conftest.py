@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from extractor.source import Source
+from extractor import releases
+from extractor.source import open_source
 from tests.environments.support import OneProcess, Project, Scripted, make_project
+from tests.releases import NEWEST
 
 
-@pytest.fixture(scope="session")
-def episodic(verl_0_6_1: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+@pytest.fixture(scope="session", params=[NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
+def episodic(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project of the multi-turn recipe whose package is called `episodic`."""
-    project = make_project(verl_0_6_1, "hf", tmp_path_factory.mktemp("episodic") / "project", "episodic")
+    source = open_source(releases.load(request.param).pin)
+    project = make_project(source, "hf", tmp_path_factory.mktemp("episodic") / "project", "episodic")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(project.root))
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -23,6 +27,8 @@ def episodic(verl_0_6_1: Source, tmp_path_factory: pytest.TempPathFactory) -> It
 
         torch.set_num_threads(1)
         yield project
+    for name in [name for name in sys.modules if name.split(".")[0] == project.package]:
+        del sys.modules[name]  # the same name stands for another release next
 
 
 @pytest.fixture(scope="session")

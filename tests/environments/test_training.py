@@ -281,10 +281,10 @@ def test_several_turns_reach_what_one_turn_cannot(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.vllm
 @pytest.mark.thorough
-def test_vllm_plays_episodes(verl_0_6_1: Source, tmp_path: Path) -> None:
+def test_vllm_plays_episodes(newest_verl: Source, tmp_path: Path) -> None:
     """The real vLLM: what it says of its tokens, spliced over the turns, is what the policy says of the whole."""
     pytest.importorskip("vllm")
-    project = make_project(verl_0_6_1, "vllm", tmp_path / "project", "spoken")
+    project = make_project(newest_verl, "vllm", tmp_path / "project", "spoken")
     probabilities = ("actor_rollout_ref.rollout.calculate_log_probs=true", "local.recompute_old_log_probs=true")
     run(project.root, *EPISODES, *probabilities, "trainer.total_training_steps=2", "trainer.default_local_dir=run")
     rows = rows_of(project.root / "run" / "metrics.jsonl")

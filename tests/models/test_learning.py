@@ -24,8 +24,8 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.thorough
-def test_an_adapter_learns_the_toy_task(verl_0_6_1: Source, tmp_path: Path) -> None:
-    root = write_project(verl_0_6_1, PACKAGE, tmp_path / "project", features=("lora",))
+def test_an_adapter_learns_the_toy_task(newest_verl: Source, tmp_path: Path) -> None:
+    root = write_project(newest_verl, PACKAGE, tmp_path / "project", features=("lora",))
     run = tmp_path / "run"
     done = python(root, "main.py", *LORA, LEARNING, f"trainer.default_local_dir={run}", "trainer.logger=[]")
     assert done.returncode == 0, done.stderr[-3000:]
@@ -38,10 +38,10 @@ def test_an_adapter_learns_the_toy_task(verl_0_6_1: Source, tmp_path: Path) -> N
 
 @pytest.mark.vllm
 @pytest.mark.thorough
-def test_vllm_has_the_merged_weights_after_every_update(verl_0_6_1: Source, tmp_path: Path) -> None:
+def test_vllm_has_the_merged_weights_after_every_update(newest_verl: Source, tmp_path: Path) -> None:
     """Its log-probabilities are the policy's, before and after updates, on a model with tied embeddings."""
     pytest.importorskip("vllm")
-    root = write_project(verl_0_6_1, PACKAGE, tmp_path / "project", engine="vllm", features=("lora",))
+    root = write_project(newest_verl, PACKAGE, tmp_path / "project", engine="vllm", features=("lora",))
     code = f"from {PACKAGE}.data.toy import ensure_toy_model; ensure_toy_model('tied', tie_word_embeddings=True)"
     assert python(root, "-c", code).returncode == 0
     run = tmp_path / "run"

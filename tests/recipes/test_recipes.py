@@ -18,6 +18,7 @@ from extractor.resources import templates
 from extractor.source import Source, open_source
 from tests.project.running import environment, python, train
 from tests.project.support import vextract
+from tests.releases import NEWEST
 
 MATHS = ("gsm8k", "reasoning")
 Maker = Callable[..., Path]
@@ -28,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Maker:
     """Makes a project of a recipe, each once; its package is called mine."""
     known: dict[tuple[str, str], Path] = {}
 
-    def maker(recipe: str, release: str = "0.6.1") -> Path:
+    def maker(recipe: str, release: str = NEWEST[-1]) -> Path:
         if (recipe, release) not in known:
             manifest = releases.load(release)
             source = open_source(manifest.pin)
@@ -44,7 +45,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Maker:
     return maker
 
 
-def test_an_unknown_recipe_is_an_error_that_names_the_known_ones(tmp_path: Path, verl_0_6_1: Source) -> None:
+def test_an_unknown_recipe_is_an_error_that_names_the_known_ones(tmp_path: Path, newest_verl: Source) -> None:
     done = vextract("new", "p", "--recipe", "gsm9k", "--offline", cwd=tmp_path)
     assert done.returncode == 2
     assert not (tmp_path / "p").exists()
@@ -53,7 +54,7 @@ def test_an_unknown_recipe_is_an_error_that_names_the_known_ones(tmp_path: Path,
     assert all(recipe in done.stderr for recipe in RECIPES)
 
 
-def test_a_dry_run_of_a_recipe_writes_nothing(tmp_path: Path, verl_0_6_1: Source) -> None:
+def test_a_dry_run_of_a_recipe_writes_nothing(tmp_path: Path, newest_verl: Source) -> None:
     done = vextract("new", "p", "--recipe", "gsm8k", "--offline", "--dry-run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "p/data/problems.py" in done.stdout + done.stderr
@@ -128,7 +129,7 @@ def test_a_run_scores_in_processes_and_leaves_none(made: Maker) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("release", ["0.6.1", "0.5.0"])
+@pytest.mark.parametrize("release", [NEWEST[-1], "0.6.1", "0.5.0"])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_its_own_tests_pass(made: Maker, recipe: str, release: str) -> None:
     root = made(recipe, release)
@@ -144,11 +145,9 @@ def test_its_own_tests_pass(made: Maker, recipe: str, release: str) -> None:
 
 
 @pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if recipe != "toy"])
-def test_a_recipe_s_sizes_are_its_own_in_each_release(recipe: str) -> None:
-    manifest = releases.load(releases.supported()[-1])
-    options = complete(Options("mine", manifest.release, recipe=recipe), manifest)
-    tree = {file.path: file.data.decode() for file in generate(options, open_source(manifest.pin), manifest).tree}
+def test_a_recipe_s_sizes_are_its_own_in_each_release(made: Maker, recipe: str) -> None:
+    sizes_of_the_project = (made(recipe) / "config/scale/toy.yaml").read_text()
     own = (templates() / f"recipe/{recipe}/config/scale/toy.yaml").read_text()
     sizes = [line for line in own.splitlines() if "_length: " in line or "batch_size: " in line]
     assert sizes
-    assert [line for line in sizes if line not in tree["config/scale/toy.yaml"]] == []
+    assert [line for line in sizes if line not in sizes_of_the_project] == []

@@ -19,9 +19,11 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 
 
 @pytest.fixture(scope="session")
-def reporting(verl_0_6_1: Source, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reporting(newest_verl: Source, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with the report in it."""
-    return make(Configuration("0.6.1", "hf"), verl_0_6_1, tmp_path_factory.mktemp("reporting") / "project").root
+    return make(
+        Configuration(newest_verl.release, "hf"), newest_verl, tmp_path_factory.mktemp("reporting") / "project"
+    ).root
 
 
 @pytest.fixture(scope="session")
