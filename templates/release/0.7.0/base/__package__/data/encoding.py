@@ -7,6 +7,7 @@ as the releases before did, so that one that is too long is known before it is a
 
 from typing import Any
 
+import torch
 from torch.utils.data import Dataset
 
 from ..utils.model import compute_position_id_with_mask
@@ -33,7 +34,10 @@ class EncodedPrompts(Dataset):
     def __init__(self, dataset: Any, tokenizer: Any, data: Any) -> None:
         self.dataset = dataset
         self._tokenizer = tokenizer
-        self._data = data
+        # Read once: reading a config takes longer than encoding a short prompt.
+        self._template = dict(data.get("apply_chat_template_kwargs") or {})
+        self._keeps_chat, self._keeps_text = data.get("return_raw_chat"), data.get("return_full_prompt")
+        self._limits = {"max_length": data.max_prompt_length, "truncation": data.get("truncation", "error")}
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -48,22 +52,16 @@ class EncodedPrompts(Dataset):
         item.pop("dummy_tensor", None)
         if "input_ids" in item or "raw_prompt" not in item:
             return item
-        tokenizer, data = self._tokenizer, self._data
-        messages = item["raw_prompt"] if data.get("return_raw_chat") else item.pop("raw_prompt")
-        template = data.get("apply_chat_template_kwargs") or {}
-        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
-        tokens = tokenizer(text, return_tensors="pt", add_special_tokens=False)
+        tokenizer = self._tokenizer
+        messages = item["raw_prompt"] if self._keeps_chat else item.pop("raw_prompt")
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **self._template)
+        tokens = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]], dtype=torch.long)
         input_ids, attention_mask = postprocess_data(
-            tokens["input_ids"],
-            tokens["attention_mask"],
-            max_length=data.max_prompt_length,
-            pad_token_id=tokenizer.pad_token_id,
-            left_pad=True,
-            truncation=data.get("truncation", "error"),
+            tokens, torch.ones_like(tokens), pad_token_id=tokenizer.pad_token_id, left_pad=True, **self._limits
         )
         item["input_ids"], item["attention_mask"] = input_ids[0], attention_mask[0]
         item["position_ids"] = compute_position_id_with_mask(attention_mask)[0]
         item["raw_prompt_ids"] = input_ids[0][attention_mask[0].bool()].tolist()
-        if data.get("return_full_prompt"):
+        if self._keeps_text:
             item["full_prompts"] = text
         return item
