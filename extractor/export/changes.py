@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.export.keys import Key, Status
+from extractor.export.keys import READ_BY_THE_ENGINE, Key, Status
 from extractor.export.project import ProjectConfig
 from extractor.export.rewards import RewardConfig, chosen_manager
 from extractor.export.target import Defaults, Target
@@ -101,7 +101,7 @@ def _made(config: ProjectConfig) -> dict[str, tuple[Any, str]]:
 
 
 def further(config: ProjectConfig, way: Way, reward: RewardConfig, defaults: Defaults) -> dict[str, Any]:
-    """What verl must be told besides: where the adapters are."""
+    """What verl must be told besides: where the adapters are, and what it has two keys for."""
     flat = config.flat
     found: dict[str, Any] = {"trainer.nnodes": "$NNODES", "trainer.n_gpus_per_node": "$GPUS"}
     found.update(chosen_manager(reward, way, f"{HERE}/adapters/reward.py"))
@@ -117,6 +117,9 @@ def further(config: ProjectConfig, way: Way, reward: RewardConfig, defaults: Def
         found[f"{_ROLLOUT}.agent.num_workers"] = 1 if config.toy else 8
     if "critic.enable" in defaults:
         found["critic.enable"] = flat.get("algorithm.adv_estimator") == "gae"
+    for key, name in READ_BY_THE_ENGINE.items():
+        if key in flat and name in defaults and flat[key] != defaults.flat.get(name):
+            found[name] = flat[key]
     known = {key: value for key, value in found.items() if key in defaults}
     if reward.penalises_length and not (reward.own and way.manager is not Interface.FUNCTION):
         known[f"{way.arguments_section}.max_resp_len"] = flat["data.max_response_length"]

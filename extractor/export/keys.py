@@ -29,6 +29,13 @@ MOVES = (
     ("actor_rollout_ref.actor.tau_neg", "actor_rollout_ref.actor.policy_loss.tau_neg"),
 )
 
+# What verl's training engine reads in the place of what its older actor and critic read. Releases that have both keys
+# do not say which of them counts: both are written, and of a run's the engine's is taken.
+READ_BY_THE_ENGINE = {
+    "actor_rollout_ref.actor.grad_clip": "actor_rollout_ref.actor.optim.clip_grad",
+    "critic.grad_clip": "critic.optim.clip_grad",
+}
+
 # Where verl computes, stores and logs differs from where a project does: such keys are written even where they have the
 # release's default, so that they come back.
 ABOUT_THE_MACHINE = (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from extractor.export.keys import about_the_machine, candidates, name_in
+from extractor.export.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
 from extractor.export.target import Defaults, Target
 from extractor.fromrun.convert import Experiment
 from extractor.fromrun.meaning import NO_LOCAL_MEANING, Remark, is_about_where
@@ -47,11 +47,12 @@ def settings_for(
         if key.startswith("local."):
             continue
         # A release may know an old name beside the new one: the one that the run uses counts.
-        said = (name for name in candidates(key, renamed_back) if name in stated and name in flat)
-        name = next(said, None) or name_in(key, run_defaults, renamed_back)
+        names = [READ_BY_THE_ENGINE.get(key, key), *candidates(key, renamed_back)]
+        said = [name for name in names if name in stated and name in flat]
+        name = next(iter(said), None) or name_in(key, run_defaults, renamed_back)
         if name is None:
             continue
-        used.add(name)
+        used.update((name, *said))
         value, remark = _local(key, name, flat.get(name, _ABSENT), current, stated, experiment, bool(run.hints))
         if remark is not None:
             remarks.append(remark)

@@ -59,11 +59,15 @@ def test_a_changed_experiment_comes_back(projects: dict[str, Path], tmp_path: Pa
         "data.train_files=[/d/a.parquet,/d/b.parquet]",
         "data.val_files=/d/v.parquet",
         "local.seed=7",
+        "actor_rollout_ref.actor.grad_clip=0.3",
     )
     arguments = [item for change in changes for item in ("--set", change)]
     assert vextract("export", projects["toy"], "-o", out, *arguments).code == 0
+    # The training engine reads this one, the actor of earlier releases the other one.
+    assert "actor_rollout_ref.actor.optim.clip_grad=0.3" in (out / "run.sh").read_text()
     assert vextract("new", back, "--verl", PROJECT, "--from-verl-run", out / "run.sh").code == 0
     made = settings(back)
+    assert made["actor_rollout_ref.actor.grad_clip"] == 0.3
     assert made["actor_rollout_ref.actor.optim.lr"] == 3e-7
     assert made["data.train_batch_size"] == 96
     assert made["algorithm.kl_ctrl.kl_coef"] == 0.02
