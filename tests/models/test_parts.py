@@ -21,6 +21,7 @@ from tests.models.projects import write_project
 from tests.releases import NEWEST
 
 PACKAGE, BARE = "modelside", "bareside"
+FEATURES = ("lora", "mfu", "rollout_correction")
 MODEL = "actor_rollout_ref.model"
 
 
@@ -31,11 +32,11 @@ def release(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def root(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Two projects that can be imported: `modelside` has LoRA and counts operations, `bareside` has no feature."""
+    """Two projects that can be imported: `modelside` has features, `bareside` has none."""
     folder = tmp_path_factory.mktemp("projects")
     source = open_source(releases.load(release).pin)
     roots = [
-        write_project(source, PACKAGE, folder / PACKAGE, features=("lora", "mfu")),
+        write_project(source, PACKAGE, folder / PACKAGE, features=FEATURES),
         write_project(source, BARE, folder / BARE),
     ]
     with pytest.MonkeyPatch.context() as patch:
@@ -107,6 +108,12 @@ def refusal(function: Callable[[], object], package: str = PACKAGE) -> str:
         function()
     assert "\nhint: " in str(caught.value)
     return str(caught.value)
+
+
+def check(config: Any) -> None:
+    """What a run checks first."""
+    module("custom")  # it registers what the config names
+    module("training.checks").check_config(config, 1)
 
 
 @pytest.fixture
@@ -305,8 +312,34 @@ def test_an_adapter_and_a_whole_model_are_not_taken_for_each_other(
 
 def test_a_budget_of_tokens_must_hold_the_longest_sequence(config: Callable[..., Any]) -> None:
     made = config("actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=9")
-    text = refusal(lambda: module("training.checks").check_config(made, 1))
+    text = refusal(lambda: check(made))
     assert "a sequence may have 10 tokens" in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("rollout_rs=tokens", "rollout_rs_threshold=2.0"), "tokens. Must be one of"),
+        (("rollout_rs=TOKEN",), "rollout_rs_threshold"),
+        (("rollout_rs=TOKEN", "bypass_mode=true"), "rollout_rs_threshold"),
+        (("rollout_is=word",), "word. Must be one of"),
+        (("rollout_is_threshold=-1",), "must be positive"),
+    ],
+)
+def test_a_correction_that_upstream_does_not_know(
+    release: str, config: Callable[..., Any], settings: tuple[str, ...], message: str
+) -> None:
+    by_token = "token" if release == "0.6.1" else "token_k1"
+    written = [f"algorithm.rollout_correction.{setting.replace('TOKEN', by_token)}" for setting in settings]
+    assert message in refusal(lambda: check(config(*written)))
+
+
+def test_a_correction_that_upstream_knows(release: str, config: Callable[..., Any]) -> None:
+    by_token = "token" if release == "0.6.1" else "token_k1"
+    settings = (f"rollout_rs={by_token}", "rollout_rs_threshold=2.0", "rollout_is=sequence", "bypass_mode=true")
+    made = config(*(f"algorithm.rollout_correction.{setting}" for setting in settings))
+    check(made)
+    assert made.algorithm.rollout_correction.bypass_mode is True
 
 
 # Two dtypes stand for two devices: a value that has been moved shows where it is, and is still the same.

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from extractor import releases
-from extractor.source import Source, open_source
+from extractor.source import open_source
 from tests.project.running import environment, overrides, python
 from tests.project.support import Configuration, make
-from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, newest_release
+from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
+OLDER = pytest.param(LAST_WITH_ENGINES_IN_PROCESS, marks=pytest.mark.thorough)
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +73,9 @@ def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path
 
 
 @pytest.mark.thorough
-def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_path: Path) -> None:
-    root = Path(shutil.copytree(projects("0.6.1"), tmp_path / "project"))
+@pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
+def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
+    root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     settings = overrides(
         f"trainer.rollout_data_dir={tmp_path / 'samples'}",
         "actor_rollout_ref.rollout.calculate_log_probs=true",
@@ -99,20 +101,20 @@ def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_p
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
 @pytest.mark.parametrize("bypass", [False, True])
-def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(
-    verl_0_6_1: Source, tmp_path: Path, bypass: bool
-) -> None:
+def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(tmp_path: Path, release: str, bypass: bool) -> None:
     pytest.importorskip("vllm")
-    configuration = Configuration("0.6.1", "vllm", features=("rollout_correction",))
-    root = make(configuration, verl_0_6_1, tmp_path / "project").root
+    configuration = Configuration(release, "vllm", features=("rollout_correction",))
+    root = make(configuration, open_source(releases.load(release).pin), tmp_path / "project").root
+    by_token = "token" if release == LAST_WITH_ENGINES_IN_PROCESS else "token_k1"
     done = python(
         root,
         "main.py",
         *overrides(
             "actor_rollout_ref.rollout.calculate_log_probs=true",
             "actor_rollout_ref.rollout.temperature=0.8",
-            "algorithm.rollout_correction.rollout_rs=token",
+            f"algorithm.rollout_correction.rollout_rs={by_token}",
             "algorithm.rollout_correction.rollout_rs_threshold=2.0",
             f"algorithm.rollout_correction.bypass_mode={str(bypass).lower()}",
             "actor_rollout_ref.actor.ppo_mini_batch_size=4",
@@ -122,13 +124,17 @@ def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(
     rows = metrics(root)
     assert [row["step"] for row in rows] == [1, 2]
     # The policy and vLLM agree, so every weight is nearly 1, and the divergence nearly 0; the temperature is in both.
-    assert abs(rows[0]["rollout_corr/kl"]) < 1e-4
+    in_the_loss = bypass and release != LAST_WITH_ENGINES_IN_PROCESS
+    assert abs(rows[0]["actor/rollout_corr/kl" if in_the_loss else "rollout_corr/kl"]) < 1e-4
     assert ("rollout_corr/rollout_is_mean" in rows[0]) != bypass
     assert ("timing_s/old_log_prob" in rows[0]) != bypass
 
 
-def test_without_vllm_the_project_says_what_to_install(projects: Callable[[str], Path], tmp_path: Path) -> None:
-    root = Path(shutil.copytree(projects("0.6.1"), tmp_path / "project"))
+@pytest.mark.parametrize("release", [NEWEST[-1], OLDER])
+def test_without_vllm_the_project_says_what_to_install(
+    projects: Callable[[str], Path], tmp_path: Path, release: str
+) -> None:
+    root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     hidden = "import sys; sys.modules['vllm'] = None; from main import main; sys.exit(main(sys.argv[1:]))"
     done = python(root, "-c", hidden, *overrides())
     assert done.returncode == 2
@@ -137,8 +143,9 @@ def test_without_vllm_the_project_says_what_to_install(projects: Callable[[str],
     assert "Traceback" not in done.stderr
 
 
-def test_a_wrong_model_path(projects: Callable[[str], Path], tmp_path: Path) -> None:
-    done = python(projects("0.6.1"), "main.py", f"actor_rollout_ref.model.path={tmp_path / 'nothing'}")
+@pytest.mark.parametrize("release", [NEWEST[-1], OLDER])
+def test_a_wrong_model_path(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
+    done = python(projects(release), "main.py", f"actor_rollout_ref.model.path={tmp_path / 'nothing'}")
     assert done.returncode == 2
     assert "hint: check actor_rollout_ref.model.path" in done.stderr
     assert "Traceback" not in done.stderr

@@ -52,13 +52,9 @@ def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]
     section = config.algorithm.rollout_correction
     if "rollout_log_probs" not in batch.batch.keys() or section.bypass_mode:
         return batch, {}
-    if section.rollout_rs is not None and section.rollout_rs_threshold is None:
-        raise ConfigError(
-            f"algorithm.rollout_correction.rollout_rs is {section.rollout_rs}, and nothing says from where to reject",
-            "set algorithm.rollout_correction.rollout_rs_threshold, for example to 2.0",
-        )
     corrected, metrics = compute_rollout_correction_and_add_to_batch(batch, section)
     return corrected, dict(metrics)
+
 
 def policy_loss_settings(config: Any) -> dict[str, Any]:
     """The settings of the policy loss: those of the config."""
