@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from extractor import releases
-from extractor.source import Source, open_source
+from extractor.source import open_source
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
-from tests.releases import newest_release
+from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
 DRIVER = Path(__file__).with_name("driver.py")
@@ -92,9 +92,11 @@ def test_what_only_one_preset_does_shows_in_its_metrics(found: Callable[[str], d
 
 
 @pytest.mark.thorough
-def test_dynamic_sampling_goes_on_exactly_after_a_checkpoint(verl_0_6_1: Source, tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
+def test_dynamic_sampling_goes_on_exactly_after_a_checkpoint(release: str, tmp_path: Path) -> None:
     """A step that draws several batches leaves the data loader where a resumed run finds it."""
-    root = make(Configuration("0.6.1", "hf", algorithm="dapo"), verl_0_6_1, tmp_path / "project").root
+    source = open_source(releases.load(release).pin)
+    root = make(Configuration(release, "hf", algorithm="dapo"), source, tmp_path / "project").root
     settings = [
         "algorithm.filter_groups.max_num_gen_batches=0",
         "data.train_batch_size=8",

@@ -11,6 +11,7 @@ import pytest
 from extractor import releases
 from extractor.source import open_source
 from tests.project.support import Configuration, Made, make
+from tests.releases import NEWEST
 
 
 @pytest.fixture(scope="session")
@@ -30,4 +31,4 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Configuration], 
 @pytest.fixture
 def project(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
     """A project of the test's own, with the newest release, transformers and GRPO."""
-    return Path(shutil.copytree(made(Configuration("0.6.1", "hf")).root, tmp_path / "project"))
+    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))

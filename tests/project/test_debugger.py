@@ -14,6 +14,7 @@ import pytest
 
 from tests.project.running import environment, overrides
 from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made
+from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 FILE = f"{PACKAGE}/training/core_algos.py"
@@ -21,7 +22,7 @@ FILE = f"{PACKAGE}/training/core_algos.py"
 
 @pytest.fixture
 def root(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made(Configuration("0.6.1", "hf")).root, tmp_path / "project"))
+    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
 
 
 def advantage_lines(root: Path) -> range:

@@ -131,7 +131,7 @@ def optimizer_steps(state: Any) -> set[int]:
     ],
 )
 def test_an_unknown_key(made: Maker, setting: str, nearest: str) -> None:
-    root = made(Configuration("0.6.1", "hf")).root
+    root = made(Configuration(NEWEST[-1], "hf")).root
     done = python(root, "-B", "main.py", setting)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
@@ -159,7 +159,7 @@ def test_the_projects_own_tests_pass(made: Maker, tmp_path: Path, configuration:
 
 def test_training_needs_nothing_of_vextract(made: Maker) -> None:
     """No file of a project imports vextract, or speaks of where it was made."""
-    for file in made(Configuration("0.6.1", "hf")).generated.tree:
+    for file in made(Configuration(NEWEST[-1], "hf")).generated.tree:
         if file.path.endswith(".py"):
             assert b"import extractor" not in file.data
             assert b"from extractor" not in file.data
