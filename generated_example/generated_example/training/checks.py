@@ -3,13 +3,16 @@
 
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
 
+from ..protocol import DataProto
 from ..workers.lora import check_adapter
 from . import reward_keys
 from .config_loading import ConfigError
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from .reward_managers import registered_managers
+from .rollout_correction import correct
 
 
 def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
@@ -41,6 +44,8 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
         )
     check_adapter(config.actor_rollout_ref.model)
     _check_token_budgets(config)
+    if "rollout_correction" in algorithm:
+        _check_correction(algorithm.rollout_correction)
     if rollout.multi_turn.enable:
         _check_episodes(config)
     critic = config.get("critic")
@@ -73,6 +78,20 @@ def _check_token_budgets(config: Any) -> None:
                 f"{key} is {OmegaConf.select(config, key)}, and a sequence may have {longest} tokens",
                 f"set {key} to {longest} or more; several times as much makes good use of a GPU",
             )
+
+
+def _check_correction(section: Any) -> None:
+    """Correct a batch of two tokens: upstream's functions refuse settings that they do not know."""
+    token = torch.ones(2, 1)
+    batch = DataProto.from_dict({"old_log_probs": -token, "rollout_log_probs": -token, "response_mask": token})
+    config = OmegaConf.create({"algorithm": {"rollout_correction": {**section, "bypass_mode": False}}})
+    try:
+        correct(batch, config)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"algorithm.rollout_correction cannot be used as it is: {error}",
+            "config/rollout_correction/rollout_corr.yaml says what each setting may be",
+        ) from error
 
 
 def _check_episodes(config: Any) -> None:
