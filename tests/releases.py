@@ -19,6 +19,8 @@ EVERYTHING = os.environ.get("VEXTRACT_TEST_RELEASES") == "all"
 # engines can be held in the process; each of the two is the last of its kind.
 LAST_WITH_DP_ACTOR = "0.7.1"
 LAST_WITH_ENGINES_IN_PROCESS = "0.6.1"
+# For what each of the two kinds does in another way, and takes long.
+OF_BOTH_KINDS = [NEWEST[-1], pytest.param(LAST_WITH_ENGINES_IN_PROCESS, marks=pytest.mark.thorough)]
 
 
 def every_release(*further: str) -> list[object]:

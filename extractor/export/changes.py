@@ -118,7 +118,7 @@ def further(config: ProjectConfig, way: Way, reward: RewardConfig, defaults: Def
     if "critic.enable" in defaults:
         found["critic.enable"] = flat.get("algorithm.adv_estimator") == "gae"
     for key, name in READ_BY_THE_ENGINE.items():
-        if key in flat and name in defaults and flat[key] != defaults.flat.get(name):
+        if key in flat and flat[key] != defaults.flat.get(name):
             found[name] = flat[key]
     known = {key: value for key, value in found.items() if key in defaults}
     if reward.penalises_length and not (reward.own and way.manager is not Interface.FUNCTION):

@@ -47,9 +47,9 @@ def settings_for(
         if key.startswith("local."):
             continue
         # A release may know an old name beside the new one: the one that the run uses counts.
-        names = [READ_BY_THE_ENGINE.get(key, key), *candidates(key, renamed_back)]
+        names = (READ_BY_THE_ENGINE.get(key), *candidates(key, renamed_back))
         said = [name for name in names if name in stated and name in flat]
-        name = next(iter(said), None) or name_in(key, run_defaults, renamed_back)
+        name = said[0] if said else name_in(key, run_defaults, renamed_back)
         if name is None:
             continue
         used.update((name, *said))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,10 +10,11 @@ import pytest
 from extractor import releases
 from extractor.source import open_source
 from tests.environments.support import OneProcess, Project, Scripted, make_project
-from tests.releases import NEWEST
+from tests.project.support import forget
+from tests.releases import OF_BOTH_KINDS
 
 
-@pytest.fixture(scope="session", params=[NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
+@pytest.fixture(scope="session", params=OF_BOTH_KINDS)
 def episodic(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project of the multi-turn recipe whose package is called `episodic`."""
     source = open_source(releases.load(request.param).pin)
@@ -27,8 +27,7 @@ def episodic(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
         torch.set_num_threads(1)
         yield project
-    for name in [name for name in sys.modules if name.split(".")[0] == project.package]:
-        del sys.modules[name]  # the same name stands for another release next
+    forget(project.package)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -18,16 +17,11 @@ from torch import nn
 from extractor import releases
 from extractor.source import open_source
 from tests.models.projects import write_project
-from tests.releases import NEWEST
+from tests.project.support import forget
 
 PACKAGE, BARE = "modelside", "bareside"
 FEATURES = ("lora", "mfu", "rollout_correction")
 MODEL = "actor_rollout_ref.model"
-
-
-@pytest.fixture(scope="module", params=[NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +40,7 @@ def root(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
         patch.setenv("HF_HUB_OFFLINE", "1")
         torch.set_num_threads(1)
         yield roots[0]
-    for name in [name for name in sys.modules if name.split(".")[0] in (PACKAGE, BARE)]:
-        del sys.modules[name]  # the same names stand for another release next
+    forget(PACKAGE, BARE)
 
 
 def module(path: str, package: str = PACKAGE) -> ModuleType:

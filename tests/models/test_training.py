@@ -16,7 +16,6 @@ from extractor.source import open_source
 from tests.processes.launching import SCORE, Phase, drive, overrides
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
-from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 
@@ -106,12 +105,6 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "lora_own_rollouts": (*LORA, "rollouts=own"),
 }
 MORE = ("trainer.total_training_steps=4",)
-
-
-# Upstream's training engine, and the last of its own actors in one process.
-@pytest.fixture(scope="module", params=[NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,12 @@ def make(configuration: Configuration, source: Source, root: Path) -> Made:
     return Made(configuration, options, manifest, source, generated, root)
 
 
+def forget(*packages: str) -> None:
+    """Have packages imported anew next time: their names may stand for another release then."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
+        del sys.modules[name]
+
+
 def vextract(
     *arguments: object, cwd: Path, python: Path | str = sys.executable, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:

@@ -17,10 +17,9 @@ from extractor import releases
 from extractor.source import open_source
 from tests.project.running import environment, overrides, python
 from tests.project.support import Configuration, make
-from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
+from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
-OLDER = pytest.param(LAST_WITH_ENGINES_IN_PROCESS, marks=pytest.mark.thorough)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +129,7 @@ def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(tmp_path: Path,
     assert ("timing_s/old_log_prob" in rows[0]) != bypass
 
 
-@pytest.mark.parametrize("release", [NEWEST[-1], OLDER])
+@pytest.mark.parametrize("release", OF_BOTH_KINDS)
 def test_without_vllm_the_project_says_what_to_install(
     projects: Callable[[str], Path], tmp_path: Path, release: str
 ) -> None:
@@ -143,7 +142,7 @@ def test_without_vllm_the_project_says_what_to_install(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("release", [NEWEST[-1], OLDER])
+@pytest.mark.parametrize("release", OF_BOTH_KINDS)
 def test_a_wrong_model_path(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
     done = python(projects(release), "main.py", f"actor_rollout_ref.model.path={tmp_path / 'nothing'}")
     assert done.returncode == 2

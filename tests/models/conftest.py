@@ -1,0 +1,13 @@
+"""The releases whose model side is tested."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.releases import OF_BOTH_KINDS
+
+
+@pytest.fixture(scope="module", params=OF_BOTH_KINDS)
+def release(request: pytest.FixtureRequest) -> str:
+    """Upstream's training engine, and the last release whose engines can be held in the process."""
+    return str(request.param)
