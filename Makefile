@@ -8,6 +8,8 @@ DEMO := demo/arithmetic
 # One thread per process: the models here are tiny, and two cores are shared with everything else.
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# pip compiles nothing (--no-compile); what is imported is compiled once, which this variable would forbid.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-fast bench lint format example clean

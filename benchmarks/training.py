@@ -1,4 +1,7 @@
-"""How fast a generated project trains, against other libraries on the same model, data, batch and lengths."""
+"""How fast a generated project trains, against other libraries on the same model, data, batch and lengths.
+
+All run in one environment, `.venv-peers`: how long transformers takes to import depends on what is installed beside it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from extractor.options import Options
 from extractor.plan import plan_new
 from extractor.source import open_source
 
-ROUNDS = 3
+ROUNDS = 5
 STEPS = 40
 WARM_UP = 5
 PROMPTS, GENERATIONS, LENGTH, RATE = 32, 16, 2, 1e-3
@@ -48,25 +50,30 @@ def run() -> bool:
         project = make_project(Path(folder) / "bench")
         model, data = _model_and_data(project)
         ours: list[Run] = []
+        least: list[float] = []
         peers: dict[str, list[Run]] = {name: [] for name in PEERS}
         for _ in range(ROUNDS):  # in turn, so that a machine's drift meets all alike
             ours.append(_ours(project, model, data))
+            least.append(json.loads(_run(project, str(SCRIPTS / "least.py"), str(model)).splitlines()[-1])["first"])
             for name, script in PEERS.items():
                 peers[name].append(_peer(script, model, data))
         outside = _share_outside(project)
-    return _print(ours, peers, outside)
+    return _print(ours, peers, least, outside)
 
 
-def _print(ours: list[Run], peers: dict[str, list[Run]], outside: float) -> bool:
+def _print(ours: list[Run], peers: dict[str, list[Run]], least: list[float], outside: float) -> bool:
     print(f"{PROMPTS} prompts x {GENERATIONS} responses of {LENGTH} tokens, one thread, {ROUNDS} rounds in turn.\n")
     print("| ours against | step (median) | limit | start to first optimizer step | limit |")
     print("|---|---|---|---|---|")
-    steps, starts = [], []
+    steps, starts, floors = [], [], []
     for name, runs in peers.items():
         steps.append(statistics.median(one.step / other.step for one, other in zip(ours, runs, strict=True)))
         starts.append(statistics.median(one.first / other.first for one, other in zip(ours, runs, strict=True)))
         print(f"| {name} | {steps[-1]:.2f}x | {LIMIT_STEP}x | {starts[-1]:.2f}x | {LIMIT_START}x |")
-    print(f"\nShare of a step outside the models' work: {outside:.0%} (limit {LIMIT_OUTSIDE:.0%})")
+        floor = statistics.median(one / other.first for one, other in zip(least, runs, strict=True))
+        floors.append(f"{floor:.2f}x of {name}")
+    print(f"\nOnly torch, transformers, the model and one AdamW step: a start of {' and '.join(floors)}")
+    print(f"Share of a step outside the models' work: {outside:.0%} (limit {LIMIT_OUTSIDE:.0%})")
     return max(steps) <= LIMIT_STEP and max(starts) <= LIMIT_START and outside <= LIMIT_OUTSIDE
 
 
@@ -86,8 +93,8 @@ def _model_and_data(project: Path) -> tuple[Path, Path]:
     """The toy model, and its exercises as parquet in verl's schema; both serve every library."""
     model, data = project.parent / "model", project.parent / "data"
     code = f"from bench.data.toy import ensure_toy_model; ensure_toy_model({str(model)!r}, task='add1')"
-    _python(project, "-c", code)
-    _python(project, "-m", "bench.data.prepare", "--out", str(data), "data.env.task=add1")
+    _run(project, "-c", code)
+    _run(project, "-m", "bench.data.prepare", "--out", str(data), "data.env.task=add1")
     return model, data / "train.parquet"
 
 
@@ -109,12 +116,12 @@ def _ours(project: Path, model: Path, data: Path) -> Run:
         "trainer.logger=[console]",
         "trainer.resume_mode=disable",
     ]
-    return _timed(sys.executable, project, str(SCRIPTS / "ours.py"), *settings)
+    return _timed(project, str(SCRIPTS / "ours.py"), *settings)
 
 
 def _peer(script: str, model: Path, data: Path) -> Run:
     sizes = map(str, (STEPS, PROMPTS, GENERATIONS, LENGTH, RATE))
-    return _timed(str(PEERS_PYTHON), model.parent, str(SCRIPTS / script), str(model), str(data), *sizes)
+    return _timed(model.parent, str(SCRIPTS / script), str(model), str(data), *sizes)
 
 
 def _share_outside(project: Path) -> float:
@@ -125,27 +132,23 @@ def _share_outside(project: Path) -> float:
     return statistics.median(shares)
 
 
-def _timed(python: str, folder: Path, *arguments: str) -> Run:
-    printed = _run(python, folder, *arguments)
-    result = json.loads(printed.splitlines()[-1])
+def _timed(folder: Path, *arguments: str) -> Run:
+    result = json.loads(_run(folder, *arguments).splitlines()[-1])
     return Run(result["first"], statistics.median(result["steps"][WARM_UP:]))
 
 
-def _python(folder: Path, *arguments: str) -> None:
-    _run(sys.executable, folder, *arguments)
-
-
-def _run(python: str, folder: Path, *arguments: str) -> str:
+def _run(folder: Path, *arguments: str) -> str:
     environment = {
         **os.environ,
         "BENCHMARK_STARTED": repr(time.time()),
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "",  # what is imported is compiled once, not in every start
         "TOKENIZERS_PARALLELISM": "false",
     }
     done = subprocess.run(
-        [python, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        [str(PEERS_PYTHON), *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments[:1])} failed:\n{done.stderr[-2000:]}")

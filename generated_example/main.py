@@ -12,6 +12,7 @@ Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all,
 """
 
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -83,6 +84,9 @@ def train(config: Any, ranks: Any) -> bool:
     from generated_example.workers.rollout_choice import build_rollout_engine
     from generated_example.workers.value_model import Critic
 
+    if not gc.isenabled():
+        gc.freeze()  # what was imported stays: no collection has to look through it again
+        gc.enable()
     use_reference, use_critic = check_config(config, ranks.world_size)
     run_directory = Path(config.trainer.default_local_dir)
     model = config.actor_rollout_ref.model
@@ -138,6 +142,7 @@ def train(config: Any, ranks: Any) -> bool:
 
 
 if __name__ == "__main__":
+    gc.disable()  # looking for garbage takes a sixth of the imports' time, and finds none; on again in train()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     warnings.filterwarnings("ignore", message="In CPU autocast")  # float32 is meant: nothing is to be cast

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import runpy
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from clock import Clock
 
 if __name__ == "__main__":
+    gc.disable()  # main.py's own first act; the clock imports torch before main.py can
     sys.path.insert(0, str(Path.cwd()))
     sys.argv = ["main.py", *sys.argv[1:]]
     clock = Clock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.project.running import python, train
+from tests.project.running import overrides, python, train
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST, every_release
 
@@ -107,6 +108,26 @@ def test_log_probabilities_that_nothing_uses_change_nothing(made: Maker, tmp_pat
         entropies = [row["actor/entropy"] for row in rows]
     assert weights[0] == weights[1]
     assert all(entropy > 0 for entropy in entropies)
+
+
+def test_garbage_is_collected_once_everything_is_imported(made: Maker, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    code = """
+        import gc, runpy
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+        seen = []
+        note = lambda *_: seen.append((gc.isenabled(), gc.get_freeze_count()))
+        register_optimizer_step_post_hook(note)
+        try:
+            runpy.run_path("main.py", run_name="__main__")
+        except SystemExit as end:
+            assert not end.code
+        enabled, frozen = seen[0]
+        assert enabled
+        assert frozen > 100_000
+    """
+    done = python(root, "-c", textwrap.dedent(code), *overrides("trainer.total_training_steps=1"))
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def optimizer_steps(state: Any) -> set[int]:
