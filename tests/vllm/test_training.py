@@ -130,6 +130,26 @@ def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(tmp_path: Path,
 
 
 @pytest.mark.parametrize("release", OF_BOTH_KINDS)
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(
+    projects: Callable[[str], Path], tmp_path: Path, release: str
+) -> None:
+    """vLLM draws from the random numbers of its process, which a checkpoint holds."""
+    rows = []
+    for lengths in ((2,), (1, 2)):
+        root = Path(shutil.copytree(projects(release), tmp_path / str(len(lengths))))
+        for steps in lengths:
+            settings = overrides(f"trainer.total_training_steps={steps}", "trainer.save_freq=1")
+            done = python(root, "main.py", *settings)
+            assert done.returncode == 0, done.stderr[-3000:]
+        rows.append(metrics(root))
+        for row in rows[-1]:
+            for name in [name for name in row if name == "time" or name.startswith(("timing", "perf/"))]:
+                del row[name]
+    assert len(rows[0]) == 2
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("release", OF_BOTH_KINDS)
 def test_without_vllm_the_project_says_what_to_install(
     projects: Callable[[str], Path], tmp_path: Path, release: str
 ) -> None:
