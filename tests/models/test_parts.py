@@ -335,6 +335,12 @@ def test_a_correction_that_upstream_knows(release: str, config: Callable[..., An
     assert made.algorithm.rollout_correction.bypass_mode is True
 
 
+def test_a_loss_that_a_correction_does_not_have(root: Path) -> None:
+    """From 0.7.1 on it is a choice of two; before that there is no such setting."""
+    settings = ["scale=toy", "algorithm.rollout_correction.loss_type=word"]
+    assert "loss_type" in refusal(lambda: module("training.config_loading").load_config(root / "config", settings))
+
+
 # Two dtypes stand for two devices: a value that has been moved shows where it is, and is still the same.
 HOME, REST = torch.float64, torch.float32
 

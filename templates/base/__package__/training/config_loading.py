@@ -75,6 +75,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "actor_rollout_ref.actor.strategy": ("fsdp2",),
     "actor_rollout_ref.rollout.mode": ("sync", "async"),
     "algorithm.kl_ctrl.type": ("fixed", "adaptive"),
+    "algorithm.rollout_correction.loss_type": ("ppo_clip", "reinforce"),
     "data.truncation": ("error", "left", "right", "middle"),
     "local.device": ("cpu", "cuda", None),
     "local.dtype": ("float32", "bfloat16", "float16", None),
