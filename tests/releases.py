@@ -28,10 +28,14 @@ def every_release(*further: str) -> list[object]:
     return _parameters({*NEWEST, *further})
 
 
-def newest_release(*further: str) -> list[object]:
+def newest_release(*further: str, engine: str = "hf") -> list[object]:
     """Parameters: the newest release and `further` in each run, the others in `make test-all`; for what is slow."""
-    return _parameters({NEWEST[-1], *further})
+    return _parameters({NEWEST[-1], *further}, engine)
 
 
-def _parameters(ordinary: set[str]) -> list[object]:
-    return [pytest.param(release, marks=() if release in ordinary else pytest.mark.thorough) for release in ALL]
+def _parameters(ordinary: set[str], engine: str = "hf") -> list[object]:
+    return [
+        pytest.param(release, marks=() if release in ordinary else pytest.mark.thorough)
+        for release in ALL
+        if engine in releases.load(release).engines
+    ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,18 +26,27 @@ SIZES = (
 )
 
 
-def noting(registry: dict[str, Any], called: set[str]) -> None:
-    """Have every function of a registry leave its name when it is called."""
+def noted(name: str, function: Any, called: set[str]) -> Any:
+    """The function, which leaves its name in `called` when it is called."""
 
-    def wrapped(name: str, function: Any) -> Any:
-        def call(*arguments: Any, **named: Any) -> Any:
-            called.add(name)
-            return function(*arguments, **named)
+    def call(*arguments: Any, **named: Any) -> Any:
+        called.add(name)
+        return function(*arguments, **named)
 
-        return call
+    return call
 
-    for name in list(registry):
-        registry[name] = wrapped(name, registry[name])
+
+def note_calls(core: Any, estimators: set[str], losses: set[str]) -> None:
+    """Have the functions of the registries leave their names; 0.4.0, which has none, calls its estimators by theirs."""
+    if not hasattr(core, "ADV_ESTIMATOR_REGISTRY"):
+        for attribute, function in list(vars(core).items()):
+            named = re.fullmatch(r"compute_(?!grpo_outcome)(\w+)_outcome_advantage", attribute)
+            if named:
+                setattr(core, attribute, noted(named[1], function, estimators))
+        return
+    for registry, called in ((core.ADV_ESTIMATOR_REGISTRY, estimators), (core.POLICY_LOSS_REGISTRY, losses)):
+        for name, function in list(registry.items()):
+            registry[name] = noted(name, function, called)
 
 
 def main(package: str, presets: list[str]) -> None:
@@ -45,8 +55,7 @@ def main(package: str, presets: list[str]) -> None:
     core = importlib.import_module(f"{package}.training.core_algos")
     estimators: set[str] = set()
     losses: set[str] = set()
-    noting(core.ADV_ESTIMATOR_REGISTRY, estimators)
-    noting(core.POLICY_LOSS_REGISTRY, losses)
+    note_calls(core, estimators, losses)
     found = {}
     for preset in presets:
         estimators.clear()

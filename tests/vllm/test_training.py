@@ -42,7 +42,7 @@ def metrics(root: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("release", newest_release(LAST_WITH_ENGINES_IN_PROCESS))
+@pytest.mark.parametrize("release", newest_release(LAST_WITH_ENGINES_IN_PROCESS, engine="vllm"))
 def test_the_engine_agrees_with_transformers_after_every_update(projects: Callable[[str], Path], release: str) -> None:
     """The project's own tests of its rollout: greedy tokens and log-probabilities, tied and untied, and failures."""
     pytest.importorskip("vllm")
@@ -51,7 +51,7 @@ def test_the_engine_agrees_with_transformers_after_every_update(projects: Callab
     assert "10 passed" in done.stdout
 
 
-@pytest.mark.parametrize("release", newest_release())
+@pytest.mark.parametrize("release", newest_release(engine="vllm"))
 def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     done = python(

@@ -8,7 +8,6 @@ from omegaconf import OmegaConf
 from ..training.config.config import CheckpointConfig
 from ..training.rollout_correction import policy_loss_settings
 from .config.actor import FSDPActorConfig, PolicyLossConfig
-from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
 
 # Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
@@ -31,7 +30,7 @@ def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FS
         use_remove_padding=config.actor_rollout_ref.model.use_remove_padding,
         rollout_n=config.actor_rollout_ref.rollout.n,
         optim=FSDPOptimizerConfig(**node["optim"]),
-        fsdp_config=FSDPEngineConfig(**node["fsdp_config"]),
+        fsdp_config=OmegaConf.create(node["fsdp_config"]),  # which has `dtype` before upstream's class does
         policy_loss=PolicyLossConfig(**policy_loss_settings(config)),
         checkpoint=CheckpointConfig(),
     )
