@@ -68,7 +68,7 @@ def test_grpo(made: Maker, tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(made(Configuration(release, "hf")).root, tmp_path / "project"))
     rows = train(root)
     check(rows, ALWAYS)
-    assert WITH_KL.isdisjoint(rows[-1])
+    assert [name for name in WITH_KL if rows[-1].get(name)] == []  # 0.7.0 and 0.7.1 report a loss of 0
     assert WITH_CRITIC.isdisjoint(rows[-1])
     assert list(root.glob("checkpoints/*/*/curves.png"))
 
