@@ -13,6 +13,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from extractor import apply, base, lock, releases
 from extractor.generate import complete, generate
@@ -54,7 +55,7 @@ def run() -> bool:
         peers: dict[str, list[Run]] = {name: [] for name in PEERS}
         for _ in range(ROUNDS):  # in turn, so that a machine's drift meets all alike
             ours.append(_ours(project, model, data))
-            least.append(json.loads(_run(project, str(SCRIPTS / "least.py"), str(model)).splitlines()[-1])["first"])
+            least.append(_reported(project, str(SCRIPTS / "least.py"), str(model))["first"])
             for name, script in PEERS.items():
                 peers[name].append(_peer(script, model, data))
         outside = _share_outside(project)
@@ -133,8 +134,14 @@ def _share_outside(project: Path) -> float:
 
 
 def _timed(folder: Path, *arguments: str) -> Run:
-    result = json.loads(_run(folder, *arguments).splitlines()[-1])
+    result = _reported(folder, *arguments)
     return Run(result["first"], statistics.median(result["steps"][WARM_UP:]))
+
+
+def _reported(folder: Path, *arguments: str) -> dict[str, Any]:
+    """What a script's clock printed as its last line."""
+    report: dict[str, Any] = json.loads(_run(folder, *arguments).splitlines()[-1])
+    return report
 
 
 def _run(folder: Path, *arguments: str) -> str:

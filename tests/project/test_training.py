@@ -68,7 +68,9 @@ def test_grpo(made: Maker, tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(made(Configuration(release, "hf")).root, tmp_path / "project"))
     rows = train(root)
     check(rows, ALWAYS)
-    assert [name for name in WITH_KL if rows[-1].get(name)] == []  # 0.7.0 and 0.7.1 report a loss of 0
+    # These two report a loss of 0 where there is none.
+    without = {"actor/kl_loss": 0.0} if release in ("0.7.0", "0.7.1") else {}
+    assert {name: value for name, value in rows[-1].items() if name in WITH_KL} == without
     assert WITH_CRITIC.isdisjoint(rows[-1])
     assert list(root.glob("checkpoints/*/*/curves.png"))
 

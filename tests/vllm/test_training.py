@@ -15,7 +15,7 @@ import pytest
 
 from extractor import releases
 from extractor.source import open_source
-from tests.project.running import environment, overrides, python
+from tests.project.running import environment, overrides, python, train
 from tests.project.support import Configuration, make
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
 
@@ -138,10 +138,8 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     for lengths in ((2,), (1, 2)):
         root = Path(shutil.copytree(projects(release), tmp_path / str(len(lengths))))
         for steps in lengths:
-            settings = overrides(f"trainer.total_training_steps={steps}", "trainer.save_freq=1")
-            done = python(root, "main.py", *settings)
-            assert done.returncode == 0, done.stderr[-3000:]
-        rows.append(metrics(root))
+            found = train(root, f"trainer.total_training_steps={steps}", "trainer.save_freq=1")
+        rows.append(found)
         for row in rows[-1]:
             for name in [name for name in row if name == "time" or name.startswith(("timing", "perf/"))]:
                 del row[name]
