@@ -10,11 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from extractor import apply, base, lock, releases
-from extractor.generate import complete, generate
-from extractor.options import Options
-from extractor.plan import plan_new
-from extractor.source import open_source
+from benchmarks import training
 
 TARGET = 0.9
 CHANCE = 0.2
@@ -57,14 +53,7 @@ def run() -> bool:
 
 def make_project(root: Path) -> Path:
     """A project of the recipe, with the newest release."""
-    release = releases.default()
-    manifest = releases.load(release)
-    source = open_source(manifest.pin)
-    options = complete(Options(root.name, release, recipe="multiturn"), manifest)
-    tree = generate(options, source, manifest).tree
-    locked = lock.Lock.of(tree, options, vextract="0", source_kind=source.kind, source_sha256=source.sha256)
-    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
-    return root
+    return training.make_project(root, recipe="multiturn", package=root.name)
 
 
 def train(root: Path, name: str, *settings: str) -> Learned:

@@ -78,12 +78,20 @@ def _print(ours: list[Run], peers: dict[str, list[Run]], least: list[float], out
     return max(steps) <= LIMIT_STEP and max(starts) <= LIMIT_START and outside <= LIMIT_OUTSIDE
 
 
-def make_project(root: Path, *, release: str | None = None, engine: str = "hf", algorithm: str = "grpo") -> Path:
-    """Write a project whose package is `bench`; with the newest release by default."""
+def make_project(
+    root: Path,
+    *,
+    release: str | None = None,
+    engine: str = "hf",
+    algorithm: str = "grpo",
+    recipe: str = "toy",
+    package: str = "bench",
+) -> Path:
+    """Write a project; with the newest release by default."""
     release = release or releases.default()
     manifest = releases.load(release)
     source = open_source(manifest.pin)
-    options = complete(Options("bench", release, engine, algorithm), manifest)
+    options = complete(Options(package, release, engine, algorithm, recipe=recipe), manifest)
     tree = generate(options, source, manifest).tree
     locked = lock.Lock.of(tree, options, vextract="0", source_kind=source.kind, source_sha256=source.sha256)
     apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))

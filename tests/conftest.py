@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from extractor import releases
 from extractor.options import Options
-from extractor.source import Source, open_source
-from tests.releases import NEWEST
+from extractor.source import Source
+from tests.releases import NEWEST, source_of
 
 # How long an example takes says how busy the machine is, and nothing else.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,19 +19,19 @@ settings.load_profile("untimed")
 @pytest.fixture(scope="session")
 def newest_verl() -> Source:
     """The pinned wheel of the newest release."""
-    return open_source(releases.load(NEWEST[-1]).pin)
+    return source_of(NEWEST[-1])
 
 
 @pytest.fixture(scope="session")
 def verl_0_6_1() -> Source:
     """The pinned wheel of verl 0.6.1."""
-    return open_source(releases.load("0.6.1").pin)
+    return source_of("0.6.1")
 
 
 @pytest.fixture(scope="session")
 def verl_0_5_0() -> Source:
     """The pinned wheel of verl 0.5.0."""
-    return open_source(releases.load("0.5.0").pin)
+    return source_of("0.5.0")
 
 
 @pytest.fixture(autouse=True)

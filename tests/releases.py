@@ -1,4 +1,4 @@
-"""Which releases of verl a test runs with.
+"""Which releases of verl a test runs with, and their sources.
 
 The newest two are always among them. The others take part in what is quick; what takes minutes runs with them only in
 `make test-all`.
@@ -7,10 +7,12 @@ The newest two are always among them. The others take part in what is quick; wha
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import pytest
 
 from extractor import releases
+from extractor.source import Source, open_source
 
 ALL = releases.supported()
 NEWEST = ALL[-2:]
@@ -21,6 +23,12 @@ LAST_WITH_DP_ACTOR = "0.7.1"
 LAST_WITH_ENGINES_IN_PROCESS = "0.6.1"
 # For what each of the two kinds does in another way, and takes long.
 OF_BOTH_KINDS = [NEWEST[-1], pytest.param(LAST_WITH_ENGINES_IN_PROCESS, marks=pytest.mark.thorough)]
+
+
+@cache
+def source_of(release: str) -> Source:
+    """The pinned wheel of a release, opened once."""
+    return open_source(releases.load(release).pin)
 
 
 def every_release(*further: str) -> list[object]:

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from extractor import releases
-from extractor.source import Source, open_source
 from tests.adopt.forks import Fork
-from tests.releases import ALL, every_release
+from tests.releases import ALL, every_release, source_of
 
 ALGOS = "trainer/ppo/core_algos.py"
 TRAINER = "trainer/ppo/ray_trainer.py"
@@ -24,10 +22,6 @@ ACTOR = "workers/actor/dp_actor.py"
 @pytest.fixture(autouse=True)
 def _no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
-def source(release: str) -> Source:
-    return open_source(releases.load(release).pin)
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -46,7 +40,7 @@ def states(run: Any, project: Path) -> dict[str, str]:
 @pytest.mark.parametrize("prefix", ["verl", "myrl.verl_copy"])
 def test_unedited_fork_is_a_new_project(run, tmp_path: Path, release: str, prefix: str) -> None:
     """Renamed imports, other line ends and missing parts are no edits."""
-    fork = Fork(tmp_path / "repo", source(release), prefix)
+    fork = Fork(tmp_path / "repo", source_of(release), prefix)
     fork.crlf(ALGOS)
     unused = next(name for name in ("fsdp_workers.py", "engine_workers.py") if (fork.root / "workers" / name).exists())
     (fork.root / "workers" / unused).unlink()
@@ -64,7 +58,7 @@ def test_unedited_fork_is_a_new_project(run, tmp_path: Path, release: str, prefi
 @pytest.fixture
 def fork(tmp_path: Path) -> Fork:
     """A fork of 0.5.0 under another name, with parts missing and edits of every sort."""
-    fork = Fork(tmp_path / "repo", source("0.5.0"), "myrl.verl_copy")
+    fork = Fork(tmp_path / "repo", source_of("0.5.0"), "myrl.verl_copy")
     for path in ("workers/megatron_workers.py", "utils/tracking.py", "trainer/main_ppo.py"):
         (fork.root / path).unlink()
     name = fork.prefix
@@ -165,7 +159,7 @@ def test_upgrade_goes_on_from_there(run, tmp_path: Path, fork: Fork) -> None:
 
 
 def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path) -> None:
-    fork = Fork(tmp_path / "repo", source("0.6.1"), "copied")
+    fork = Fork(tmp_path / "repo", source_of("0.6.1"), "copied")
     fork.write("extra/own.py", "import copied.utils.torch_functional as F\n\n\ndef own():\n    return F.masked_mean\n")
     fork.write("extra/other.py", "x = 1\n")
     (fork.top / "agent.py").write_text("y = 1\n")
@@ -182,7 +176,7 @@ def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path)
 
 
 def test_circle_of_imports_is_refused(run, tmp_path: Path) -> None:
-    fork = Fork(tmp_path / "repo", source("0.6.1"))
+    fork = Fork(tmp_path / "repo", source_of("0.6.1"))
     path = "utils/torch_functional.py"
     fork.into(path, "masked_mean", "core_algos.agg_loss")
     fork.write(
@@ -195,7 +189,7 @@ def test_circle_of_imports_is_refused(run, tmp_path: Path) -> None:
 
 
 def test_nothing_is_written(run, tmp_path: Path) -> None:
-    fork = Fork(tmp_path / "repo", source("0.6.1"))
+    fork = Fork(tmp_path / "repo", source_of("0.6.1"))
     fork.into(ALGOS, "kl_penalty", "token = 1")
     for arguments in ([], [tmp_path / "toy", "--dry-run"]):
         result = run("adopt", fork.root, *arguments)
@@ -207,7 +201,7 @@ def test_nothing_is_written(run, tmp_path: Path) -> None:
 
 
 def test_release_can_be_forced(run, tmp_path: Path) -> None:
-    fork = Fork(tmp_path / "repo", source("0.5.0"))
+    fork = Fork(tmp_path / "repo", source_of("0.5.0"))
     report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json", "--verl", "0.6.1").out)
     assert report["release"] == "0.6.1"
     assert [score["release"] for score in report["scores"]] == ["0.6.1"]

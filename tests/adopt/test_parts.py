@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from extractor import releases
 from extractor.adopt.combine import combine
 from extractor.adopt.segments import join, split
 from extractor.adopt.text import decoded, with_upstream_names
-from extractor.source import open_source
-from tests.releases import every_release
+from tests.releases import every_release, source_of
 
 
 @pytest.mark.parametrize("release", every_release("0.6.1"))
 def test_segments_make_the_text_again(release: str) -> None:
-    files = open_source(releases.load(release).pin).files
+    files = source_of(release).files
     for path in sorted(files)[::4]:
         text = decoded(files[path])
         if path.endswith(".py") and text is not None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from extractor import releases
-from extractor.source import open_source
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
@@ -55,7 +54,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
         if release not in known:
             root = tmp_path_factory.mktemp("presets") / release
             # With a critic, so that one project has room for every preset.
-            made = make(Configuration(release, "hf", algorithm="ppo"), open_source(releases.load(release).pin), root)
+            made = make(Configuration(release, algorithm="ppo"), root)
             done = python(root, str(DRIVER), PACKAGE, *made.manifest.algorithms)
             assert done.returncode == 0, done.stderr[-3000:]
             known[release] = json.loads((root / "found.json").read_text(encoding="utf-8"))
@@ -96,8 +95,7 @@ def test_what_only_one_preset_does_shows_in_its_metrics(found: Callable[[str], d
 @pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
 def test_dynamic_sampling_goes_on_exactly_after_a_checkpoint(release: str, tmp_path: Path) -> None:
     """A step that draws several batches leaves the data loader where a resumed run finds it."""
-    source = open_source(releases.load(release).pin)
-    root = make(Configuration(release, "hf", algorithm="dapo"), source, tmp_path / "project").root
+    root = make(Configuration(release, algorithm="dapo"), tmp_path / "project").root
     settings = [
         "algorithm.filter_groups.max_num_gen_batches=0",
         "data.train_batch_size=8",

@@ -20,7 +20,8 @@ from extractor.changes.config_keys import (
 from extractor.changes.config_tree import every_setting
 from extractor.generate import Generated, complete, generate
 from extractor.options import Options
-from extractor.source import Source, open_source
+from extractor.source import Source
+from tests.releases import source_of
 
 ALGOS = "verl.trainer.ppo.core_algos"
 
@@ -196,7 +197,7 @@ OWN = ("local.", "reward.reward_kwargs")
 @pytest.mark.parametrize(("before", "release"), [("0.5.0", "0.6.0"), ("0.7.0", "0.7.1"), ("0.7.1", "0.8.0")])
 def test_renamed_keys_are_true(before: str, release: str) -> None:
     """Each old name is one of the release before, each new name one of this release, and the old one has no effect."""
-    old, new = (upstream_config(open_source(releases.load(name).pin)) for name in (before, release))
+    old, new = (upstream_config(source_of(name)) for name in (before, release))
     for key, renamed in releases.load(release).renamed_keys.items():
         if not renamed.startswith(OWN):
             assert key in old, key

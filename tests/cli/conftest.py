@@ -15,6 +15,7 @@ from extractor.generate import Generated
 from extractor.manifest import Manifest
 from extractor.options import Options
 from extractor.source import Source
+from tests.project.support import Configuration, make
 
 _made: dict[tuple[Options, str], Generated] = {}
 _real = generate.generate
@@ -56,19 +57,10 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 
 
 @pytest.fixture(scope="session")
-def _pristine(tmp_path_factory: pytest.TempPathFactory, verl_0_6_1: Source) -> Path:
-    from extractor import __version__, apply, base, lock, releases
-    from extractor.plan import plan_new
-
-    options = Options("toy", "0.6.1")
-    made = _real(options, verl_0_6_1, releases.load("0.6.1"))
-    _made[options, verl_0_6_1.sha256] = made
-    locked = lock.Lock.of(
-        made.tree, options, vextract=__version__, source_kind="wheel", source_sha256=verl_0_6_1.sha256
-    )
-    target = tmp_path_factory.mktemp("pristine") / "toy"
-    apply.create(target, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(made.tree)))
-    return target
+def _pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = make(Configuration("0.6.1"), tmp_path_factory.mktemp("pristine") / "toy")
+    _made[made.options, made.source.sha256] = made.generated
+    return made.root
 
 
 @pytest.fixture

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from packaging.version import Version
 
 from extractor import releases, resources
-from extractor.cli.app import run as run_command
 from extractor.draft import Fit, fit
 from extractor.generate import Generated, generate
 from extractor.manifest import Manifest
 from extractor.options import Options
 from extractor.source import Source, cache
+from tests.cli.conftest import Result, run
+
+__all__ = ["Result", "run"]
 
 KNOWN = "0.5.0"
 UNKNOWN = "0.6.1"
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a command line did."""
-
-    code: int
-    out: str
-    err: str
 
 
 _fits: dict[tuple[str, str], Fit] = {}
@@ -53,19 +45,6 @@ def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("extractor.draft.fit", fitted)
     monkeypatch.setattr("extractor.generate.generate", made)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
-    """Run `vextract` with these arguments."""
-
-    def runner(*arguments: object) -> Result:
-        capsys.readouterr()
-        code = run_command([str(item) for item in arguments])
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
-
-    return runner
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from extractor import releases
-from extractor.source import open_source
 from tests.environments.support import OneProcess, Project, Scripted, make_project
 from tests.project.support import forget
 from tests.releases import OF_BOTH_KINDS
@@ -17,8 +15,7 @@ from tests.releases import OF_BOTH_KINDS
 @pytest.fixture(scope="session", params=OF_BOTH_KINDS)
 def episodic(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project of the multi-turn recipe whose package is called `episodic`."""
-    source = open_source(releases.load(request.param).pin)
-    project = make_project(source, "hf", tmp_path_factory.mktemp("episodic") / "project", "episodic")
+    project = make_project(request.param, "hf", tmp_path_factory.mktemp("episodic") / "project", "episodic")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(project.root))
         patch.setenv("CUDA_VISIBLE_DEVICES", "")

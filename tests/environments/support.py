@@ -11,11 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from extractor import __version__, apply, base, lock, releases
-from extractor.generate import complete, generate
-from extractor.options import Options
-from extractor.plan import plan_new
-from extractor.source import Source
+from tests.project.support import Configuration, make
 
 
 @dataclass(frozen=True)
@@ -41,14 +37,9 @@ def _toy_config(project: Project) -> Any:
     return project.module("training.config_loading").load_config(project.root / "config", ["scale=toy"])
 
 
-def make_project(source: Source, engine: str, root: Path, package: str) -> Project:
+def make_project(release: str, engine: str, root: Path, package: str) -> Project:
     """A project of the multi-turn recipe, with GRPO."""
-    manifest = releases.load(source.release)
-    options = complete(Options(package, source.release, engine, "grpo", (), "multiturn"), manifest)
-    tree = generate(options, source, manifest).tree
-    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
-    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
-    return Project(root, package)
+    return Project(make(Configuration(release, engine, recipe="multiturn", package=package), root).root, package)
 
 
 class OneProcess:

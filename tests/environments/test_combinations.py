@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from extractor import releases
-from extractor.source import open_source
 from tests.environments.support import Project, make_project
 from tests.releases import NEWEST
 
@@ -28,7 +26,7 @@ HOOKS = ("env_wrapper", "env_dataset", "reward_manager")
     ],
 )
 def test_the_projects_text_is_in_order(tmp_path: Path, release: str, engine: str) -> None:
-    project = make_project(open_source(releases.load(release).pin), engine, tmp_path / "project", "guess")
+    project = make_project(release, engine, tmp_path / "project", "guess")
     for hook in HOOKS:
         text = (project.root / "guess" / "custom" / f"{hook}.py").read_text(encoding="utf-8")
         assert text.startswith("# vextract:hook")

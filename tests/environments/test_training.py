@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from benchmarks import multiturn
-from extractor.source import Source
 from tests.environments.support import Project, make_project
 from tests.project.running import environment
+from tests.releases import NEWEST
 
 # Full precision is meant where torch says that it casts nothing.
 pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
@@ -258,8 +258,8 @@ def test_two_processes_play_the_same_episodes(trained: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_it_trains_with_the_older_release(verl_0_5_0: Source, tmp_path: Path) -> None:
-    project = make_project(verl_0_5_0, "hf", tmp_path / "project", "older")
+def test_it_trains_with_the_older_release(tmp_path: Path) -> None:
+    project = make_project("0.5.0", "hf", tmp_path / "project", "older")
     run(project.root, *EPISODES, "trainer.total_training_steps=1", "trainer.default_local_dir=run")
     rows = rows_of(project.root / "run" / "metrics.jsonl")
     assert {"val-core/guess_digit/acc/mean@1", "val-aux/guess_digit/turns/mean@1"} <= rows[0].keys()
@@ -281,10 +281,10 @@ def test_several_turns_reach_what_one_turn_cannot(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.vllm
 @pytest.mark.thorough
-def test_vllm_plays_episodes(newest_verl: Source, tmp_path: Path) -> None:
+def test_vllm_plays_episodes(tmp_path: Path) -> None:
     """The real vLLM: what it says of its tokens, spliced over the turns, is what the policy says of the whole."""
     pytest.importorskip("vllm")
-    project = make_project(newest_verl, "vllm", tmp_path / "project", "spoken")
+    project = make_project(NEWEST[-1], "vllm", tmp_path / "project", "spoken")
     probabilities = ("actor_rollout_ref.rollout.calculate_log_probs=true", "local.recompute_old_log_probs=true")
     run(project.root, *EPISODES, *probabilities, "trainer.total_training_steps=2", "trainer.default_local_dir=run")
     rows = rows_of(project.root / "run" / "metrics.jsonl")

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from extractor import releases
-from extractor.source import open_source
 from tests.fixes.support import Case, Part, Vendored, all_cases, vendor
 from tests.releases import NEWEST
 
@@ -40,9 +38,7 @@ def vendored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vendor]:
     def make(release: str, part: Part, without: str | None = None) -> Vendored:
         key = (release, part, without)
         if key not in made:
-            made[key] = vendor(
-                open_source(releases.load(release).pin), release, part, without, f"vendored_{len(made)}", folder
-            )
+            made[key] = vendor(release, part, without, f"vendored_{len(made)}", folder)
         return made[key]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -12,7 +12,7 @@ from extractor import releases
 from extractor.generate import generate
 from extractor.manifest import Fix
 from extractor.options import Options
-from extractor.source import Source
+from tests.releases import source_of
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,10 @@ class Part:
     engine: str = "hf"
 
 
-def vendor(source: Source, release: str, part: Part, without: str | None, package: str, folder: Path) -> Vendored:
+def vendor(release: str, part: Part, without: str | None, package: str, folder: Path) -> Vendored:
     """Write the package that a part of verl needs.
 
     Args:
-        source: verl.
         release: Of verl.
         part: Of verl.
         without: The named fix that is left out, if any.
@@ -79,7 +78,9 @@ def vendor(source: Source, release: str, part: Part, without: str | None, packag
         roles=tuple(role for role in manifest.roles if role.name in part.roles),
         fixes=tuple(fix for fix in manifest.fixes if fix.id != without),
     )
-    made = generate(Options(package, release, part.engine, features=tuple(sorted(part.features))), source, manifest)
+    made = generate(
+        Options(package, release, part.engine, features=tuple(sorted(part.features))), source_of(release), manifest
+    )
     for file in made.tree:
         if file.path.startswith(f"{package}/"):
             path = folder / file.path

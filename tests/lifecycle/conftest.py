@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import run
 from tests.lifecycle.worlds import OLD, OLD_TREE, create
+
+__all__ = ["run"]
 
 
 @pytest.fixture(autouse=True)

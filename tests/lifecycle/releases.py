@@ -10,7 +10,7 @@ import pytest
 from extractor import releases
 from extractor.generate import Generated, complete, generate
 from extractor.options import Options
-from extractor.source import Source, open_source
+from tests.releases import source_of
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ EVERY_STEP = [
     *STEPS,
     *(pytest.param(*step, marks=() if step == LONGEST else pytest.mark.thorough) for step in BREAKS),
 ]
-
-
-@cache
-def source_of(verl: str) -> Source:
-    return open_source(releases.load(verl).pin)
 
 
 @cache

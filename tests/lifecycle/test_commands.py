@@ -44,19 +44,6 @@ def _small_trees(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    from extractor.cli.app import run as run_command
-
-    def runner(*arguments: object) -> Result:
-        capsys.readouterr()
-        code = run_command([str(item) for item in arguments])
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
-
-    return runner
-
-
-@pytest.fixture
 def edited(small: Path) -> Path:
     (small / "main.py").write_bytes(text("mine", *TEN))
     (small / "toy/protocol.py").write_bytes(text("# mine", *TEN))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from extractor.source import Source
-from tests.models.projects import write_project
 from tests.project.running import overrides, python
+from tests.project.support import Configuration, make
+from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 
@@ -19,13 +19,17 @@ LORA = ("actor_rollout_ref.model.lora_rank=16", "actor_rollout_ref.model.lora_al
 LEARNING = "actor_rollout_ref.actor.optim.lr=0.01"  # five times what all weights learn with
 
 
+def project(root: Path, engine: str = "hf") -> Path:
+    return make(Configuration(NEWEST[-1], engine, features=("lora",), package=PACKAGE), root).root
+
+
 def metrics(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.thorough
-def test_an_adapter_learns_the_toy_task(newest_verl: Source, tmp_path: Path) -> None:
-    root = write_project(newest_verl, PACKAGE, tmp_path / "project", features=("lora",))
+def test_an_adapter_learns_the_toy_task(tmp_path: Path) -> None:
+    root = project(tmp_path / "project")
     run = tmp_path / "run"
     done = python(root, "main.py", *LORA, LEARNING, f"trainer.default_local_dir={run}", "trainer.logger=[]")
     assert done.returncode == 0, done.stderr[-3000:]
@@ -38,10 +42,10 @@ def test_an_adapter_learns_the_toy_task(newest_verl: Source, tmp_path: Path) -> 
 
 @pytest.mark.vllm
 @pytest.mark.thorough
-def test_vllm_has_the_merged_weights_after_every_update(newest_verl: Source, tmp_path: Path) -> None:
+def test_vllm_has_the_merged_weights_after_every_update(tmp_path: Path) -> None:
     """Its log-probabilities are the policy's, before and after updates, on a model with tied embeddings."""
     pytest.importorskip("vllm")
-    root = write_project(newest_verl, PACKAGE, tmp_path / "project", engine="vllm", features=("lora",))
+    root = project(tmp_path / "project", "vllm")
     code = f"from {PACKAGE}.data.toy import ensure_toy_model; ensure_toy_model('tied', tie_word_embeddings=True)"
     assert python(root, "-c", code).returncode == 0
     run = tmp_path / "run"

@@ -14,10 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from extractor import releases
-from extractor.source import open_source
-from tests.models.projects import write_project
-from tests.project.support import forget
+from tests.project.support import Configuration, forget, make
 
 PACKAGE, BARE = "modelside", "bareside"
 FEATURES = ("lora", "mfu", "rollout_correction")
@@ -28,10 +25,9 @@ MODEL = "actor_rollout_ref.model"
 def root(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Two projects that can be imported: `modelside` has features, `bareside` has none."""
     folder = tmp_path_factory.mktemp("projects")
-    source = open_source(releases.load(release).pin)
     roots = [
-        write_project(source, PACKAGE, folder / PACKAGE, features=FEATURES),
-        write_project(source, BARE, folder / BARE),
+        make(Configuration(release, features=features, package=package), folder / package).root
+        for package, features in ((PACKAGE, FEATURES), (BARE, ()))
     ]
     with pytest.MonkeyPatch.context() as patch:
         for path in roots:

@@ -11,8 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from extractor import releases
-from extractor.source import open_source
 from tests.processes.launching import SCORE, Phase, drive, overrides
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
@@ -110,8 +108,7 @@ MORE = ("trainer.total_training_steps=4",)
 @pytest.fixture(scope="module")
 def project(release: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with every feature."""
-    source = open_source(releases.load(release).pin)
-    return make(Configuration(release, "hf", everything=True), source, tmp_path_factory.mktemp("m") / "p").root
+    return make(Configuration(release, everything=True), tmp_path_factory.mktemp("m") / "p").root
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor import releases
-from extractor.source import open_source
 from tests.project.support import Configuration, make
+from tests.releases import NEWEST
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +15,5 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project from the newest release with every feature."""
     root = tmp_path_factory.mktemp("processes") / "project"
     features = ("dynamic_bsz", "remove_padding", "lora", "profiler", "multimodal")
-    newest = releases.load(releases.default())
-    configuration = Configuration(newest.release, "hf", features=features, algorithm="ppo")
-    return make(configuration, open_source(newest.pin), root).root
+    configuration = Configuration(NEWEST[-1], "hf", features=features, algorithm="ppo")
+    return make(configuration, root).root

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from extractor import releases
-from extractor.source import open_source
 from tests.project.support import Configuration, Made, make
 from tests.releases import NEWEST
 
@@ -22,7 +20,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Configuration], 
     def maker(configuration: Configuration) -> Made:
         if configuration not in known:
             root = tmp_path_factory.mktemp("made") / str(configuration)
-            known[configuration] = make(configuration, open_source(releases.load(configuration.release).pin), root)
+            known[configuration] = make(configuration, root)
         return known[configuration]
 
     return maker

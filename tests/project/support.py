@@ -18,7 +18,7 @@ from extractor.rewrite import Emitted
 from extractor.slicer import KeptModule
 from extractor.source import Source
 from extractor.tree import File, FileKind
-from tests.releases import ALL, EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST
+from tests.releases import ALL, EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, source_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = "toy"
@@ -29,10 +29,12 @@ class Configuration:
     """What a project is made with; `everything` switches every feature on that the engine has."""
 
     release: str
-    engine: str
+    engine: str = "hf"
     everything: bool = False
     algorithm: str = ""
     features: tuple[str, ...] = ()
+    recipe: str = "toy"
+    package: str = PACKAGE
 
     def __str__(self) -> str:
         return f"{self.release}-{self.engine}-{'everything' if self.everything else 'default'}"
@@ -46,7 +48,8 @@ class Configuration:
             if feature.name in self.features
             or (self.everything and (not feature.engines or self.engine in feature.engines))
         )
-        return complete(Options(PACKAGE, self.release, self.engine, algorithm, tuple(features)), manifest)
+        asked = Options(self.package, self.release, self.engine, algorithm, tuple(features), self.recipe)
+        return complete(asked, manifest)
 
 
 def _configurations(release: str) -> list[Configuration]:
@@ -82,7 +85,7 @@ class Made:
         return [
             file
             for file in self.generated.tree
-            if file.kind is FileKind.VENDORED and file.path.startswith(f"{PACKAGE}/")
+            if file.kind is FileKind.VENDORED and file.path.startswith(f"{self.options.package}/")
         ]
 
     @property
@@ -92,9 +95,9 @@ class Made:
         return [(module, emitted[module.target_path]) for module in self.generated.found.modules]
 
 
-def make(configuration: Configuration, source: Source, root: Path) -> Made:
-    """Make a project and write it."""
-    manifest = releases.load(configuration.release)
+def make(configuration: Configuration, root: Path) -> Made:
+    """Make a project and write it, as `vextract new` does."""
+    manifest, source = releases.load(configuration.release), source_of(configuration.release)
     options = configuration.options(manifest)
     generated = generate(options, source, manifest)
     tree = generated.tree

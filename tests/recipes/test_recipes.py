@@ -10,14 +10,12 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from extractor import apply, base, lock, releases
-from extractor.generate import complete, generate
-from extractor.options import RECIPES, Options
-from extractor.plan import plan_new
+from extractor import lock
+from extractor.options import RECIPES
 from extractor.resources import templates
-from extractor.source import Source, open_source
+from extractor.source import Source
 from tests.project.running import environment, python, train
-from tests.project.support import vextract
+from tests.project.support import Configuration, make, vextract
 from tests.releases import NEWEST
 
 MATHS = ("gsm8k", "reasoning")
@@ -31,15 +29,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Maker:
 
     def maker(recipe: str, release: str = NEWEST[-1]) -> Path:
         if (recipe, release) not in known:
-            manifest = releases.load(release)
-            source = open_source(manifest.pin)
-            options = complete(Options("mine", release, recipe=recipe), manifest)
-            tree = generate(options, source, manifest).tree
-            locked = lock.Lock.of(tree, options, vextract="0", source_kind=source.kind, source_sha256=source.sha256)
             root = tmp_path_factory.mktemp("recipes") / recipe
-            data = base.dump(base.of_tree(tree))
-            apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=data)
-            known[recipe, release] = root
+            known[recipe, release] = make(Configuration(release, recipe=recipe, package="mine"), root).root
         return known[recipe, release]
 
     return maker

@@ -10,20 +10,18 @@ from typing import Any
 
 import pytest
 
-from extractor.source import Source
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
+from tests.releases import NEWEST
 from tests.report.support import Opened, write_run
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
-def reporting(newest_verl: Source, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reporting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with the report in it."""
-    return make(
-        Configuration(newest_verl.release, "hf"), newest_verl, tmp_path_factory.mktemp("reporting") / "project"
-    ).root
+    return make(Configuration(NEWEST[-1]), tmp_path_factory.mktemp("reporting") / "project").root
 
 
 @pytest.fixture(scope="session")

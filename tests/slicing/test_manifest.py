@@ -12,7 +12,7 @@ from extractor.errors import UsageError
 from extractor.manifest import ChainError, combine, difference, parse_manifest, read_toml
 from extractor.manifest.write import write_manifest
 from extractor.options import Options
-from extractor.source import open_source
+from tests.releases import source_of
 
 GOOD = """
 schema = 1
@@ -179,8 +179,7 @@ def test_every_manifest_states_only_what_differs(release: str) -> None:
 @pytest.mark.parametrize("release", releases.supported())
 def test_nothing_that_a_manifest_says_matches_nothing(release: str) -> None:
     """What a release inherits and has no longer is taken away in `[drop]`."""
-    manifest = releases.load(release)
-    assert unmatched(manifest, open_source(manifest.pin)) == ()
+    assert unmatched(releases.load(release), source_of(release)) == ()
 
 
 def unordered(value: object) -> object:

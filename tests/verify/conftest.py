@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor.source import Source
-from tests.verify.projects import real
+from tests.project.support import make
+from tests.verify.projects import with_what_computes
 
 
 @pytest.fixture(scope="session")
@@ -26,10 +26,9 @@ def python() -> str:
 
 
 @pytest.fixture(scope="session")
-def made_0_6_1(tmp_path_factory: pytest.TempPathFactory, verl_0_6_1: Source) -> Path:
+def made_0_6_1(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A PPO project from verl 0.6.1. Do not change it."""
-    features = ("dynamic_bsz", "reward_managers", "rollout_correction")
-    return real(tmp_path_factory.mktemp("made") / "p061", verl_0_6_1, algorithm="ppo", features=features)
+    return make(with_what_computes("0.6.1"), tmp_path_factory.mktemp("made") / "p061").root
 
 
 @pytest.fixture

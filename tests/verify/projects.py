@@ -1,17 +1,15 @@
-"""Projects for the tests: small ones written by hand, and real ones made from verl."""
+"""Projects for the tests: small ones written by hand, and changes to real ones."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-from extractor import apply, base, lock, releases
-from extractor.generate import complete, generate
-from extractor.lock import Lock
+from extractor import apply, base, lock
 from extractor.options import Options
 from extractor.plan import plan_new
-from extractor.source import Source
 from extractor.tree import File, FileKind, Tree
+from tests.project.support import Configuration
 
 OPTIONS = Options(package="toy", verl="0.6.1", engine="hf", algorithm="grpo", features=())
 PYPROJECT = '[project]\nname = "toy"\ndependencies = ["torch>=2", "hydra-core"]\n'
@@ -25,17 +23,14 @@ def small(folder: Path, files: dict[str, str], *, hooks: tuple[str, ...] = ()) -
             for path, text in {"pyproject.toml": PYPROJECT, "toy/__init__.py": "", **files}.items()
         ]
     )
-    _write(folder, tree, OPTIONS, "wheel", "0" * 64)
+    locked = lock.Lock.of(tree, OPTIONS, vextract="0.1.0", source_kind="wheel", source_sha256="0" * 64)
+    apply.create(folder, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
     return folder
 
 
-def real(folder: Path, source: Source, *, algorithm: str = "grpo", features: tuple[str, ...] = ()) -> Path:
-    """Make a project from verl."""
-    manifest = releases.load(source.release)
-    options = complete(Options("toy", source.release, "hf", algorithm, features), manifest)
-    tree = generate(options, source, manifest).tree
-    _write(folder, tree, options, source.kind, source.sha256)
-    return folder
+def with_what_computes(release: str) -> Configuration:
+    """A critic, and what else computes something."""
+    return Configuration(release, algorithm="ppo", features=("dynamic_bsz", "reward_managers", "rollout_correction"))
 
 
 def mutate(project: Path, path: str, function: str, what: str, index: int = 0) -> None:
@@ -93,8 +88,3 @@ def _kind(path: str, hooks: tuple[str, ...]) -> FileKind:
     if path in hooks:
         return FileKind.HOOK
     return FileKind.VENDORED if path.startswith("toy/") else FileKind.TEMPLATE
-
-
-def _write(folder: Path, tree: Tree, options: Options, kind: str, sha: str) -> None:
-    locked = Lock.of(tree, options, vextract="0.1.0", source_kind=kind, source_sha256=sha)
-    apply.create(folder, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))

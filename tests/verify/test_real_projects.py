@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from extractor import releases
-from extractor.source import Source, open_source
+from extractor.source import Source
 from extractor.verify import Check, Report, Status, run_verify
+from tests.project.support import make
 from tests.releases import newest_release
-from tests.verify.projects import mutate, real
+from tests.verify.projects import mutate, with_what_computes
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 
@@ -46,13 +46,11 @@ LEAST = {
 
 @pytest.mark.parametrize("release", newest_release())
 def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, python: str) -> None:
-    """With a critic, and what else computes something."""
-    source = open_source(releases.load(release).pin)
-    known = {feature.name for feature in releases.load(release).features}
-    features = tuple(sorted(known & {"dynamic_bsz", "reward_managers", "rollout_correction"}))
-    project = real(tmp_path / "project", source, algorithm="ppo", features=features)
+    made = make(with_what_computes(release), tmp_path / "project")
     said: list[str] = []
-    report = run_verify(project, source=source, python=python, upstream_tests=True, strict=True, progress=said.append)
+    report = run_verify(
+        made.root, source=made.source, python=python, upstream_tests=True, strict=True, progress=said.append
+    )
     found = checks(report)
     assert report.ok, [(check.name, check.summary, check.details) for check in report.checks if not check.ok]
     assert list(found) == ["imports", "ray", "hashes", "base", "importable", "parity", "coverage", "upstream tests"]

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor import releases
 from extractor.export.target import Target
 from extractor.hydra import BadOverride, compose, flatten, parse_override, resolve, write_override
-from extractor.source import open_source
-from tests.releases import every_release
+from tests.releases import every_release, source_of
 
 OVERRIDES = ["data.train_batch_size=17", "+data.env.x=[1,a,'b c',{k: 1e-6}]", "actor_rollout_ref.actor.optim.lr=1e-6"]
 
@@ -19,7 +17,7 @@ OVERRIDES = ["data.train_batch_size=17", "+data.env.x=[1,a,'b c',{k: 1e-6}]", "a
 def test_composes_as_hydra_does(release: str, tmp_path: Path) -> None:
     hydra = pytest.importorskip("hydra")
     omegaconf = pytest.importorskip("omegaconf")
-    target = Target.of(open_source(releases.load(release).pin))
+    target = Target.of(source_of(release))
     for path, text in target.files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)

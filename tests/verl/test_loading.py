@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from extractor import releases
-from extractor.source import Source, open_source
-from tests.releases import ALL, NEWEST
+from extractor.source import Source
+from tests.releases import ALL, NEWEST, source_of
 from tests.verl.conftest import vextract
 
 pytest.importorskip("torch")
@@ -57,7 +56,7 @@ def under_verl(
     options = [word for item in settings for word in ("--set", item)]
     result = vextract("export", project, "--verl", release, "-o", out, "--json", *options)
     assert result.code == 0, result.err
-    root = unpacked(open_source(releases.load(release).pin), folder / "verl")
+    root = unpacked(source_of(release), folder / "verl")
     here = [
         item.replace("$HERE", str(out)).replace("$NNODES", "1").replace("$GPUS", "1")
         for item in result.json["overrides"]

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from extractor import releases
 from extractor.export.project import load, read_files
-from extractor.source import open_source
-from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, every_release, newest_release
+from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, every_release, newest_release, source_of
 from tests.verl.conftest import vextract
 
 pytest.importorskip("tree_sitter_bash")
@@ -92,7 +90,7 @@ def test_edits_to_vendored_files_become_a_patch(release: str, tmp_path: Path) ->
     assert patch.startswith("--- a/verl/trainer/ppo/core_algos.py\n+++ b/verl/trainer/ppo/core_algos.py\n")
     assert "+EDITED = 1" in patch
     assert "core_algos.py" in (out / "UPSTREAM.md").read_text()
-    original = open_source(releases.load(release).pin).files[edit["upstream_path"]]
+    original = source_of(release).files[edit["upstream_path"]]
     place = tmp_path / "checkout" / edit["upstream_path"]
     place.parent.mkdir(parents=True)
     place.write_bytes(original)

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from extractor import releases
-from extractor.source import open_source
 from tests.project.running import environment, overrides, python, train
 from tests.project.support import Configuration, make
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
@@ -31,7 +29,7 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def project(release: str) -> Path:
         if release not in known:
             root = tmp_path_factory.mktemp("vllm") / release
-            known[release] = make(Configuration(release, "vllm"), open_source(releases.load(release).pin), root).root
+            known[release] = make(Configuration(release, "vllm"), root).root
         return known[release]
 
     return project
@@ -105,7 +103,7 @@ def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_p
 def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(tmp_path: Path, release: str, bypass: bool) -> None:
     pytest.importorskip("vllm")
     configuration = Configuration(release, "vllm", features=("rollout_correction",))
-    root = make(configuration, open_source(releases.load(release).pin), tmp_path / "project").root
+    root = make(configuration, tmp_path / "project").root
     by_token = "token" if release == LAST_WITH_ENGINES_IN_PROCESS else "token_k1"
     done = python(
         root,
