@@ -39,6 +39,9 @@ class Says:
     def session(self):
         return contextlib.nullcontext()
 
+    def finish(self):
+        pass
+
     def generate_sequences(self, prompts):
         ids, mask = prompts.batch["input_ids"], prompts.batch["attention_mask"]
         self.contexts.append([self.tokenizer.decode(row[valid.bool()]) for row, valid in zip(ids, mask, strict=True)])

@@ -72,6 +72,9 @@ class Scripted:
     def session(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
+    def finish(self) -> None:
+        pass
+
     def generate_sequences(self, prompts: Any) -> Any:
         import torch
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.project.running import environment, overrides, python, train
+from tests.processes.launching import TORCHRUN
+from tests.project.running import overrides, python, train
 from tests.project.support import Configuration, make
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
 
@@ -73,28 +71,54 @@ def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path
 @pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
 def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
-    settings = overrides(
-        f"trainer.rollout_data_dir={tmp_path / 'samples'}",
-        "actor_rollout_ref.rollout.calculate_log_probs=true",
-        "data.shuffle=false",
+    first, second = _parts(_trained_by(2, root, "data.shuffle=false"), 2)
+    assert first != second
+
+
+@pytest.mark.parametrize("release", OF_BOTH_KINDS)
+def test_processes_that_hold_one_model_write_the_responses_of_all_of_them(
+    projects: Callable[[str], Path], tmp_path: Path, release: str
+) -> None:
+    """Every update reaches each part of the model; the responses are those that one process draws."""
+    root = Path(shutil.copytree(projects(release), tmp_path / "project"))
+    alone = Path(shutil.copytree(root, tmp_path / "alone"))
+    together = "actor_rollout_ref.rollout.tensor_model_parallel_size=2"
+    samples = _trained_by(2, root, together, "data.shuffle=false")
+    assert samples == _trained_by(1, alone, "data.shuffle=false")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
+def test_two_models_that_two_processes_each_hold_draw_different_samples(
+    projects: Callable[[str], Path], tmp_path: Path, release: str
+) -> None:
+    root = Path(shutil.copytree(projects(release), tmp_path / "project"))
+    together = "actor_rollout_ref.rollout.tensor_model_parallel_size=2"
+    samples = _trained_by(4, root, together, "data.shuffle=false", "trainer.save_freq=1")
+    first, second = _parts(samples, 2)
+    assert first != second
+    shutil.rmtree(*root.glob("checkpoints/*/*/global_step_2"))
+    assert _trained_by(4, root, together, "data.shuffle=false") == samples, "a resumed run draws what the other drew"
+
+
+def _trained_by(processes: int, root: Path, *settings: str) -> list[str]:
+    """Train in several processes, check that vLLM has the policy's weights; the responses of the last step."""
+    samples = root / "samples"
+    given = overrides(
+        f"trainer.rollout_data_dir={samples}", "actor_rollout_ref.rollout.calculate_log_probs=true", *settings
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "main.py", *settings],
-        cwd=root,
-        env={**os.environ, **environment(root)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = python(root, *TORCHRUN[1:], f"--nproc-per-node={processes}", "main.py", *given)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = metrics(root)
     assert [row["step"] for row in rows] == [1, 2]
     assert max(row["training/rollout_probs_diff_max"] for row in rows) < 1e-4
-    lines = (tmp_path / "samples" / "1.jsonl").read_text(encoding="utf-8").splitlines()
-    outputs = [json.loads(line)["output"] for line in lines]
-    half = len(outputs) // 2
-    assert outputs[:half] != outputs[half:]
+    lines = (samples / "2.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["output"] for line in lines]
+
+
+def _parts(samples: list[str], number: int) -> list[list[str]]:
+    size = len(samples) // number
+    return [samples[start : start + size] for start in range(0, len(samples), size)]
 
 
 @pytest.mark.thorough

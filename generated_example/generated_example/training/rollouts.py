@@ -59,8 +59,15 @@ class Rollouts:
 
     def _spread(self, function: Any, prompts: DataProto) -> DataProto:
         """What the processes make of their shares, put together; `function` may not wait for other processes."""
+
+        def write(share: DataProto) -> DataProto:
+            try:
+                return function(share)  # type: ignore[no-any-return]
+            finally:
+                self.engine.finish()
+
         with self.engine.session():
-            return self.ranks.spread(lambda share: self.ranks.together(lambda: function(share)), prompts)
+            return self.ranks.spread(lambda share: self.ranks.together(lambda: write(share)), prompts)
 
     def sync_weights(self) -> None:
         """The policy has changed: the engine takes over its weights. Every process must call this."""

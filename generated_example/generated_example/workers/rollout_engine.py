@@ -78,6 +78,9 @@ class RolloutEngine(HFRollout):
         """Within it the policy is on its device, if it is what generates: with `param_offload` it rests otherwise."""
         return self.policy.in_use() if self.shares_weights else contextlib.nullcontext()
 
+    def finish(self) -> None:
+        """No other process needs this one for its responses."""
+
     @torch.no_grad()
     def sync_weights(self) -> None:
         """Take over the policy's weights, after each update. Every process must call this."""

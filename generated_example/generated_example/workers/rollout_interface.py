@@ -19,7 +19,7 @@ class RolloutEngine(Protocol):
     """Writes responses with the weights of the policy. Every process of a run has one."""
 
     def generate_sequences(self, prompts: DataProto) -> DataProto:
-        """Write a response to each prompt, on this process alone.
+        """Write a response to each prompt, which are this process's own; others may call it more or less often.
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
@@ -36,6 +36,9 @@ class RolloutEngine(Protocol):
 
     def session(self) -> AbstractContextManager[object]:
         """Within it the engine has its memory, and may write responses. Every process must enter and leave it."""
+
+    def finish(self) -> None:
+        """This process has all its responses of the session: wait for those of others, if they need it for them."""
 
     def sync_weights(self) -> None:
         """Take over the policy's weights, after each update. Every process must call this."""

@@ -21,6 +21,7 @@ prepare_environment()
 check_vllm()
 
 from .vllm_base import VllmRollout  # noqa: E402
+from .vllm_team import Team  # noqa: E402
 
 
 class RolloutEngine(VllmRollout):
@@ -47,6 +48,9 @@ class RolloutEngine(VllmRollout):
             super().__init__(**vllm_arguments(config, settings, tokenizer))
         except Exception as error:
             raise ConfigError(*explain_failure(error)) from error
+        self.team: Team | None = None
+        if settings["tensor_model_parallel_size"] > 1:
+            self.team = self.inference_engine = Team(self.inference_engine, settings["tensor_model_parallel_size"])
         self._sleep()
 
     def generate_sequences(self, prompts: DataProto, **kwargs: Any) -> DataProto:
@@ -102,6 +106,11 @@ class RolloutEngine(VllmRollout):
                 self._sleep()
             raise
         self._sleep()
+
+    def finish(self) -> None:
+        """This process has its responses: take part in those that others with parts of the same model still need."""
+        if self.team is not None:
+            self.team.finish()
 
     def sync_weights(self) -> None:
         """The policy has changed: its weights go over before the next rollout."""

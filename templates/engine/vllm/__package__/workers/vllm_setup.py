@@ -56,6 +56,8 @@ def explain_failure(error: Exception) -> tuple[str, str]:
             "+actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes; or ask for less: "
             "actor_rollout_ref.rollout.max_model_len, data.max_response_length"
         )
+    if "divisible by tensor parallel size" in lowered:
+        return message, "actor_rollout_ref.rollout.tensor_model_parallel_size must divide the model's attention heads"
     if "architectures" in lowered or "not supported for now" in lowered:
         return message, "vLLM does not have this architecture: vextract upgrade --engine hf rolls out with transformers"
     if "out of memory" in lowered:
@@ -68,14 +70,15 @@ def explain_failure(error: Exception) -> tuple[str, str]:
 def vllm_settings(config: Any, ranks: Ranks) -> dict[str, Any]:
     """The `rollout` section for this process and its device."""
     node: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.rollout, resolve=True)  # type: ignore[assignment]
-    if node["tensor_model_parallel_size"] > 1:
+    together = node["tensor_model_parallel_size"]
+    if together < 1 or ranks.world_size % together:
         raise ConfigError(
-            "actor_rollout_ref.rollout.tensor_model_parallel_size is more than 1, and this engine has a whole model in "
-            "each process",
-            "for a model that one GPU cannot hold: actor_rollout_ref.rollout.mode=async, with "
-            "local.server.arguments=[--tensor-parallel-size,N]",
+            f"actor_rollout_ref.rollout.tensor_model_parallel_size is {together}, which does not divide the number of "
+            f"processes, {ranks.world_size}",
+            "torchrun --nproc-per-node with a multiple of it; or a server, actor_rollout_ref.rollout.mode=async, which "
+            "has processes of its own",
         )
-    node["seed"] = config.local.seed + ranks.rank  # processes must not draw the same samples
+    node["seed"] = config.local.seed + ranks.rank // together  # only processes that hold one model draw the same
     engine_kwargs: dict[str, Any] = {"logprobs_mode": "processed_logprobs"}  # those that the tokens were drawn with
     if get_device_name() == "cpu":
         node["enforce_eager"] = True  # there are no graphs to capture,

@@ -101,6 +101,9 @@ class ServerEngine:
             self.server.sleep()
             self.asleep = {"weights", "kv_cache"}
 
+    def finish(self) -> None:
+        """No other process needs this one for its responses."""
+
     @torch.no_grad()
     def sync_weights(self) -> None:
         """Hand the policy's weights to the server. Every process must call this; it returns when they are in use."""
