@@ -75,6 +75,7 @@ def train(config: Any, ranks: Any) -> bool:
     from generated_example.training.checks import check_config
     from generated_example.training.dataloading import build_dataloaders
     from generated_example.training.distributed import seed_everything
+    from generated_example.training.occupancy import occupy
     from generated_example.training.rewarding import Rewards
     from generated_example.training.rollouts import Rollouts
     from generated_example.training.tracking import RunTracker
@@ -89,6 +90,7 @@ def train(config: Any, ranks: Any) -> bool:
         gc.enable()
     use_reference, use_critic = check_config(config, ranks.world_size)
     run_directory = Path(config.trainer.default_local_dir)
+    occupied = occupy(run_directory, ranks)
     model = config.actor_rollout_ref.model
     if model.path is None:
         task = config.data.env.task
@@ -108,14 +110,16 @@ def train(config: Any, ranks: Any) -> bool:
             print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
         return True
 
-    weights = {name: str(resume / name) if resume else None for name in ("actor", "critic")}
+    weights = {name: checkpoints.weights(resume, name) for name in ("actor", *["critic"] * use_critic)}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps)
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
     critic = Critic(config, tokenizer, ranks, weights["critic"], total_steps) if use_critic else None
     rewards = Rewards(config, tokenizer, ranks)
+    if not config.trainer.val_only:
+        checkpoints.begin(resume)
     tracker = RunTracker(config, run_directory, total_steps, start_step=start_step, processes=ranks.world_size)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
-    with tracker, contextlib.closing(engine), contextlib.closing(rewards):
+    with occupied, tracker, contextlib.closing(engine), contextlib.closing(rewards):
         trainer = LocalPPOTrainer(
             config,
             tokenizer,

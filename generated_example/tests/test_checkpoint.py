@@ -1,10 +1,16 @@
 # vextract:template - edit freely; upgrades merge your edits
 """A resumed run is the run that was not interrupted, bit for bit."""
 
+import json
+
 import pytest
+from main import CONFIG_DIRECTORY
 from test_trainer import reproducible
 
+from generated_example.training.config_loading import flat_keys, load_config
 from generated_example.training.tracking import read_rows
+
+CHOICE = "actor_rollout_ref.actor.optim.optimizer"
 
 
 def weights(run, step):
@@ -37,3 +43,78 @@ def test_a_checkpoint_is_a_model_that_transformers_loads(train):
     tokenizer = transformers.AutoTokenizer.from_pretrained(run / "global_step_1" / "actor")
     ids = tokenizer("37=", return_tensors="pt")["input_ids"]
     assert model(ids).logits.shape == (1, 3, len(tokenizer))
+
+
+def test_a_resumed_run_has_the_learning_rate_of_its_config(train):
+    def options(rate, steps):
+        optim = "actor_rollout_ref.actor.optim"
+        return f"{optim}.lr={rate}", f"{optim}.lr_warmup_steps=10", f"trainer.total_training_steps={steps}"
+
+    run = train("trainer.save_freq=2", *options(1e-3, 2))
+    train("trainer.save_freq=2", *options(2e-3, 4), directory=run)
+    rates = [row["actor/lr"] for row in read_rows(run / "metrics.jsonl")]
+    assert rates == pytest.approx([0, 1e-4, 4e-4, 6e-4])
+
+
+def test_a_run_that_starts_anew_is_the_one_that_is_resumed(train, capsys):
+    run = train("trainer.save_freq=1", "trainer.total_training_steps=3")
+    train("trainer.save_freq=1", "trainer.resume_mode=disable", directory=run)
+    assert "earlier_1" in capsys.readouterr().err
+    assert sorted(path.name for path in run.glob("earlier_1/*")) == [f"global_step_{step}" for step in (1, 2, 3)]
+    assert [path.name for path in run.glob("global_step_*")] == ["global_step_1"]
+    train("trainer.save_freq=1", "trainer.total_training_steps=2", directory=run)
+    assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == [1, 2]
+    assert (run / "latest_checkpointed_iteration.txt").read_text() == "2"
+
+
+def test_going_on_from_an_earlier_checkpoint_sets_the_later_ones_aside(train):
+    run = train("trainer.save_freq=1", "trainer.total_training_steps=3")
+    chosen = ("trainer.resume_mode=resume_path", f"trainer.resume_from_path={run}/global_step_1")
+    train(*chosen, "trainer.total_training_steps=2", directory=run)
+    assert sorted(path.name for path in run.glob("earlier_1/*")) == ["global_step_2", "global_step_3"]
+    assert (run / "latest_checkpointed_iteration.txt").read_text() == "1"
+
+
+def test_two_runs_do_not_share_a_directory(train, capsys, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr("generated_example.training.occupancy.PATIENCE", 0)
+    run = train()
+    with (run / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        train(directory=run, code=2)
+    shown = capsys.readouterr().err
+    assert f"another run is going on in {run}" in shown and "hint: " in shown
+    train("trainer.total_training_steps=2", directory=run)
+
+
+@pytest.mark.skipif(CHOICE not in flat_keys(load_config(CONFIG_DIRECTORY)), reason="this release has AdamW alone")
+def test_another_optimizer_is_an_error_with_a_hint(train, capsys):
+    run = train("trainer.save_freq=1")
+    train("trainer.total_training_steps=2", f"{CHOICE}=SGD", directory=run, code=2)
+    shown = capsys.readouterr().err
+    assert "not of this optimizer, SGD" in shown and "hint: " in shown
+
+
+def test_a_model_that_a_checkpoint_lacks_is_an_error_with_a_hint(train, capsys):
+    run = train("trainer.save_freq=1")
+    (run / "global_step_1" / "complete.json").write_text('{"files": {}}')
+    (run / "global_step_1" / "actor").rename(run / "policy")
+    train("trainer.total_training_steps=2", directory=run, code=2)
+    shown = capsys.readouterr().err
+    assert "has no actor" in shown and "hint: " in shown
+
+
+def test_the_coefficient_of_a_resumed_run_is_that_of_its_config(train):
+    options = ("trainer.save_freq=1", "algorithm.use_kl_in_reward=true")
+    run = train(*options)
+    changed = ("trainer.total_training_steps=2", "algorithm.kl_ctrl.kl_coef=0.5")
+    train(*options, *changed, directory=run)
+    rows = read_rows(run / "metrics.jsonl")
+    assert [row["actor/reward_kl_penalty_coeff"] for row in rows] == [0.001, 0.5]
+
+
+def test_the_best_checkpoint_is_that_of_the_best_mean(train):
+    sampling = [f"actor_rollout_ref.rollout.val_kwargs.{value}" for value in ("n=2", "do_sample=true", "temperature=1")]
+    run = train("trainer.save_freq=1", "trainer.test_freq=1", "data.val_max_samples=3", *sampling)
+    (mean,) = [value for name, value in read_rows(run / "metrics.jsonl")[-1].items() if name.endswith("/acc/mean@2")]
+    assert json.loads((run / "global_step_1" / "complete.json").read_text())["score"] == mean

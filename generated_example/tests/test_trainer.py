@@ -2,10 +2,13 @@
 """Short runs of the whole program: a few steps of a toy model on a CPU."""
 
 import math
+import shutil
 
 import pytest
+from main import CONFIG_DIRECTORY
 
-from generated_example.training import reward, reward_keys
+from generated_example.training import ranges, reward, reward_keys
+from generated_example.training.config_loading import flat_keys, load_config
 from generated_example.training.registries import POLICY_LOSS_REGISTRY
 from generated_example.training.tracking import read_rows
 
@@ -82,17 +85,66 @@ def test_a_reward_that_is_nan_stops_the_run_and_is_named(train, tmp_path, capsys
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "not found"),
+        ("def other(**kwargs):\n    return 1\n", "compute_score"),
+        ("def compute_score(**kwargs)\n    return 1\n", "SyntaxError"),
+    ],
+)
+def test_a_reward_file_that_cannot_be_used_is_an_error_with_a_hint(train, tmp_path, capsys, text, message):
+    source = tmp_path / "score.py"
+    if text is not None:
+        source.write_text(text)
+    train(f"{reward_keys.FUNCTION}.path={source}", code=2)
+    shown = capsys.readouterr().err
+    assert message in shown and "score.py" in shown and "hint: " in shown
+
+
+def test_a_setting_that_only_a_preset_has_can_be_given_with_it(tmp_path):
+    copy = shutil.copytree(CONFIG_DIRECTORY, tmp_path / "config")
+    (copy / "preset" / "mine.yaml").write_text("algorithm:\n  of_mine: 1\n")
+    assert load_config(copy, ["preset=mine", "algorithm.of_mine=2"]).algorithm.of_mine == 2
+
+
+@pytest.mark.parametrize("preset", ["grpo", "dapo"])
+def test_a_component_may_be_a_list_and_have_the_name_of_a_column(train, tmp_path, preset):
+    scores = []
+    for components in ("", ", parts=list(solution_str), none=None, uid='mine'"):
+        source = tmp_path / f"score_{len(scores)}.py"
+        result = f"dict(score=sum(map(ord, solution_str)) % 7 / 7{components})"
+        source.write_text(f"def compute_score(solution_str, **kwargs):\n    return {result}\n")
+        run = train(f"{reward_keys.FUNCTION}.path={source}", f"preset={preset}", "actor_rollout_ref.rollout.n=4")
+        scores.append(read_rows(run / "metrics.jsonl")[-1]["critic/advantages/max"])
+    assert scores[0] == scores[1] > 0
+
+
+@pytest.mark.parametrize(
     ("override", "message"),
     [
         ("data.train_files=missing.jsonl", "data.val_files"),
         ("data.train_batch_size=1000", "data.train_batch_size"),
         ("trainer.total_trainign_steps=3", "total_training_steps"),
+        ("trainer.total_training_steps=0", "must be at least 1"),
+        ("actor_rollout_ref.rollout.temperature=0", "must be more than 0"),
+        ("actor_rollout_ref.rollout.top_p=1.5", "at most 1"),
+        ("actor_rollout_ref.actor.clip_ratio=-0.1", "must not be negative"),
+        ("actor_rollout_ref.actor.entropy_coeff=nan", "no number"),
+        ("actor_rollout_ref.rollout.n=1", "compares the responses"),
+        ("actor_rollout_ref.rollout.val_kwargs.do_sample=true", "val_kwargs.temperature"),
+        ("actor_rollout_ref.model.path=/no/such/model", "no such directory"),
     ],
 )
 def test_a_mistake_in_the_config_is_an_error_with_a_hint(train, capsys, override, message):
     train(override, code=2)
     shown = capsys.readouterr().err
     assert message in shown and "hint:" in shown and "Traceback" not in shown
+
+
+def test_every_setting_with_a_range_exists():
+    known = set(flat_keys(load_config(CONFIG_DIRECTORY)))
+    names = {name for names, _, _ in ranges.RULES for name in names} | ranges.HINTS.keys()
+    assert {name for name in names - known if not name.startswith("critic.")} == set()
 
 
 def reproducible(rows):

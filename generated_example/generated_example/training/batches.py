@@ -28,6 +28,24 @@ def generation_batch(batch: DataProto) -> DataProto:
     return prompts
 
 
+def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
+    """Keep the components of a reward with the batch, which the estimators may read.
+
+    Args:
+        batch: scored samples. What says which sample is which (`uid` groups the responses to a prompt) stays as it is.
+        components: lists of one value for each sample; a value may be a list of any length.
+    """
+    for name, values in components.items():
+        if name in REWARD_COLUMNS:
+            continue
+        try:
+            column = np.array(values)
+        except ValueError:  # lists of different lengths
+            column = np.empty(len(values), dtype=object)
+            column[:] = values
+        batch.non_tensor_batch[name] = column
+
+
 def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[dict[str, Any]]:
     """The samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
     prompts = tokenizer.batch_decode(batch.batch["prompts"], skip_special_tokens=True)

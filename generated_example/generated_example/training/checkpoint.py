@@ -9,6 +9,7 @@ global_step_20/
     trainer.pt      random states of every process, KL controller, sample ids
     complete.json   every file's size; written last
 latest_checkpointed_iteration.txt, best_checkpointed_iteration.txt
+earlier_1/          checkpoints of a run that was started anew in this directory
 """
 
 import json
@@ -27,6 +28,8 @@ from .config_loading import ConfigError
 from .distributed import Ranks
 
 MANIFEST = "complete.json"
+LATEST = "latest_checkpointed_iteration.txt"
+BEST = "best_checkpointed_iteration.txt"
 
 
 class Checkpoints:
@@ -72,10 +75,47 @@ class Checkpoints:
             torch.save({**trainer, "random": random_states}, scratch / "trainer.pt")
             _write_manifest(scratch, {"step": step, "score": score})
             _replace_directory(scratch, path)
-            _write_text(self.directory / "latest_checkpointed_iteration.txt", str(step))
-            self._mark_best_and_prune(step)
+            self._mark(step)
         self.ranks.barrier()
         return path
+
+    def weights(self, start: Path | None, name: str) -> str | None:
+        """Where the checkpoint that a run goes on from has a model's weights; None: it starts anew."""
+        if start is None:
+            return None
+        if not self.ranks.on_driver((start / name).is_dir):
+            raise ConfigError(
+                f"{start} has no {name}: the run that wrote it trained none",
+                "resume with the algorithm of that run; or start anew from its policy: trainer.resume_mode=disable "
+                f"actor_rollout_ref.model.path={start}/actor",
+            )
+        return str(start / name)
+
+    def begin(self, start: Path | None) -> None:
+        """Set aside what this run does not continue, in `earlier_1` and so on, or it would be resumed next time.
+
+        Those are the complete checkpoints of later steps than `start`, the one that the run goes on from; None: it
+        starts anew, so that they are all.
+        """
+        self.ranks.on_driver(lambda: self._begin(start))
+
+    def _begin(self, start: Path | None) -> None:
+        step = 0 if start is None else step_of(start)
+        complete = [path for path in self._all() if what_is_wrong(path) is None]
+        others = [path for path in reversed(complete) if step_of(path) > step]
+        if not others:
+            return
+        numbers = (number for number in range(1, 10**6) if not (self.directory / f"earlier_{number}").exists())
+        aside = self.directory / f"earlier_{next(numbers)}"
+        aside.mkdir()
+        for path in others:
+            path.rename(aside / path.name)
+        for name in (LATEST, BEST):
+            (self.directory / name).unlink(missing_ok=True)
+        if len(others) < len(complete):
+            self._mark(step_of(complete[len(others)]))
+        names = ", ".join(path.name for path in others)
+        print(f"moved to {aside}, since this run does not continue them: {names}", file=sys.stderr)
 
     def newest(self) -> Path | None:
         """The last complete checkpoint; says so about newer ones that are not complete."""
@@ -107,13 +147,15 @@ class Checkpoints:
         found = [path for path in self.directory.glob("global_step_*") if re.fullmatch(r"global_step_\d+", path.name)]
         return sorted(found, key=step_of, reverse=True)
 
-    def _mark_best_and_prune(self, step: int) -> None:
+    def _mark(self, step: int) -> None:
+        """Note which checkpoint is the latest and which the best, and remove those that are too many."""
+        _write_text(self.directory / LATEST, str(step))
         complete = [path for path in self._all() if what_is_wrong(path) is None]
         scores = {path: json.loads((path / MANIFEST).read_text())["score"] for path in complete}
         scored = [path for path in complete if scores[path] is not None]
         best = max(scored, key=lambda path: (scores[path], step_of(path)), default=None)
         if best is not None:
-            _write_text(self.directory / "best_checkpointed_iteration.txt", str(step_of(best)))
+            _write_text(self.directory / BEST, str(step_of(best)))
         if self.keep is not None:
             older = [path for path in complete if step_of(path) <= step and path != best]
             for path in older[max(self.keep, 1) :]:

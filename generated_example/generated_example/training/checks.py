@@ -14,6 +14,19 @@ from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageE
 from .reward_managers import registered_managers
 from .rollout_correction import correct
 
+# Estimators that compare the responses to a prompt: with a single one there is no advantage, or no baseline.
+COMPARING = (
+    "gdpo",
+    "grpo",
+    "grpo_passk",
+    "grpo_vectorized",
+    "opo",
+    "optimal_token_baseline",
+    "rloo",
+    "rloo_vectorized",
+    "tir_optimal_token_baseline",
+)
+
 
 def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     """Check the config for this many processes.
@@ -37,10 +50,15 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
             f"less than actor_rollout_ref.actor.ppo_mini_batch_size, which is {actor.ppo_mini_batch_size}",
             "an optimizer step uses at most one batch: lower actor_rollout_ref.actor.ppo_mini_batch_size",
         )
-    if algorithm.adv_estimator in ("grpo", "rloo", "opo", "grpo_passk") and rollout.n == 1:
+    if algorithm.adv_estimator in COMPARING and rollout.n == 1:
         raise ConfigError(
             f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one",
             "set actor_rollout_ref.rollout.n to 2 or more",
+        )
+    if rollout.val_kwargs.do_sample and rollout.val_kwargs.temperature == 0:
+        raise ConfigError(
+            "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
+            "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
         )
     check_adapter(config.actor_rollout_ref.model)
     _check_token_budgets(config)

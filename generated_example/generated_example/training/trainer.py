@@ -25,7 +25,7 @@ from ..workers.policy import Policy, Reference
 from ..workers.value_model import Critic
 from . import reward_keys
 from .balance import balance_batch
-from .batches import generation_batch, sample_rows, shown_rows, write_rows
+from .batches import add_columns, generation_batch, sample_rows, shown_rows, write_rows
 from .checkpoint import Checkpoints
 from .core_algos import agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
@@ -39,6 +39,7 @@ from .registries import AdvantageEstimator, compute_advantage
 from .rollout_check import rollout_metrics
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
+from .terminal import validation_score
 from .timing import timed
 from .tracking import RunTracker
 from .trainer_functions import apply_kl_penalty, compute_response_mask
@@ -214,8 +215,7 @@ class LocalPPOTrainer:
             rows.extend(sample_rows(batch, scores, self.tokenizer))
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
-        core = [value for name, value in metrics.items() if name.startswith("val-core/")]
-        self.score = float(np.mean(core)) if core else None
+        self.score = validation_score(metrics)
         shown = shown_rows(rows, infos, self.config.trainer.log_val_generations)
         self.tracker.log_generations(shown, self.steps_done)
         if self.config.trainer.validation_data_dir and self.ranks.rank == 0:
@@ -232,7 +232,8 @@ class LocalPPOTrainer:
         """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
         self.steps_done = step
         self.train_loader.load_state_dict(data)
-        self.kl_ctrl.value = trainer["kl_coef"]
+        if self.config.algorithm.kl_ctrl.type == "adaptive":  # the other one's coefficient is that of the config
+            self.kl_ctrl.value = trainer["kl_coef"]
         self.ids.setstate(trainer["ids"])
         self.score = trainer["score"]
         if random_numbers is not None:
@@ -303,10 +304,11 @@ class LocalPPOTrainer:
         count = self.config.data.train_batch_size
         batch, scores, extra = sample_until_full(draw, self.config, count, metrics)
         batch.batch["token_level_scores"] = scores
-        batch.non_tensor_batch.update({name: np.array(values) for name, values in extra.items()})
+        add_columns(batch, extra)
         self._arrange(batch, metrics)
         done: Future[Reward] = Future()
-        extra = {name: list(batch.non_tensor_batch[name]) for name in extra}  # in the order of the rows by now
+        columns = batch.non_tensor_batch  # in the order of the rows by now
+        extra = {name: list(columns[name]) for name in extra if name in columns}
         done.set_result((batch.batch["token_level_scores"], extra))
         return batch, done
 
@@ -381,7 +383,7 @@ class LocalPPOTrainer:
         scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
         metrics: Metrics = reward_metrics(extra)
         batch.batch["token_level_scores"] = scores
-        batch.non_tensor_batch.update({name: np.array(values) for name, values in extra.items()})
+        add_columns(batch, extra)
         if algorithm.use_kl_in_reward:
             batch, kl_metrics = apply_kl_penalty(batch, kl_ctrl=self.kl_ctrl, kl_penalty=algorithm.kl_penalty)
             metrics.update(kl_metrics)

@@ -1,7 +1,10 @@
 # vextract:template - edit freely; upgrades merge your edits
 """From validation samples to metrics, in upstream's names."""
 
+import numbers
 from typing import Any
+
+import numpy as np
 
 from .metric_utils import process_validation_metrics
 
@@ -17,7 +20,8 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
         val-core/<data source>/<acc or reward>/mean@N and the like for the largest N, and all others as val-aux/...
     """
     sources = [row["data_source"] for row in rows]
-    results = process_validation_metrics(sources, [row["uid"] for row in rows], infos)
+    counted = {name: values for name, values in infos.items() if all(map(_counts, values))}
+    results = process_validation_metrics(sources, [row["uid"] for row in rows], counted)
     metrics = {}
     for source, variables in results.items():
         core = "acc" if "acc" in variables else "reward"
@@ -27,3 +31,8 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
                 is_core = variable == core and name.startswith(("mean", "maj", "best")) and f"@{largest}" in name
                 metrics[f"{'val-core' if is_core else 'val-aux'}/{source}/{variable}/{name}"] = value
     return metrics
+
+
+def _counts(value: Any) -> bool:
+    """Whether a value can be averaged or voted on: lists and what a sample lacks cannot."""
+    return isinstance(value, (str, numbers.Number, np.generic))

@@ -3,6 +3,7 @@
 
 import importlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ def load_tokenizer(model: Any, ranks: Ranks) -> Any:
         try:
             return AutoTokenizer.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"no tokenizer at {model.path}: {error}", "check actor_rollout_ref.model.path") from error
+            raise _missing("tokenizer", model.path, error) from error
 
     # Code that comes with a model cannot be sent to other processes: there each reads for itself.
     tokenizer = read_tokenizer() if model.trust_remote_code else ranks.on_driver(read_tokenizer)
@@ -74,7 +75,7 @@ def load_model(
         try:
             return AutoConfig.from_pretrained(path, **arguments)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"no model at {path}: {error}", "check actor_rollout_ref.model.path") from error
+            raise _missing("model", path, error) from error
 
     def read_model() -> nn.Module:
         try:
@@ -100,6 +101,13 @@ def load_model(
     if model.enable_gradient_checkpointing:
         module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
     return module
+
+
+def _missing(what: str, path: str, error: Exception) -> ConfigError:
+    """What is said about a path that transformers cannot read: where it cannot be a name on the hub, it says little."""
+    is_path = path.startswith(("/", ".", "~")) or path.count("/") > 1
+    reason = "there is no such directory" if is_path and not Path(path).is_dir() else str(error)
+    return ConfigError(f"no {what} at {path}: {reason}", "check actor_rollout_ref.model.path")
 
 
 def _check_weights(path: str, missing: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from . import reward_keys
 from .former_keys import FORMER_KEYS, present_name
+from .ranges import out_of_range
 
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
@@ -105,9 +106,12 @@ def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
     Raises:
         ConfigError: an override is malformed, its key is unknown, or a value cannot be right.
     """
-    default = _compose(directory, [])
+    chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
+    for override in chosen:
+        _check_choice(override, directory)
+    default = _compose(directory, chosen)  # a preset may have settings that others lack
     for override in overrides:
-        _check_override(override, default, directory)
+        _check_override(override, default)
     config = _compose(directory, overrides) if overrides else default
     if config.actor_rollout_ref.model.path is None and not _names(overrides, "scale"):
         sizes = ["scale=toy"] + ["critic_scale=toy"] * (directory / "critic_scale").is_dir()
@@ -157,16 +161,18 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def check_types(config: DictConfig, default: DictConfig) -> None:
-    """Compare the type of each setting with its default's, and its value with the allowed ones."""
+    """Compare the type of each setting with its default's, and its value with those that are allowed."""
     for name in flat_keys(default):
         value = OmegaConf.select(config, name)
         if name in CHOICES and value not in CHOICES[name]:
             options = ", ".join("null" if choice is None else str(choice) for choice in CHOICES[name])
             raise ConfigError(f"{name} is {value!r}", f"choose one of: {options}")
         expected = TYPES_OF_NULL.get(name) or _expected_type(OmegaConf.select(default, name))
-        if expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected):
-            continue
-        raise ConfigError(f"{name} is {value!r}, which is not {_type_name(expected)}", f"python main.py {name}=...")
+        if not (expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected)):
+            raise ConfigError(f"{name} is {value!r}, which is not {_type_name(expected)}", f"python main.py {name}=...")
+        problem = out_of_range(name, value)
+        if problem is not None:
+            raise ConfigError(*problem)
 
 
 def _compose(directory: Path, overrides: Sequence[str]) -> DictConfig:
@@ -190,7 +196,15 @@ def _with_package(override: str) -> str:
     return f"{group}@_global_={option}" if equals and group in GROUPS else override
 
 
-def _check_override(override: str, default: DictConfig, directory: Path) -> None:
+def _check_choice(override: str, directory: Path) -> None:
+    """An override such as preset=ppo must name a file."""
+    group, _, option = override.partition("=")
+    options = sorted(path.stem for path in (directory / group).glob("*.yaml"))
+    if option not in options:
+        raise ConfigError(f"{override}: no such file in config/{group}", f"choose one of: {', '.join(options)}")
+
+
+def _check_override(override: str, default: DictConfig) -> None:
     name, equals, value = override.partition("=")
     if name.startswith("-"):
         raise ConfigError(f"unknown option {override}", "python main.py --help")
@@ -200,18 +214,13 @@ def _check_override(override: str, default: DictConfig, directory: Path) -> None
         raise ConfigError(f"{override!r} is not key=value", "python main.py --help")
     known = set(flat_keys(default))
     key = name.lstrip("+")
-    if key in known:
+    if key in known or key in GROUPS:
         return
     now = present_name(key, known)
     if now is not None:
         plus = "" if now in known else "+"
         raise ConfigError(f"{key} is called {now} in this release of verl", f"{plus}{now}={value}")
     if name.startswith("+"):
-        return
-    if key in GROUPS:
-        options = sorted(path.stem for path in (directory / key).glob("*.yaml"))
-        if value not in options:
-            raise ConfigError(f"{override}: no such file in config/{key}", f"choose one of: {', '.join(options)}")
         return
     meant = nearest(key, known | set(GROUPS))
     hint = f"did you mean {meant}?" if meant else "python main.py --cfg prints all keys"

@@ -52,7 +52,7 @@ def _describe(error: BaseException) -> tuple[int, str | None]:
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted"
     if isinstance(error, (ConfigError, DataError, FeatureNotVendored)):
-        return 2, f"error: {error}"
+        return 2, "\n".join([f"error: {error}", *notes])
     if isinstance(error, (HookError, RolloutError)):
         return 1, "\n".join([f"error: {error}", *notes])
     return 1, None

@@ -4,7 +4,9 @@
 Rewards are computed by one process, rank 0, over the global batch.
 """
 
+import contextlib
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -42,7 +44,10 @@ class Rewards:
         given = {name: value for name, value in _select(config, "MANAGER_ARGUMENTS").items() if name not in CONFIGURED}
         try:
             arguments = {**_offered(config, manager), **given}
-            managers = [load_manager(config, tokenizer, n, arguments) for n in (0, 1)]
+            with _naming_the_file(config):
+                managers = [load_manager(config, tokenizer, n, arguments) for n in (0, 1)]
+        except ConfigError:
+            raise
         except (TypeError, ValueError) as error:
             names = sorted(_arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
             raise ConfigError(
@@ -97,6 +102,21 @@ class Judged:
         data = DataProto(data.batch.copy(), dict(data.non_tensor_batch), dict(data.meta_info))
         data.batch["rm_scores"] = self.model.token_scores(data)
         return self.manager(data, return_dict=return_dict)
+
+
+@contextlib.contextmanager
+def _naming_the_file(config: Any) -> Iterator[None]:
+    """Around the loading of the owner's file, by verl's own function: what is wrong with it, and where to look."""
+    try:
+        yield
+    except (FileNotFoundError, AttributeError, RuntimeError) as error:
+        cause = error.__cause__ or error
+        if OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is None:
+            raise
+        raise ConfigError(
+            f"cannot load {reward_keys.FUNCTION}: {type(cause).__name__}: {cause}",
+            f"check {reward_keys.FUNCTION}.path, and .name, the function in it",
+        ) from error
 
 
 def _select(config: Any, name: str) -> Any:

@@ -20,6 +20,9 @@ from .optimizers import build_optimizer
 from .role_configs import lr_schedule
 from .sharding import like, whole
 
+# What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
+CONFIGURED = ("initial_lr", "betas", "weight_decay")
+
 
 class TrainedModel:
     """A model with its optimizer and its learning rate.
@@ -129,6 +132,8 @@ class TrainedModel:
     def load_optimizer_state(self, state: dict[str, Any] | None, ranks: Ranks) -> None:
         """Put optimizer and scheduler back to where `optimizer_state` saw them.
 
+        The learning rate, its course and the weight decay are those of the config, which may have changed since then.
+
         Args:
             state: on rank 0; the other processes need none.
             ranks: this process among its peers; every one must call this.
@@ -136,15 +141,43 @@ class TrainedModel:
         tensors, rest = _take_tensors_out(state) if state is not None else ({}, None)
         rest = ranks.on_driver(lambda: rest)
         assert rest is not None
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        self._check_optimizer(rest)
+        parameters = [parameter for group in self._groups for parameter in group["params"]]
         with self.in_use(optimizer=True):  # the state comes to where the weights are
             for index, values in rest["optimizer"]["state"].items():
                 for name, value in values.items():
                     if isinstance(value, _Shape):
                         full = value.empty() if state is None else tensors[index, name]
                         values[name] = like(full, parameters[index])
+            configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
             self.optimizer.load_state_dict(rest["optimizer"])
-        self.scheduler.load_state_dict(rest["scheduler"])
+        for group, settings in zip(self._groups, configured, strict=True):
+            group.update(settings)
+        self._continue_schedule(rest["scheduler"])
+
+    def _check_optimizer(self, state: dict[str, Any]) -> None:
+        """Refuse the state of another optimizer, whose settings it has under other names."""
+        known, needed = (set(groups[0]) for groups in (state["optimizer"]["param_groups"], self._groups))
+        if needed - known:
+            raise ConfigError(
+                f"the checkpoint is not of this optimizer, {type(self.optimizer).__name__}, which has "
+                + ", ".join(sorted(needed - known)),
+                "resume with the optim section of the run that wrote it; or start anew from its weights: "
+                "trainer.resume_mode=disable actor_rollout_ref.model.path=.../global_step_N/actor",
+            )
+
+    @property
+    def _groups(self) -> list[dict[str, Any]]:
+        return self.optimizer.param_groups
+
+    def _continue_schedule(self, state: dict[str, Any]) -> None:
+        """Go on after as many steps as the state has, at the rates that the schedule of this run has there."""
+        rates: Any = self.scheduler
+        rates.load_state_dict({**state, "base_lrs": rates.base_lrs})
+        now = [rate * course(rates.last_epoch) for rate, course in zip(rates.base_lrs, rates.lr_lambdas, strict=True)]
+        for group, rate in zip(self._groups, now, strict=True):
+            group["lr"] = rate
+        rates._last_lr = now
 
 
 def _optimizer(module: nn.Module, optim: Any) -> torch.optim.Optimizer:

@@ -1,0 +1,49 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""One run at a time in a directory: two would write into the same metrics and replace each other's checkpoints."""
+
+import contextlib
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from .config_loading import ConfigError
+from .distributed import Ranks
+
+PATIENCE = 10.0  # seconds in which the processes that a killed run has left behind will have ended
+
+
+def occupy(directory: Path, ranks: Ranks) -> AbstractContextManager[Any]:
+    """Let no other run begin in `directory` until what is returned is closed, or this process has ended.
+
+    Raises:
+        ConfigError: another run is going on there.
+    """
+    held: list[AbstractContextManager[Any]] = []
+    ranks.on_driver(lambda: held.append(_locked(directory)))
+    return held[0] if held else contextlib.nullcontext()
+
+
+def _locked(directory: Path) -> AbstractContextManager[Any]:
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return contextlib.nullcontext()
+    directory.mkdir(parents=True, exist_ok=True)
+    file = (directory / ".lock").open("a")
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > end:
+                file.close()
+                raise ConfigError(
+                    f"another run is going on in {directory}",
+                    "name this one: trainer.experiment_name=... (or trainer.default_local_dir=...); or wait",
+                ) from error
+            time.sleep(0.2)
+            continue
+        except OSError:  # a file system without locks
+            pass
+        return file
