@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..training.config.config import CheckpointConfig
-from ..training.rollout_correction import policy_loss_settings
+from ..training.rollout_correction import policy_loss_changes
 from .config.actor import FSDPActorConfig, PolicyLossConfig
 from .config.optimizer import FSDPOptimizerConfig
 
@@ -31,7 +31,7 @@ def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FS
         rollout_n=config.actor_rollout_ref.rollout.n,
         optim=FSDPOptimizerConfig(**node["optim"]),
         fsdp_config=OmegaConf.create(node["fsdp_config"]),  # which has `dtype` before upstream's class does
-        policy_loss=PolicyLossConfig(**policy_loss_settings(config)),
+        policy_loss=PolicyLossConfig(**{**node["policy_loss"], **policy_loss_changes(config)}),
         checkpoint=CheckpointConfig(),
     )
     return FSDPActorConfig(**node)

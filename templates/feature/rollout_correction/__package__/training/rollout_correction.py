@@ -6,11 +6,10 @@ Needs the engine's log-probabilities: actor_rollout_ref.rollout.calculate_log_pr
 
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from ..protocol import DataProto
 from .config_loading import ConfigError
-from .rollout_corr_helper import apply_rollout_correction, compute_rollout_correction_and_add_to_batch
+from .rollout_bypass import bypass, loss_of_bypass
+from .rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 
 
 def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
@@ -25,17 +24,12 @@ def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
     section = config.algorithm.rollout_correction
     if not section.bypass_mode:
         return False
-    if section.use_policy_gradient:
-        raise ConfigError(
-            "algorithm.rollout_correction.use_policy_gradient is true, which this trainer does not have",
-            "leave it false: bypass_mode then clips against the rollout's policy",
-        )
     if "rollout_log_probs" not in batch.batch.keys():
         raise ConfigError(
             "algorithm.rollout_correction.bypass_mode needs the log-probabilities of the rollout",
             "set actor_rollout_ref.rollout.calculate_log_probs=true, with engine vllm or sglang",
         )
-    apply_rollout_correction(batch=batch, rollout_corr_config=section, policy_loss_config={})
+    bypass(batch, section)
     return True
 
 
@@ -56,7 +50,7 @@ def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]
     return corrected, dict(metrics)
 
 
-def policy_loss_settings(config: Any) -> dict[str, Any]:
-    """The settings of the policy loss: those of the config."""
-    settings: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.actor.policy_loss, resolve=True)  # type: ignore[assignment]
-    return settings
+def policy_loss_changes(config: Any) -> dict[str, Any]:
+    """What bypass mode changes in the settings of the policy loss."""
+    section = config.algorithm.rollout_correction
+    return loss_of_bypass(section) if section.bypass_mode else {}

@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..training.rollout_correction import policy_loss_settings
+from ..training.rollout_correction import policy_loss_changes
 from .config.actor import FSDPActorConfig, PolicyLossConfig
 from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
@@ -37,7 +37,7 @@ def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FS
         rollout_n=config.actor_rollout_ref.rollout.n,
         optim=optimizer_config(section),
         fsdp_config=engine_config(section),
-        policy_loss=PolicyLossConfig(**policy_loss_settings(config)),
+        policy_loss=PolicyLossConfig(**{**node["policy_loss"], **policy_loss_changes(config)}),
     )
     return FSDPActorConfig(**{name: value for name, value in node.items() if name != "use_torch_compile"})
 
