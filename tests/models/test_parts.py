@@ -331,6 +331,25 @@ def test_a_correction_that_upstream_knows(release: str, config: Callable[..., An
     assert made.algorithm.rollout_correction.bypass_mode is True
 
 
+def test_bypass_mode(release: str, config: Callable[..., Any], policy: Callable[..., Any]) -> None:
+    """The rollout's log-probabilities become the old ones; from 0.7.1 on the loss is one of bypass mode's own."""
+    setting = "algorithm.rollout_correction.bypass_mode=true"
+    correction, data = module("training.rollout_correction"), module("protocol").DataProto
+    of_the_rollout = torch.randn(2, 3)
+    batch = data.from_dict({"rollout_log_probs": of_the_rollout, "response_mask": torch.ones(2, 3)})
+    assert correction.take_rollout_log_probs(batch, config()) is False
+    assert "old_log_probs" not in batch.batch.keys()
+    assert correction.take_rollout_log_probs(batch, config(setting)) is True
+    assert torch.equal(batch.batch["old_log_probs"], of_the_rollout)
+    bare = data.from_dict({"response_mask": torch.ones(2, 3)})
+    assert "calculate_log_probs=true" in refusal(lambda: correction.take_rollout_log_probs(bare, config(setting)))
+    losses = [policy(*settings).actor.config.policy_loss for settings in ((), (setting,))]
+    own = release != "0.6.1"
+    assert [loss.loss_mode for loss in losses] == ["vanilla", "bypass_mode" if own else "vanilla"]
+    if own:
+        assert losses[1].rollout_correction["loss_type"] == "ppo_clip"
+
+
 def test_a_loss_that_a_correction_does_not_have(root: Path) -> None:
     """From 0.7.1 on it is a choice of two; before that there is no such setting."""
     settings = ["scale=toy", "algorithm.rollout_correction.loss_type=word"]

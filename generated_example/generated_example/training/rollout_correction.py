@@ -3,8 +3,6 @@
 
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from ..protocol import DataProto
 
 
@@ -19,7 +17,6 @@ def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]
     return batch, {}
 
 
-def policy_loss_settings(config: Any) -> dict[str, Any]:
-    """The settings of the policy loss: those of the config."""
-    settings: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.actor.policy_loss, resolve=True)  # type: ignore[assignment]
-    return settings
+def policy_loss_changes(config: Any) -> dict[str, Any]:
+    """What rollout correction changes in the settings of the policy loss: nothing here."""
+    return {}

@@ -4,7 +4,6 @@
 Both are the vendored `DataParallelPPOActor` around a model; what is here is what upstream's workers do around it.
 """
 
-import copy
 import time
 from typing import Any
 
@@ -46,10 +45,9 @@ class Policy(TrainedModel):
         super().__init__(place(module, fsdp_config, ranks), actor.optim, fsdp_config, tokenizer, ranks, total_steps)
         self.config = config
         self._world_size = ranks.world_size
-        sizes = batch_sizes(actor, config.actor_rollout_ref.rollout.n)
-        settings = copy.deepcopy(config)
-        settings.actor_rollout_ref.actor.ppo_max_token_len_per_gpu *= ranks.world_size  # see SharedPasses
-        self.actor = Actor(actor_config(settings, *sizes), self.module, self.optimizer)
+        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, "actor_rollout_ref.actor")
+        settings["use_remove_padding"] = model.use_remove_padding
+        self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
         self.actor.share_between(ranks)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
@@ -137,8 +135,15 @@ class Reference:
         return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
 
-def batch_sizes(section: Any, rollout_n: int, name: str = "actor_rollout_ref.actor") -> tuple[int, int]:
-    """Responses per optimizer step and per pass, from prompts per optimizer step."""
+def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
+    """The settings of a model that is trained, resolved, with its sizes counted in responses.
+
+    Args:
+        section: its section of the config, whose mini-batches are counted in prompts.
+        rollout_n: responses per prompt.
+        world_size: processes, which together compute a pass (see SharedPasses).
+        name: of the section, for messages.
+    """
     mini = section.ppo_mini_batch_size * rollout_n
     micro = min(section.ppo_micro_batch_size_per_gpu, mini)
     if mini % micro:
@@ -146,7 +151,10 @@ def batch_sizes(section: Any, rollout_n: int, name: str = "actor_rollout_ref.act
             f"{mini} responses per optimizer step cannot be cut into passes of {micro}",
             f"set {name}.ppo_micro_batch_size_per_gpu to a divisor of {mini}",
         )
-    return mini, micro
+    settings: Any = OmegaConf.to_container(section, resolve=True)
+    settings.update(ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=micro)
+    settings["ppo_max_token_len_per_gpu"] *= world_size
+    return dict(settings)
 
 
 def _load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ranks: Ranks) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..training.rollout_correction import policy_loss_settings
+from ..training.rollout_correction import policy_loss_changes
 from .config.actor import FSDPActorConfig, PolicyLossConfig
 from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
@@ -20,26 +20,22 @@ ENGINE_SETTINGS = (
 )
 
 
-def actor_config(config: Any, mini_batch_size: int, micro_batch_size: int) -> FSDPActorConfig:
+def actor_config(config: Any, settings: dict[str, Any]) -> FSDPActorConfig:
     """What the vendored losses read.
 
     Args:
         config: the whole config.
-        mini_batch_size: responses per optimizer step on this process.
-        micro_batch_size: responses per forward and backward pass on this process.
+        settings: the actor's, with its sizes counted in responses.
     """
     section = config.actor_rollout_ref.actor
-    node = _node(section)
-    node.update(
-        ppo_mini_batch_size=mini_batch_size,
-        ppo_micro_batch_size_per_gpu=micro_batch_size,
-        use_remove_padding=config.actor_rollout_ref.model.use_remove_padding,
-        rollout_n=config.actor_rollout_ref.rollout.n,
-        optim=optimizer_config(section),
-        fsdp_config=engine_config(section),
-        policy_loss=PolicyLossConfig(**policy_loss_settings(config)),
-    )
-    return FSDPActorConfig(**{name: value for name, value in node.items() if name != "use_torch_compile"})
+    changed = {
+        "rollout_n": config.actor_rollout_ref.rollout.n,
+        "optim": optimizer_config(section),
+        "fsdp_config": engine_config(section),
+        "policy_loss": PolicyLossConfig(**{**settings["policy_loss"], **policy_loss_changes(config)}),
+    }
+    kept = {name: value for name, value in settings.items() if name != "use_torch_compile"}
+    return FSDPActorConfig(**{**kept, **changed})
 
 
 def engine_config(section: Any) -> FSDPEngineConfig:
@@ -56,11 +52,6 @@ def optimizer_config(section: Any) -> FSDPOptimizerConfig | None:
     if optim is None or isinstance(optim, FSDPOptimizerConfig):
         return optim
     return FSDPOptimizerConfig(**{**_node(optim), "clip_grad": section.grad_clip})
-
-
-def lr_schedule(optim: Any) -> str:
-    """The course of the learning rate that an `optim` section names: constant or cosine."""
-    return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
 
 
 def _node(section: DictConfig) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from .devices import get_device_id
 from .lora import adapter_settings, adapter_weights, plain_weights, save_adapter
 from .offload import rests, state_at_rest, weights_at_rest
 from .optimizers import build_optimizer
-from .role_configs import lr_schedule
 from .sharding import like, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
@@ -50,7 +49,7 @@ class TrainedModel:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if lr_schedule(optim) == "constant":
+            if _lr_schedule(optim) == "constant":
                 self.scheduler = get_constant_schedule_with_warmup(self.optimizer, num_warmup_steps=warmup_steps)
             else:
                 self.scheduler = get_cosine_schedule_with_warmup(
@@ -178,6 +177,11 @@ class TrainedModel:
         for group, rate in zip(self._groups, now, strict=True):
             group["lr"] = rate
         rates._last_lr = now
+
+
+def _lr_schedule(optim: Any) -> str:
+    """The course of the learning rate that an `optim` section names: constant or cosine."""
+    return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
 
 
 def _optimizer(module: nn.Module, optim: Any) -> torch.optim.Optimizer:

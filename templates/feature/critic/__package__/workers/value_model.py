@@ -12,7 +12,7 @@ from ..training.flops import flops_metrics
 from .critic import SharedCritic
 from .devices import get_device_id
 from .models import load_model
-from .policy import batch_sizes
+from .policy import sized
 from .sharding import place
 from .trained_model import TrainedModel
 
@@ -38,10 +38,7 @@ class Critic(TrainedModel):
         module = load_model(path, section.model, section.model.fsdp_config, tokenizer, auto_class, ranks, **settings)
         fsdp_config = section.model.fsdp_config
         super().__init__(place(module, fsdp_config, ranks), section.optim, fsdp_config, tokenizer, ranks, total_steps)
-        mini, micro = batch_sizes(section, config.actor_rollout_ref.rollout.n, "critic")
-        node = OmegaConf.create(OmegaConf.to_container(section, resolve=True))
-        node.ppo_mini_batch_size, node.ppo_micro_batch_size_per_gpu = mini, micro
-        node.ppo_max_token_len_per_gpu *= ranks.world_size  # see SharedPasses
+        node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic"))
         self.section = section
         self._world_size = ranks.world_size
         self.critic = SharedCritic(node, self.module, self.optimizer)
