@@ -14,10 +14,10 @@ from extractor.rewrite.add_imports import add_imports
 from extractor.rewrite.apply_fixes import apply_fix, fix_imports
 from extractor.rewrite.drop_statements import drop_statements
 from extractor.rewrite.header import with_header
+from extractor.rewrite.names import Names
 from extractor.rewrite.plan_imports import plan_imports
 from extractor.rewrite.redirect_imports import redirect_imports
 from extractor.rewrite.redirect_strings import find_paths, redirect_strings
-from extractor.rewrite.scopes import Names
 from extractor.rewrite.set_aside import Aside, mentions_ray
 from extractor.rewrite.strip_ray import check_no_ray, strip_ray
 from extractor.rewrite.substitute_definitions import substitute_imports

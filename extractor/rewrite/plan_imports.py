@@ -6,8 +6,10 @@ import ast
 import builtins
 from dataclasses import dataclass
 
+from extractor.rewrite.import_usage import Usage
+from extractor.rewrite.names import Names
 from extractor.rewrite.problems import CannotRewrite, upstream_line
-from extractor.rewrite.scopes import ImportSite, Names, Scope, catches_import_error
+from extractor.rewrite.scopes import ImportSite, Scope
 from extractor.slicer import KeptModule, NotKept, Resolver, Target
 
 
@@ -80,6 +82,7 @@ class _Planner:
         self.resolver = resolver
         self.package = package
         self.names = names
+        self.usage = Usage(names, module.reexports)
         self.replaced = {substitute.name for substitute in module.substitutes}
         self.root = module.module.partition(".")[0]
         self.lines: dict[int, tuple[ImportLine, ...]] = {}
@@ -90,7 +93,7 @@ class _Planner:
         self.missing: list[tuple[str, int]] = []
 
     def plan(self) -> ImportPlan:
-        dead = frozenset(index for index, node in enumerate(self.names.tree.body) if self._is_dead(node))
+        dead = frozenset(index for index, node in enumerate(self.names.tree.body) if self.usage.is_dead(node))
         for site in self.names.imports:
             if site.top in dead:
                 continue
@@ -114,60 +117,16 @@ class _Planner:
         first = {top: first.get(top, 0) for top in sorted(touched)}
         return ImportPlan(self.lines, self.chains, dead, frozenset(self.gone), self.redirected, first)
 
-    # what is used
-
-    def _used(self, scope: Scope, name: str) -> bool:
-        if scope.kind == "class" or self.names.uses(scope, name):
-            return True
-        return scope is self.names.module and (name in self.names.exported or name in self.module.reexports)
-
-    def _read(self, scope: Scope, name: str) -> bool:
-        """True where code reads the name or others reach for it; a mention in `__all__` alone does not count."""
-        return bool(self.names.uses(scope, name)) or (scope is self.names.module and name in self.module.reexports)
-
-    def _is_dead(self, node: ast.stmt) -> bool:
-        """A guarded import of names that nobody uses, with nothing else in it than constants nobody uses."""
-        if not isinstance(node, ast.Try) or not catches_import_error(node) or node.finalbody:
-            return False
-        inner = [*node.body, *node.orelse, *(part for handler in node.handlers for part in handler.body)]
-        imports_something = False
-        for statement in inner:
-            if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                imports_something = True
-                if any(alias.name == "*" for alias in statement.names):
-                    return False
-                bound = [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
-            elif isinstance(statement, ast.Assign):
-                if not all(isinstance(target, ast.Name) for target in statement.targets):
-                    return False
-                if not isinstance(statement.value, ast.Constant):
-                    return False
-                bound = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-            elif isinstance(statement, ast.Pass):
-                bound = []
-            else:
-                return False
-            if any(self._used(self.names.module, name) for name in bound):
-                return False
-        return imports_something
-
     def _line(self, line: int) -> int:
         return upstream_line(self.module.source, self.text, line)
 
     def _miss(self, site: ImportSite, scope: Scope, local: str, shown: str) -> None:
         """Note a name that is not kept, unless only `__all__` mentions it."""
-        if not self._read(scope, local) and scope.kind != "class":
+        if not self.usage.read(scope, local) and scope.kind != "class":
             self.gone.add(local)
             return
         uses = self.names.uses(scope, local)
         self.missing.append((shown, self._line(uses[0].line if uses else site.node.lineno)))
-
-    def _keeps_unused(self, site: ImportSite) -> bool:
-        """Imports outside verl that stay although nothing reads them."""
-        if site.checked:
-            return True
-        line = self.text.splitlines()[site.node.lineno - 1] if site.scope is not self.names.module else ""
-        return "noqa" in line
 
     # import a.b
 
@@ -188,45 +147,26 @@ class _Planner:
             if top == "ray":
                 return self._ray(site, local)
             if alias.asname is None and "." in alias.name:
-                keep = self._submodule_used(site, alias.name)
+                keep = self.usage.submodule_used(site, alias.name)
             else:
-                keep = self._used(site.scope, local)
-            if keep or self._keeps_unused(site):
-                unused = not self._used(site.scope, local) or self._only_reexported(site.scope, local)
+                keep = self.usage.used(site.scope, local)
+            if keep or self.usage.kept_unused(site):
+                unused = self.usage.idle(site.scope, local)
                 return [ImportLine(alias.name, local=alias.asname, unused=unused)]
             return []
         if alias.asname is None:
             return self._chained(site)
-        if not self._used(site.scope, local):
+        if not self.usage.used(site.scope, local):
             return []
         target = self._resolve(alias.name, None)
         if target is None:
             self._miss(site, site.scope, local, alias.name)
             return []
         self.redirected = True
-        unused = self._only_reexported(site.scope, local)
+        unused = self.usage.idle(site.scope, local)
         if target.name is None:
             return [ImportLine(f"{self.package}.{target.module}", local=local, unused=unused)]
         return [ImportLine(f"{self.package}.{target.module}", ((target.name, local),), unused=unused)]
-
-    def _submodule_used(self, site: ImportSite, dotted: str) -> bool:
-        """Is `import a.b` needed: for `a.b` itself, or because nothing else imports `a`?"""
-        parts = tuple(dotted.split("."))
-        top = parts[0]
-        if not self._used(site.scope, top):
-            return False
-        if any(use.chain[: len(parts)] == parts or len(use.chain) == 1 for use in self.names.uses(site.scope, top)):
-            return True
-        if top in self.names.exported or top in self.module.reexports:
-            return True
-        for other in self.names.imports:
-            if other is site or other.scope is not site.scope or not isinstance(other.node, ast.Import):
-                continue
-            for alias in other.node.names:
-                parent = dotted.startswith(alias.name + ".") or (alias.name != dotted and other.ordinal < site.ordinal)
-                if alias.asname is None and alias.name.partition(".")[0] == top and parent:
-                    return False
-        return True
 
     def _chained(self, site: ImportSite) -> list[ImportLine]:
         """`import verl.a.b`, used as `verl.a.b.f`: find what each chain means, and import those modules."""
@@ -269,7 +209,7 @@ class _Planner:
             pairs = [(name, name) for name in self._star(site, imported)]
         found: dict[tuple[str, bool], list[tuple[str, str]]] = {}
         for name, local in pairs:
-            if not self._used(site.scope, local):
+            if not self.usage.used(site.scope, local):
                 continue
             target = self._resolve(imported, name)
             if target is None:
@@ -280,7 +220,7 @@ class _Planner:
                 continue
             if not self._first(site, local, f"{home}.{leaf}"):
                 continue
-            unused = self._only_reexported(site.scope, local)
+            unused = self.usage.idle(site.scope, local)
             found.setdefault((home, unused), []).append((leaf, local))
         self.redirected = self.redirected or bool(found)
         return tuple(ImportLine(home, tuple(names), unused=unused) for (home, unused), names in found.items())
@@ -300,25 +240,17 @@ class _Planner:
         self.seen[local] = meaning
         return earlier != meaning
 
-    def _only_reexported(self, scope: Scope, local: str) -> bool:
-        return (
-            scope is self.names.module
-            and local in self.module.reexports
-            and not self.names.uses(scope, local)
-            and local not in self.names.exported
-        )
-
     def _external(self, site: ImportSite, node: ast.ImportFrom, imported: str) -> tuple[ImportLine, ...] | None:
         if node.names[0].name == "*":
             return None
         every = [(alias.name, alias.asname or alias.name) for alias in node.names]
         if imported.partition(".")[0] != self.package:
             every = [pair for pair in every if pair[1] not in self.replaced]
-        kept = [pair for pair in every if self._used(site.scope, pair[1])]
-        if not kept and self._keeps_unused(site):
+        kept = [pair for pair in every if self.usage.used(site.scope, pair[1])]
+        if not kept and self.usage.kept_unused(site):
             kept = every
         kept = [pair for pair in kept if self._first(site, pair[1], f"{imported}.{pair[0]}")]
-        unused = any(not self._used(site.scope, local) or self._only_reexported(site.scope, local) for _, local in kept)
+        unused = any(self.usage.idle(site.scope, local) for _, local in kept)
         if len(kept) == len(node.names) and not unused:
             return None
         return (ImportLine(imported, tuple(kept), unused=unused),) if kept else ()

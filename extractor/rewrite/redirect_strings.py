@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from extractor.rewrite.names import Names
 from extractor.rewrite.problems import upstream_line
-from extractor.rewrite.scopes import Names
 from extractor.slicer import KeptModule, NotKept, Resolver
 
 _QUOTED = re.compile(r"""["']verl\.""")

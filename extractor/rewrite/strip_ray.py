@@ -1,42 +1,27 @@
 """Take Ray out: remote functions become plain ones, `.remote()` a future on a local executor, `ray.get` its result.
 
-What a name means is decided by libcst's scope metadata, never by its spelling. The shim (`shims/local_executor.py`) has
-`submit(function, *args, **kwargs)`, `fetch(future_or_list, timeout=None)` and
-`wait(futures, num_returns=1, timeout=None)`.
+`ray_meaning` says what is Ray's; `ray_annotations` and `ray_calls` have the rules for these two, and here are those for
+definitions.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
-from libcst.metadata import (
-    ImportAssignment,
-    MetadataWrapper,
-    PositionProvider,
-    QualifiedNameSource,
-    Scope,
-    ScopeProvider,
-)
+from libcst.metadata import MetadataWrapper
 
+from extractor.rewrite.names import Names
 from extractor.rewrite.nodes import is_method_call
 from extractor.rewrite.problems import CannotRewrite, upstream_line
-from extractor.rewrite.scopes import Names
+from extractor.rewrite.ray_calls import CallRules
+from extractor.rewrite.ray_meaning import Meaning
 from extractor.rewrite.text import lines_of
 
 SHIM = "shims.local_executor"
-_NODE_ADDRESS = ("ray.util.get_node_ip_address", "ray._private.services.get_node_ip_address")
-_IDS = {
-    "get_node_id": ("socket.gethostname()", "socket"),
-    "get_worker_id": ('os.environ.get("RANK", "0")', "os"),
-    "get_actor_id": ('os.environ.get("RANK", "0")', "os"),
-    "get_task_id": ('os.environ.get("RANK", "0")', "os"),
-}
-_LOCAL_RANK = 'os.environ.get("LOCAL_RANK", "0")'
 
 
 @dataclass(frozen=True)
@@ -99,7 +84,9 @@ def strip_ray(module: cst.Module, names: Names, package: str, source: str, upstr
             looked_at.append(index)
         top += width
     wrapper = MetadataWrapper(module.with_changes(body=[module.body[index] for index in looked_at]), True)
-    transform = StripRay(wrapper, names, source, upstream_path)
+    taken = {node.id for node in ast.walk(names.tree) if isinstance(node, ast.Name)} | names.module.bound
+    taken |= {node.arg for node in ast.walk(names.tree) if isinstance(node, ast.arg)}
+    transform = _StripRay(Meaning(wrapper), taken, source, upstream_path)
     body: list[cst.BaseStatement] = list(module.body)
     for index, statement in zip(looked_at, wrapper.module.body, strict=True):
         made = statement.visit(transform)
@@ -134,92 +121,18 @@ def check_no_ray(names: Names, source: str, upstream_path: str) -> None:
                 )
 
 
-class StripRay(cst.CSTTransformer):
-    """The rules; `original_node` is what metadata knows, `updated_node` what gets built."""
-
-    def __init__(self, wrapper: MetadataWrapper, names: Names, source: str, upstream_path: str) -> None:
-        super().__init__()
-        self.wrapper = wrapper
-        self.scopes = wrapper.resolve(ScopeProvider)
-        self.source = source
-        self.upstream_path = upstream_path
-        taken = {node.id for node in ast.walk(names.tree) if isinstance(node, ast.Name)} | names.module.bound
-        taken |= {node.arg for node in ast.walk(names.tree) if isinstance(node, ast.arg)}
-        self.local = {name: name if name not in taken else f"_{name}" for name in ("submit", "fetch", "wait")}
-        self.calls: dict[str, int] = {}
-        self.modules: set[str] = set()
-        self.uses_any = False
-        self.notes: dict[str, None] = {}
-        self.in_annotation = 0
-        self.remote: set[cst.CSTNode] = set()
-        self.imports_ray = False
-        self.orphans: set[str] = set()
-        wrapper.module.visit(_Collect(self))
-
-    # what a node means
-
-    def names_of(self, node: cst.CSTNode) -> set[str]:
-        """Fully qualified names of a name or attribute that an import binds."""
-        root = node
-        while isinstance(root, cst.Attribute):
-            root = root.value
-        scope = self.scopes.get(node)
-        if not isinstance(root, cst.Name) or not isinstance(scope, Scope):
-            return set()
-        return {item.name for item in scope.get_qualified_names_for(node) if item.source is QualifiedNameSource.IMPORT}
-
-    def ray(self, node: cst.CSTNode) -> str | None:
-        """The name of Ray's that a node stands for ("ray.get"), if it does."""
-        found = sorted(name for name in self.names_of(node) if name == "ray" or name.startswith("ray."))
-        return found[0] if found else None
-
-    def controller(self, node: cst.CSTNode, leaf: str) -> bool:
-        """True for `leaf` (Worker, register) of verl's single_controller."""
-        return any(
-            name.startswith("verl.single_controller") and name.rpartition(".")[2] == leaf
-            for name in self.names_of(node)
-        )
-
-    def is_remote(self, receiver: cst.BaseExpression) -> bool:
-        """True where `receiver.remote(...)` starts a remote function: defined here, or imported from verl."""
-        if not isinstance(receiver, (cst.Name, cst.Attribute)):
-            return False
-        if any(name.partition(".")[0] == "verl" for name in self.names_of(receiver)):
-            return True
-        scope = self.scopes.get(receiver)
-        if not isinstance(receiver, cst.Name) or not isinstance(scope, Scope):
-            return False
-        nodes = [getattr(assignment, "node", None) for assignment in scope[receiver.value]]
-        return bool(nodes) and all(node in self.remote for node in nodes)
-
-    def receiver(self, call: cst.CSTNode) -> cst.BaseExpression | None:
-        """`f` of `f.remote(...)` and of `f.options(...).remote(...)`."""
-        if not is_method_call(call, "remote"):
-            return None
-        value = cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
-        if is_method_call(value, "options"):
-            value = cst.ensure_type(cst.ensure_type(value, cst.Call).func, cst.Attribute).value
-        return value
-
-    def refuse(self, node: cst.CSTNode, problem: str, hint: str) -> CannotRewrite:
-        line = self.wrapper.resolve(PositionProvider)[node].start.line
-        place = upstream_line(self.source, self.wrapper.module.code, line)
-        return CannotRewrite(self.upstream_path, place, problem, hint=hint)
-
-    def note(self, text: str) -> None:
-        self.notes.setdefault(text)
-
-    # definitions
+class _StripRay(CallRules):
+    """The rules for definitions, and with them all."""
 
     def leave_Decorator(
         self, original_node: cst.Decorator, updated_node: cst.Decorator
     ) -> cst.Decorator | cst.RemovalSentinel:
         decorator = original_node.decorator
         callee = decorator.func if isinstance(decorator, cst.Call) else decorator
-        if self.ray(callee) in ("ray.remote", "ray.method"):
+        if self.meaning.ray(callee) in ("ray.remote", "ray.method"):
             self.note(f"@{get_full_name_for_node(callee)}")
             return cst.RemoveFromParent()
-        if self.controller(callee, "register"):
+        if self.meaning.controller(callee, "register"):
             self.note("@register(dispatch_mode=...)")
             return cst.RemoveFromParent()
         return updated_node
@@ -227,15 +140,15 @@ class StripRay(cst.CSTTransformer):
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         for decorator in node.decorators:
             call = decorator.decorator
-            if self.ray(call.func if isinstance(call, cst.Call) else call) == "ray.remote":
-                raise self.refuse(
+            if self.meaning.ray(call.func if isinstance(call, cst.Call) else call) == "ray.remote":
+                raise self.refusal(
                     node,
                     f"class `{node.name.value}` is a Ray actor",
                     "replace it by a class of ours in the manifest: its methods are called through `.remote()`",
                 )
 
     def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
-        keep = [not self.controller(base.value, "Worker") for base in original_node.bases]
+        keep = [not self.meaning.controller(base.value, "Worker") for base in original_node.bases]
         if all(keep):
             return updated_node
         self.note(f"base Worker of {original_node.name.value}")
@@ -265,194 +178,7 @@ class StripRay(cst.CSTTransformer):
         call = original_node.value
         if is_method_call(call, "__init__"):
             base = cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
-            if self.controller(base, "Worker"):
+            if self.meaning.controller(base, "Worker"):
                 self.note("Worker.__init__")
                 return cst.RemoveFromParent()
         return updated_node
-
-    # calls
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        name = self.ray(original_node.func)
-        receiver = self.receiver(original_node) if name is None else None
-        if receiver is not None:
-            if self.is_remote(receiver):
-                return self._submit(updated_node)
-            if self.imports_ray:
-                raise self.refuse(
-                    original_node,
-                    f"cannot tell what `{self._code(original_node.func)}` starts",
-                    "replace the definition that calls it by one of ours in the manifest",
-                )
-        if name is None:
-            return self._runtime_id(original_node, updated_node)
-        if name == "ray.get":
-            return self._get(original_node, updated_node)
-        if name == "ray.wait":
-            self.note("ray.wait")
-            return self._shim("wait", updated_node.args, updated_node)
-        if name in ("ray.put", "ray.remote") and len(updated_node.args) == 1 and not updated_node.args[0].keyword:
-            self.note(name)
-            return updated_node.args[0].value
-        if name in _NODE_ADDRESS and not updated_node.args:
-            self.note(name)
-            self.modules.add("socket")
-            return cst.parse_expression("socket.gethostbyname(socket.gethostname())")
-        if name == "ray.is_initialized":
-            self.note(name)
-            return cst.Name("False")
-        return updated_node
-
-    def _code(self, node: cst.CSTNode) -> str:
-        return self.wrapper.module.code_for_node(node)
-
-    def _shim(self, name: str, args: Sequence[cst.Arg], call: cst.Call) -> cst.Call:
-        self.calls[name] = self.calls.get(name, 0) + 1
-        return call.with_changes(func=cst.Name(self.local[name]), args=list(args))
-
-    def _submit(self, call: cst.Call) -> cst.Call:
-        receiver = self.receiver(call)
-        assert receiver is not None
-        self.note(f"{self._code(receiver)}.remote()")
-        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-        first = cst.Arg(receiver, comma=comma if call.args else cst.MaybeSentinel.DEFAULT)
-        return self._shim("submit", [first, *call.args], call)
-
-    def _get(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        self.note("ray.get")
-        inner = self.receiver(original.args[0].value) if len(original.args) == 1 else None
-        if inner is not None and self.is_remote(inner):
-            self.calls["submit"] -= 1
-            made = cst.ensure_type(updated.args[0].value, cst.Call)
-            return made.with_changes(func=made.args[0].value, args=made.args[1:])
-        args = [
-            arg.with_changes(keyword=None) if arg.keyword is not None and arg.keyword.value == "object_refs" else arg
-            for arg in updated.args
-        ]
-        return self._shim("fetch", args, updated)
-
-    def _runtime_id(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        func = original.func
-        if isinstance(func, cst.Attribute) and self._is_context(func.value) and func.attr.value in _IDS:
-            code, needed = _IDS[func.attr.value]
-            self.note(f"runtime context: {func.attr.value}")
-            self.modules.add(needed)
-            return cst.parse_expression(code)
-        return updated
-
-    def _is_context(self, node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.Call) and self.ray(node.func) == "ray.get_runtime_context"
-
-    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:
-        if self.in_annotation and self.ray(original_node.value) is not None:
-            return self._any()
-        inner = original_node.value
-        if isinstance(inner, cst.Subscript) and isinstance(inner.value, cst.Call):
-            func = inner.value.func
-            named = isinstance(func, cst.Attribute) and func.attr.value == "get_accelerator_ids"
-            if named and self._is_context(cst.ensure_type(func, cst.Attribute).value):
-                self.note("runtime context: accelerator ids")
-                self.modules.add("os")
-                import libcst.matchers as m
-
-                self.orphans |= {item.value for item in m.findall(inner, m.Name()) if isinstance(item, cst.Name)}
-                return cst.parse_expression(_LOCAL_RANK)
-        return updated_node
-
-    # annotations
-
-    def visit_Annotation(self, node: cst.Annotation) -> None:
-        self.in_annotation += 1
-
-    def leave_Annotation(self, original_node: cst.Annotation, updated_node: cst.Annotation) -> cst.Annotation:
-        self.in_annotation -= 1
-        return updated_node
-
-    def _any(self) -> cst.Name:
-        self.uses_any = True
-        self.note("annotations became Any")
-        return cst.Name("Any")
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        if self.in_annotation and self.ray(original_node) is not None:
-            return self._any()
-        return updated_node
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        if self.in_annotation and self.ray(original_node) is not None:
-            return self._any()
-        return updated_node
-
-    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.BaseExpression:
-        scope = self.scopes.get(original_node)
-        if not self.in_annotation or not isinstance(scope, Scope) or "ray" not in original_node.value:
-            return updated_node
-        try:
-            expression = cst.parse_expression(str(original_node.raw_value))
-        except cst.ParserSyntaxError:
-            return updated_node
-        inner = _AnyInString(scope)
-        changed = expression.visit(inner)
-        if not inner.found or not isinstance(changed, cst.BaseExpression):
-            return updated_node
-        self._any()
-        code = self._code(changed)
-        return updated_node.with_changes(value=f"{updated_node.prefix}{updated_node.quote}{code}{updated_node.quote}")
-
-
-class _AnyInString(cst.CSTTransformer):
-    """Replaces Ray's types inside a string annotation, whose names mean what they mean in the string's scope."""
-
-    def __init__(self, scope: Scope) -> None:
-        super().__init__()
-        self.scope = scope
-        self.found = False
-
-    def _replaced(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
-        dotted = get_full_name_for_node(original)
-        names = self.scope.get_qualified_names_for(dotted) if dotted else set()
-        if any(item.source is QualifiedNameSource.IMPORT and item.name.partition(".")[0] == "ray" for item in names):
-            self.found = True
-            return cst.Name("Any")
-        return updated
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self._replaced(original_node, updated_node)
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        return self._replaced(original_node, updated_node)
-
-
-class _Collect(cst.CSTVisitor):
-    """Finds remote functions, however they are made, and whether the module imports Ray at all."""
-
-    def __init__(self, owner: StripRay) -> None:
-        super().__init__()
-        self.owner = owner
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        for decorator in node.decorators:
-            call = decorator.decorator
-            if self.owner.ray(call.func if isinstance(call, cst.Call) else call) == "ray.remote":
-                self.owner.remote.add(node)
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        if isinstance(node.value, cst.Call) and self.owner.ray(node.value.func) == "ray.remote":
-            for target in node.targets:
-                self.owner.remote.add(target.target)
-
-    def _imported(self, node: cst.Import | cst.ImportFrom) -> None:
-        scope = self.owner.scopes.get(node)
-        if not isinstance(scope, Scope):
-            return
-        for assignment in scope.assignments:
-            if isinstance(assignment, ImportAssignment) and assignment.node is node:
-                names = assignment.get_qualified_names_for(assignment.name)
-                if any(item.name.partition(".")[0] == "ray" for item in names):
-                    self.owner.imports_ray = True
-
-    def visit_Import(self, node: cst.Import) -> None:
-        self._imported(node)
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
-        self._imported(node)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from extractor.rewrite.commas import only
+from extractor.rewrite.names import Names
 from extractor.rewrite.nodes import is_name
-from extractor.rewrite.scopes import Names
 
 _ALL = "__all__"
 
