@@ -4,8 +4,7 @@
 import json
 
 import pytest
-from main import CONFIG_DIRECTORY
-from test_trainer import reproducible
+from test_trainer import CONFIG_DIRECTORY, reproducible
 
 from generated_example.training.config_loading import flat_keys, load_config
 from generated_example.training.tracking import read_rows

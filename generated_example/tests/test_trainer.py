@@ -3,15 +3,16 @@
 
 import math
 import shutil
+from pathlib import Path
 
 import pytest
-from main import CONFIG_DIRECTORY
 
 from generated_example.training import ranges, reward, reward_keys
 from generated_example.training.config_loading import flat_keys, load_config
 from generated_example.training.registries import POLICY_LOSS_REGISTRY
 from generated_example.training.tracking import read_rows
 
+CONFIG_DIRECTORY = Path(__file__).resolve().parents[1] / "config"
 UPSTREAM_NAMES = {
     "critic/score/mean",
     "critic/rewards/mean",
@@ -99,6 +100,12 @@ def test_a_reward_file_that_cannot_be_used_is_an_error_with_a_hint(train, tmp_pa
     train(f"{reward_keys.FUNCTION}.path={source}", code=2)
     shown = capsys.readouterr().err
     assert message in shown and "score.py" in shown and "hint: " in shown
+
+
+def test_an_overlong_buffer_longer_than_responses_is_an_error_with_a_hint(train, capsys):
+    train(f"{reward_keys.OVERLONG}.enable=true", f"{reward_keys.OVERLONG}.len=500", code=2)
+    shown = capsys.readouterr().err
+    assert f"{reward_keys.OVERLONG}.len is 500" in shown and "hint: " in shown
 
 
 def test_a_setting_that_only_a_preset_has_can_be_given_with_it(tmp_path):

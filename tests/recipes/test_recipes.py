@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from omegaconf import OmegaConf
 
 from extractor import lock
 from extractor.options import RECIPES
@@ -142,3 +143,15 @@ def test_a_recipe_s_sizes_are_its_own_in_each_release(made: Maker, recipe: str) 
     sizes = [line for line in own.splitlines() if "_length: " in line or "batch_size: " in line]
     assert sizes
     assert [line for line in sizes if line not in sizes_of_the_project] == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_toy_model_s_short_answers_cost_nothing_whatever_the_algorithm(made: Maker, recipe: str) -> None:
+    for release, key in (
+        (NEWEST[-1], "reward.reward_kwargs.overlong_buffer_cfg"),
+        ("0.6.1", "reward_model.overlong_buffer"),
+    ):
+        done = python(made(recipe, release), "main.py", "--cfg", "preset=dapo")
+        overlong = OmegaConf.select(OmegaConf.create(done.stdout), key)
+        assert overlong.len == 128
+        assert not overlong.enable

@@ -44,6 +44,7 @@ class Rewards:
         given = {name: value for name, value in _select(config, "MANAGER_ARGUMENTS").items() if name not in CONFIGURED}
         try:
             arguments = {**_offered(config, manager), **given}
+            _check_overlong(config, arguments.get("overlong_buffer_cfg"))
             with _naming_the_file(config):
                 managers = [load_manager(config, tokenizer, n, arguments) for n in (0, 1)]
         except ConfigError:
@@ -102,6 +103,15 @@ class Judged:
         data = DataProto(data.batch.copy(), dict(data.non_tensor_batch), dict(data.meta_info))
         data.batch["rm_scores"] = self.model.token_scores(data)
         return self.manager(data, return_dict=return_dict)
+
+
+def _check_overlong(config: Any, overlong: Any) -> None:
+    longest = config.data.max_response_length
+    if overlong and overlong.enable and not 0 < overlong.len <= longest:
+        raise ConfigError(
+            f"{reward_keys.OVERLONG}.len is {overlong.len}, and responses have at most {longest} tokens",
+            f"set {reward_keys.OVERLONG}.len between 1 and {longest}, or {reward_keys.OVERLONG}.enable=false",
+        )
 
 
 @contextlib.contextmanager
