@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from extractor.cli import output
-from extractor.cli.options import Json, Offline
+from extractor.cli.options import Json, Offline, features
 
 if TYPE_CHECKING:
     from extractor.changes import Changes, KeyChanges, SymbolChange
@@ -26,10 +26,7 @@ def command(
     ] = None,
     engine: Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")] = "hf",
     algorithm: Annotated[str, typer.Option(help="Preset: grpo or ppo.")] = "grpo",
-    with_: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--with", metavar="FEATURE", help="With an optional feature; repeatable."),
-    ] = None,
+    with_: Annotated[Optional[list[str]], features("--with", "With an optional feature")] = None,  # noqa: UP045
     config: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="DIR", help="Also name the keys in these YAML files that no longer exist."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from extractor.cli import output
-from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, Recipe, With
+from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, Recipe, With, features
 
 if TYPE_CHECKING:
     from extractor.generate import Generated
@@ -30,10 +30,7 @@ def command(
     algorithm: Algorithm = "grpo",
     recipe: Recipe = "toy",
     with_: With = None,
-    without: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--without", metavar="FEATURE", help="Leave a feature out; repeatable."),
-    ] = None,
+    without: Annotated[Optional[list[str]], features("--without", "Leave a feature out")] = None,  # noqa: UP045
     package: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="NAME", help="Name of the Python package; the last part of PATH by default."),

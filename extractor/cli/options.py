@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
+
+
+def features(flag: str, purpose: str) -> Any:
+    """An option that takes names of features: several at once, divided by commas, or one each time."""
+
+    def split(values: list[str] | None) -> list[str]:
+        return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
+
+    return typer.Option(flag, metavar="FEATURE[,...]", help=f"{purpose}; repeatable.", callback=split)
+
 
 Project = Annotated[Path, typer.Argument(metavar="[PATH]", help="The project, or a directory in it.")]
 From = Annotated[
@@ -24,7 +34,4 @@ Algorithm = Annotated[
 Recipe = Annotated[
     str, typer.Option(help="What it is for: toy, gsm8k, reasoning or multiturn. Decides hooks, data and settings.")
 ]
-With = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--with", metavar="FEATURE", help="Vendor an optional feature as well; repeatable."),
-]
+With = Annotated[Optional[list[str]], features("--with", "Vendor an optional feature as well")]  # noqa: UP045

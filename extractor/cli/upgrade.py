@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from extractor.cli import output, upgrade_report
-from extractor.cli.options import DryRun, From, Json, Offline, Project
+from extractor.cli.options import DryRun, From, Json, Offline, Project, features
 
 if TYPE_CHECKING:
     from extractor.changes import Changes
@@ -30,14 +30,8 @@ def command(
     ] = None,
     engine: Annotated[Optional[str], typer.Option(help="Change the rollout engine: hf, vllm or sglang.")] = None,  # noqa: UP045
     algorithm: Annotated[Optional[str], typer.Option(help="Change the preset: grpo, ppo, dapo...")] = None,  # noqa: UP045
-    with_: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--with", metavar="FEATURE", help="Add an optional feature; repeatable."),
-    ] = None,
-    without: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--without", metavar="FEATURE", help="Remove a feature; repeatable."),
-    ] = None,
+    with_: Annotated[Optional[list[str]], features("--with", "Add an optional feature")] = None,  # noqa: UP045
+    without: Annotated[Optional[list[str]], features("--without", "Remove a feature")] = None,  # noqa: UP045
     continue_: Annotated[
         bool,
         typer.Option("--continue", help="Finish an interrupted upgrade, or one whose conflicts are resolved."),

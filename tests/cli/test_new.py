@@ -86,6 +86,11 @@ def test_equal_commands_give_equal_bytes(tmp_path: Path) -> None:
     assert trees[0] == trees[1]
 
 
+def test_features_may_be_named_in_one_go(run, tmp_path: Path) -> None:
+    assert run("new", tmp_path / "toy", "--with", "lora, mfu,", "--with", "scorers").code == 0
+    assert 'features = ["lora", "mfu", "scorers"]' in (tmp_path / "toy" / "vextract.lock").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [

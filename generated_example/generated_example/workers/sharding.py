@@ -46,11 +46,15 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     return module
 
 
-def whole(value: Any) -> Any:
-    """A tensor in one piece on the CPU, whether or not the processes share it; anything else as it is."""
+def whole(value: Any, device: str | None = "cpu") -> Any:
+    """A tensor in one piece, whether or not the processes share it; anything else as it is.
+
+    Args:
+        device: where it is to be; None: where it is computed with.
+    """
     if isinstance(value, DTensor):
         value = value.full_tensor()
-    return value.detach().cpu() if isinstance(value, torch.Tensor) else value
+    return value.detach().to(device) if isinstance(value, torch.Tensor) else value
 
 
 def like(value: torch.Tensor, shared: Any) -> torch.Tensor:

@@ -78,15 +78,17 @@ class TrainedModel:
         self.scheduler.step()
         return rate
 
-    def full_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """All weights by their names in Hugging Face format, whole, on the CPU, with an adapter merged into them.
+    def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
+        """All weights by their names in Hugging Face format, whole, with an adapter merged into them.
 
-        Every process must take them all; what it does not keep costs it the memory of
-        one tensor.
+        Every process must take them all; what it does not keep costs it the memory of one tensor.
+
+        Args:
+            device: where they are to be; None: where the model computes.
         """
         with self.in_use():
             for name, value in plain_weights(self.module):
-                yield name, whole(value)
+                yield name, whole(value, device)
 
     def adapter_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """The adapter's weights by their names in peft's format, whole, on the CPU; none without an adapter.

@@ -87,7 +87,7 @@ class RolloutEngine(HFRollout):
         if self.shares_weights:
             return
         own = self.module.state_dict(keep_vars=True)
-        for name, weight in self.policy.full_weights():
+        for name, weight in self.policy.full_weights(device=None):
             own[name].copy_(weight)
 
     def close(self) -> None:

@@ -125,7 +125,7 @@ class RolloutEngine(VllmRollout):
     def _send_weights(self) -> None:
         """Hand over all weights, through vLLM's own way of reading a checkpoint."""
         packs_head = get_device_name() == "cpu"
-        weights = with_output_matrix(self.policy.full_weights(), self.policy.module, packs_head)
+        weights = with_output_matrix(self.policy.full_weights(device=None), self.policy.module, packs_head)
         self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         self.inference_engine.reset_prefix_cache()
 

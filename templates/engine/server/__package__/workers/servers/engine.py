@@ -107,7 +107,7 @@ class ServerEngine:
     @torch.no_grad()
     def sync_weights(self) -> None:
         """Hand the policy's weights to the server. Every process must call this; it returns when they are in use."""
-        weights = iter(self._full_weights())
+        weights = self.policy.full_weights()
         error: Exception | None = None
         if self.ranks.rank == 0:
             try:
@@ -182,10 +182,6 @@ class ServerEngine:
             if part in self.asleep:
                 self.server.wake(part)
                 self.asleep.remove(part)
-
-    def _full_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        weights: Any = self.policy.full_weights()
-        yield from weights.items() if isinstance(weights, dict) else weights
 
     def _sampling(self, meta_info: dict[str, Any], max_tokens: int) -> Sampling:
         """As upstream's rollouts decide: greedy without do_sample, val_kwargs in validation, else the config's."""
