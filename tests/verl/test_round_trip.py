@@ -169,6 +169,24 @@ def test_names_that_no_release_has_and_keys_that_follow_others(tmp_path: Path) -
     assert any("critic.model.use_rmpad as critic.model.use_remove_padding" in note for note in report["run"]["notes"])
 
 
+def test_of_two_names_of_one_setting_the_newer_counts(tmp_path: Path) -> None:
+    """Whichever of them comes first; the older one counts where it stands alone."""
+    made, report = converted(
+        tmp_path,
+        "algorithm.adv_estimator=gae",
+        "actor_rollout_ref.actor.optim.warmup_style=constant actor_rollout_ref.actor.optim.lr_scheduler_type=cosine",
+        "actor_rollout_ref.actor.optim.clip_grad=0.7 actor_rollout_ref.actor.grad_clip=0.1",
+        "reward.reward_manager.name=dapo reward_model.reward_manager=naive",
+        "critic.optim.warmup_style=cosine critic.grad_clip=0.2",
+    )
+    assert made["actor_rollout_ref.actor.optim.lr_scheduler_type"] == "cosine"
+    assert made["actor_rollout_ref.actor.grad_clip"] == 0.7
+    assert made["reward.reward_manager.name"] == "dapo"
+    assert made["critic.optim.lr_scheduler_type"] == "cosine"
+    assert made["critic.grad_clip"] == 0.2
+    assert [item for item in report["run"]["remarks"] if item["what"] == "unhandled"] == []
+
+
 def test_what_verl_does_not_have_itself(tmp_path: Path) -> None:
     made, report = converted(
         tmp_path,
