@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
 from pathlib import Path
 
 from extractor.changes.config_keys import FOLDER, MAIN, gone_in, is_config, read_config
 from extractor.changes.config_tree import every_setting, packages
 from extractor.changes.model import OwnerKey
 from extractor.tree import Tree
+from extractor.upgrade.owner_edits import Edit, edits_of, own_remarks, without
 from extractor.upgrade.yaml_text import Document, Entry, Key, Unsupported, Value, put
 
 _REFERENCE = re.compile(r"(\$\{(?:oc\.\w+:)?)([A-Za-z_]\w*(?:\.\w+)+)")
@@ -118,23 +118,6 @@ def stale(
 
 
 @dataclass(frozen=True)
-class _Edit:
-    """What the owner made of one key.
-
-    Attributes:
-        entry: The owner's.
-        was: What was emitted; None for a key that the owner added.
-        within: For such a key: the innermost section or value of those emitted that it stands in.
-        holder: The owner's entry of that name, where it was a value and has become a section.
-    """
-
-    entry: Entry
-    was: Entry | None
-    within: Key = ()
-    holder: Entry | None = None
-
-
-@dataclass(frozen=True)
 class _Home:
     """Where a setting goes."""
 
@@ -187,7 +170,7 @@ class _Carrier:
             return
         if before is None:
             return
-        edits = list(_edits(before, mine))
+        edits = list(edits_of(before, mine))
         # What has grown from one value goes as a whole or stays as a whole.
         staying = {edit.holder for edit in edits if edit.holder and "left" in self._decided(path, edit)}
         undone: dict[Entry, str | None] = {}
@@ -199,11 +182,11 @@ class _Carrier:
                 undone[edit.holder] = before.raw(before.entries[edit.holder.path])
             else:
                 undone[edit.entry] = None if edit.was is None else before.raw(edit.was)
-        result = _without(mine, before, undone, rewritten)
+        result = without(mine, before, undone, rewritten)
         if result != mine.text:
             self._ours[path] = (result.replace("\n", "\r\n") if crlf else result).encode()
 
-    def _one(self, file: str, before: Document, mine: Document, edit: _Edit, rewritten: dict[Entry, str]) -> bool:
+    def _one(self, file: str, before: Document, mine: Document, edit: Edit, rewritten: dict[Entry, str]) -> bool:
         """Carry one edit; False where it is left to the merge, with its references under their new names."""
         entry = edit.entry
         raw = self._referring(mine.raw(entry))
@@ -220,7 +203,7 @@ class _Carrier:
         comment = mine.comment(entry)
         if edit.was is not None and comment == before.comment(edit.was):
             raw, comment = f"{raw.rstrip().removesuffix(comment.strip()).rstrip(' ')}\n", ""
-        remarks = tuple(line.strip() for line in _own_remarks(mine, entry, before))
+        remarks = tuple(line.strip() for line in own_remarks(mine, entry, before))
         value = Value(raw, entry.indent, comment, remarks)
         if not self._put(home, value, entry):
             self._lost.append(Lost(keys[0], entry.shown, file))
@@ -235,10 +218,10 @@ class _Carrier:
     def _keys(self, file: str, path: Key) -> list[str]:
         return [_joined(package, path) for package in self._old_packages[file.removeprefix(FOLDER)]]
 
-    def _decided(self, file: str, edit: _Edit) -> list[_Home | str]:
+    def _decided(self, file: str, edit: Edit) -> list[_Home | str]:
         return [self._decide(key, file, edit) for key in self._keys(file, edit.entry.path)]
 
-    def _decide(self, key: str, file: str, edit: _Edit) -> _Home | str:
+    def _decide(self, key: str, file: str, edit: Edit) -> _Home | str:
         """Where a setting goes; "lost" where it has no place, "left" where the merge of lines does the right thing."""
         path, known = edit.entry.path, key in self._new_keys
         here = self._new.get(file)
@@ -315,50 +298,6 @@ def _documents(files: Mapping[str, bytes]) -> dict[str, Document]:
         with suppress(UnicodeDecodeError, Unsupported):
             found[path] = Document.of(data.decode())
     return found
-
-
-def _edits(before: Document, mine: Document) -> Iterable[_Edit]:
-    """The keys that the owner set otherwise, or added, apart from the defaults list."""
-    for path, entry in mine.entries.items():
-        if entry.section or path == ("defaults",):
-            continue
-        was = before.entries.get(path)
-        if was is not None:
-            if not was.section and was.value != entry.value:
-                yield _Edit(entry, was)
-            continue
-        within = next((path[:end] for end in range(len(path) - 1, 0, -1) if path[:end] in before.entries), ())
-        grown = bool(within) and not before.entries[within].section
-        yield _Edit(entry, None, within, mine.entries[within] if grown else None)
-
-
-def _without(
-    mine: Document, before: Document, undone: Mapping[Entry, str | None], rewritten: Mapping[Entry, str]
-) -> str:
-    """The owner's text with entries put back, or taken out where there is nothing to put back, or written otherwise."""
-    pieces = {entry.path: raw for entry, raw in (*undone.items(), *rewritten.items())}
-    for path, entry in reversed(list(mine.entries.items())):
-        if not entry.section or path in before.entries:
-            continue
-        inside = [other for other in mine.entries if other[:-1] == path]
-        if all(pieces.get(other, "") is None for other in inside):
-            # Nothing is left of a section that the owner had added.
-            pieces = {other: raw for other, raw in pieces.items() if other not in inside} | {path: None}
-    text = mine.text
-    for path, raw in sorted(pieces.items(), key=lambda item: mine.entries[item[0]].start, reverse=True):
-        entry = mine.entries[path]
-        above = text[: entry.start]
-        # The owner's own remarks go along with the value.
-        for line in reversed(_own_remarks(mine, entry, before) if entry not in rewritten else []):
-            above = above.removesuffix(f"{line}\n")
-        text = above + (text[entry.start : entry.colon] + raw if raw is not None else "") + text[entry.end :]
-    return text
-
-
-def _own_remarks(mine: Document, entry: Entry, before: Document) -> list[str]:
-    """The lines of comment above an entry that its owner wrote."""
-    known = set(before.text.splitlines())
-    return list(takewhile(lambda line: line not in known, reversed(mine.remarks(entry))))[::-1]
 
 
 def _relative(files: Mapping[str, str]) -> dict[str, str]:
