@@ -50,3 +50,12 @@ def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if is_absent(error):
             raise
         return error
+
+
+def with_gradient(result: Any, leaf: Any) -> Any:
+    """A loss, or a tuple that begins with one, with the gradient of a tensor; an exception as it is."""
+    if isinstance(result, Exception):
+        return result
+    loss = result[0] if isinstance(result, tuple) else result
+    loss.backward()
+    return result, leaf.grad

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""Advantage estimators, policy losses, KL, value loss: the numbers that training is made of."""
+"""Advantage estimators, KL, value loss: the numbers that training is made of, but for the policy losses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from . import inputs
-from .cases import Thunk, family, outcome
-from .sides import NotVendored, Side
+from .cases import Thunk, family, outcome, with_gradient
+from .sides import Side
 
 CORE = "verl.trainer.ppo.core_algos"
-HELPER = "verl.trainer.ppo.rollout_corr_helper"
 AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm", "no-such-mode")
 PENALTIES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k1+", "kl+", "k3+", "low_var_kl+", "full", "none")
 
@@ -60,10 +59,6 @@ def _advantage(side: Side, name: Any, variant: str) -> Any:
     return outcome(inputs.call, function, available)
 
 
-# What a process knows of the batch that its rows are a part of, in releases that ask for it.
-SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_scale_factor": 11}
-
-
 @family("core_algos.registries", CORE)
 def registries(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Looking up and adding estimators and losses."""
@@ -94,153 +89,6 @@ def registries(side: Side) -> Iterator[tuple[str, Thunk]]:
         return found, clash
 
     yield "registering", register
-
-
-@family("core_algos.policy_loss", CORE)
-def policy_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Every registered loss with its gradient, in every aggregation mode, near and far from the old policy."""
-    registry = getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})
-    for name in sorted(registry):
-        for mode in AGG_MODES[:-1]:
-            yield f"{name}/{mode}", lambda name=name, mode=mode: _policy_loss(side, name, mode, "mapping", far=False)
-            yield (
-                f"{name}/{mode}/share of a batch",
-                lambda name=name, mode=mode: _policy_loss(side, name, mode, "dataclass", far=False, shared=True),
-            )
-        for kind in ("mapping", "dataclass"):
-            for label, far, weights in (("far", True, False), ("weights", False, True)):
-                yield (
-                    f"{name}/{label}/{kind}",
-                    lambda name=name, kind=kind, far=far, weights=weights: _policy_loss(
-                        side, name, AGG_MODES[0], kind, far=far, weights=weights
-                    ),
-                )
-
-
-def _policy_loss(
-    side: Side, name: str, mode: str, kind: str, *, far: bool, weights: bool = False, shared: bool = False
-) -> Any:
-    old = inputs.log_probs(21)
-    new = (old + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=22, scale=30.0 if far else 0.3)).requires_grad_()
-    settings = inputs.actor_settings()
-    settings["policy_loss"]["loss_mode"] = name
-    if kind == "mapping":
-        settings["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
-        settings["global_batch_info"] = {}
-    config = actor_dataclass(side, settings) if kind == "dataclass" else inputs.config(**settings)
-    if shared and hasattr(config, "global_batch_info"):
-        config.global_batch_info.update(SHARE)
-    available = {
-        "old_log_prob": old,
-        "log_prob": new,
-        "advantages": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=23),
-        "response_mask": inputs.response_mask(empty=True),
-        "loss_agg_mode": mode,
-        "config": config,
-        "rollout_is_weights": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=24).exp() if weights else None,
-        "rollout_log_probs": inputs.log_probs(25) if weights else None,
-        "cliprange": 0.2,
-    }
-    result = outcome(inputs.call, side.get(f"{CORE}:get_policy_loss_fn")(name), available)
-    return _with_gradient(result, new)
-
-
-def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
-    """The same settings as upstream's dataclass, where the release has one."""
-    cls = side.get("verl.workers.config.actor:FSDPActorConfig")
-    policy = side.get("verl.workers.config.actor:PolicyLossConfig")(**settings["policy_loss"])
-    return cls(**{**settings, "policy_loss": policy})
-
-
-def _with_gradient(result: Any, leaf: torch.Tensor) -> Any:
-    if isinstance(result, Exception):
-        return result
-    loss = result[0] if isinstance(result, tuple) else result
-    loss.backward()
-    return result, leaf.grad
-
-
-@family("core_algos.compute_policy_loss", CORE)
-def clipped_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """The losses that are no part of the registry."""
-    function = side.get(f"{CORE}:compute_policy_loss")
-    old, mask = inputs.log_probs(31), inputs.response_mask()
-    advantage = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=33)
-    for mode in AGG_MODES:
-        for label, clip in (
-            ("one range", {"cliprange": 0.2}),
-            ("two ranges", {"cliprange": 0.2, "cliprange_low": 0.1, "cliprange_high": 0.3, "clip_ratio_c": 1.5}),
-            ("bad ratio", {"cliprange": 0.2, "clip_ratio_c": 0.5}),
-        ):
-
-            def run(mode: str = mode, clip: dict[str, float] = clip) -> Any:
-                new = (old + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=32, scale=0.5)).requires_grad_()
-                return _with_gradient(outcome(function, old, new, advantage, mask, loss_agg_mode=mode, **clip), new)
-
-            yield f"{mode}/{label}", run
-
-
-@family("core_algos.rollout_correction", CORE)
-def corrected_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """The loss with rollout correction, called directly."""
-    function = side.get(f"{CORE}:compute_policy_loss_with_rollout_correction")
-    for sampling in (None, "token", "sequence"):
-        for rejection in (None, "token", "sequence", "geometric"):
-
-            def run(sampling: str | None = sampling, rejection: str | None = rejection) -> Any:
-                new = inputs.log_probs(35).requires_grad_()
-                result = outcome(
-                    function,
-                    inputs.log_probs(36),
-                    new,
-                    inputs.normal(inputs.BATCH, inputs.LENGTH, seed=37),
-                    inputs.response_mask(),
-                    rollout_is=sampling,
-                    rollout_rs=rejection,
-                    rollout_rs_threshold=1.5,
-                )
-                return _with_gradient(result, new)
-
-            yield f"{sampling}/{rejection}", run
-
-
-def rejections(side: Side) -> tuple[str, ...]:
-    """The ways to reject tokens and responses by name; since 0.7.1 the module lists them."""
-    try:
-        helper = side.module(HELPER)
-    except NotVendored:
-        return ()
-    return tuple(sorted(getattr(helper, "SUPPORTED_ROLLOUT_RS_OPTIONS", ("token", "sequence", "geometric"))))
-
-
-@family("core_algos.bypass", CORE)
-def bypassing_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """The loss that takes the rollout's log-probabilities as the old ones, clipped and by REINFORCE."""
-    for kind in ("ppo_clip", "reinforce", "none"):
-        for sampling in (None, "token", "sequence"):
-            for rejection in (None, *rejections(side)):
-
-                def run(kind: str = kind, sampling: str | None = sampling, rejection: str | None = rejection) -> Any:
-                    new = inputs.log_probs(35).requires_grad_()
-                    settings = inputs.actor_settings()
-                    settings["global_batch_info"] = {}
-                    settings["policy_loss"]["rollout_correction"] = {
-                        "loss_type": kind,
-                        "rollout_is": sampling,
-                        "rollout_rs": rejection,
-                        "rollout_rs_threshold": 1.5,
-                    }
-                    result = outcome(
-                        side.get(f"{CORE}:compute_policy_loss_bypass_mode"),
-                        inputs.log_probs(36),
-                        new,
-                        inputs.normal(inputs.BATCH, inputs.LENGTH, seed=37),
-                        inputs.response_mask(),
-                        config=inputs.config(**settings),
-                    )
-                    return _with_gradient(result, new)
-
-                yield f"{kind}/{sampling}/{rejection}", run
 
 
 @family("core_algos.agg_loss", CORE)
@@ -313,12 +161,12 @@ def other_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
                 "cliprange_value": 0.3,
                 "loss_agg_mode": mode,
             }
-            return _with_gradient(outcome(inputs.call, side.get(f"{CORE}:compute_value_loss"), available), predicted)
+            return with_gradient(outcome(inputs.call, side.get(f"{CORE}:compute_value_loss"), available), predicted)
 
         def entropy_loss(mode: str = mode) -> Any:
             logits = inputs.normal(inputs.BATCH, inputs.LENGTH, 17, seed=64).requires_grad_()
             function = side.get(f"{CORE}:compute_entropy_loss")
-            return _with_gradient(outcome(function, logits, inputs.response_mask(), mode), logits)
+            return with_gradient(outcome(function, logits, inputs.response_mask(), mode), logits)
 
         yield f"compute_value_loss/{mode}", value_loss
         yield f"compute_entropy_loss/{mode}", entropy_loss
@@ -339,41 +187,6 @@ def _reweight(side: Side, method: str) -> Any:
         meta_info={"rows": list(range(inputs.BATCH)), "other": 3},
     )
     return outcome(side.get(f"{CORE}:compute_pf_ppo_reweight_data"), data, method, 2.0)
-
-
-@family("rollout_corr_helper", HELPER)
-def rollout_correction(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Importance weights and rejection masks between two policies."""
-    old, rollout = inputs.log_probs(71), inputs.log_probs(71) + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=72)
-    mask = inputs.response_mask()
-    for sampling in (None, "token", "sequence", "none"):
-        for rejection in (None, *rejections(side), "none"):
-            for normalised in (False, True):
-
-                def run(
-                    sampling: str | None = sampling, rejection: str | None = rejection, normalised: bool = normalised
-                ) -> Any:
-                    available = {
-                        "old_log_prob": old,
-                        "rollout_log_prob": rollout,
-                        "response_mask": mask,
-                        "rollout_is": sampling,
-                        "rollout_is_threshold": 1.5,
-                        "rollout_rs": rejection,
-                        "rollout_rs_threshold": 1.3,
-                        "rollout_token_veto_threshold": 0.05 if normalised else None,
-                        "rollout_is_batch_normalize": normalised,
-                    }
-                    return outcome(
-                        inputs.call, side.get(f"{HELPER}:compute_rollout_correction_and_rejection_mask"), available
-                    )
-
-                yield f"weights/{sampling}/{rejection}/{normalised}", run
-    yield "off-policy", lambda: side.get(f"{HELPER}:compute_offpolicy_metrics")(old, rollout, mask)
-    yield (
-        "from log-probs",
-        lambda: side.get(f"{HELPER}:compute_rollout_corr_metrics_from_logprobs")(old, rollout, mask),
-    )
 
 
 @family("groupwise", "verl.utils.groupwise")

@@ -14,7 +14,7 @@ import torch
 
 from . import inputs, tiny
 from .cases import Thunk, family, outcome
-from .cases_algorithms import actor_dataclass
+from .cases_losses import actor_dataclass
 from .cases_models import RESPONSE, SIZE, process_group, tokens
 from .sides import Side
 

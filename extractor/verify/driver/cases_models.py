@@ -11,7 +11,7 @@ import torch
 
 from . import inputs, tiny
 from .cases import Thunk, family, outcome
-from .cases_algorithms import actor_dataclass
+from .cases_losses import actor_dataclass
 from .sides import NotVendored, Side
 
 ACTOR = "verl.workers.actor.dp_actor"

@@ -20,6 +20,7 @@ from .sides import NotVendored, Side, Upstream, Vendored, is_absent
 
 CASES = (
     "algorithms",
+    "losses",
     "tensors",
     "batches",
     "metrics",
