@@ -1,6 +1,7 @@
 # vextract:template - edit freely; upgrades merge your edits
 """A resumed run is the run that was not interrupted, bit for bit."""
 
+import errno
 import json
 
 import pytest
@@ -117,3 +118,26 @@ def test_the_best_checkpoint_is_that_of_the_best_mean(train):
     run = train("trainer.save_freq=1", "trainer.test_freq=1", "data.val_max_samples=3", *sampling)
     (mean,) = [value for name, value in read_rows(run / "metrics.jsonl")[-1].items() if name.endswith("/acc/mean@2")]
     assert json.loads((run / "global_step_1" / "complete.json").read_text())["score"] == mean
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one_and_says_why(train, capsys, monkeypatch):
+    run = train("trainer.save_freq=1")
+    with monkeypatch.context() as patched:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        patched.setattr("generated_example.training.checkpoint._write_manifest", lambda *_: raise_(full))
+        train("trainer.save_freq=1", "trainer.total_training_steps=3", directory=run, code=1)
+    shown = capsys.readouterr().err
+    assert f"cannot save a checkpoint in {run}: No space left on device\nhint: " in shown
+    assert [path.name for path in run.iterdir() if "global_step" in path.name] == ["global_step_1"]
+    train("trainer.save_freq=1", "trainer.total_training_steps=2", directory=run)
+    assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == [1, 2]
+
+
+def test_a_directory_that_cannot_be_written_to_is_an_error_with_a_hint(train, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    train(directory=tmp_path / "file", code=2)
+    assert f"cannot write to {tmp_path / 'file'}: " in capsys.readouterr().err
+
+
+def raise_(error):
+    raise error

@@ -12,12 +12,13 @@ latest_checkpointed_iteration.txt, best_checkpointed_iteration.txt
 earlier_1/          checkpoints of a run that was started anew in this directory
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,17 @@ import torch
 from ..workers.trained_model import TrainedModel
 from .config_loading import ConfigError
 from .distributed import Ranks
+from .watch import is_connection_error
 
+# What torch and safetensors say of a disk that is full, in errors of their own.
+DISK = re.compile(r"No space left|I/O error|iostream|inline_container")
 MANIFEST = "complete.json"
 LATEST = "latest_checkpointed_iteration.txt"
 BEST = "best_checkpointed_iteration.txt"
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint could not be written. The text ends with a hint that says what to do."""
 
 
 class Checkpoints:
@@ -60,6 +68,22 @@ class Checkpoints:
         """
         path = self.directory / f"global_step_{step}"
         scratch = self.directory / f".writing_global_step_{step}"
+        with self._writing(scratch):
+            self._write(scratch, models, data, trainer, {"step": step, "score": score})
+            if self.ranks.rank == 0:
+                _replace_directory(scratch, path)
+                self._mark(step)
+        self.ranks.barrier()
+        return path
+
+    def _write(
+        self,
+        scratch: Path,
+        models: Mapping[str, TrainedModel],
+        data: Any,
+        trainer: Mapping[str, Any],
+        notes: dict[str, Any],
+    ) -> None:
         writes = self.ranks.rank == 0
         if writes:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -73,11 +97,24 @@ class Checkpoints:
         if writes:
             torch.save(data, scratch / "data.pt")
             torch.save({**trainer, "random": random_states}, scratch / "trainer.pt")
-            _write_manifest(scratch, {"step": step, "score": score})
-            _replace_directory(scratch, path)
-            self._mark(step)
-        self.ranks.barrier()
-        return path
+            _write_manifest(scratch, notes)
+
+    @contextlib.contextmanager
+    def _writing(self, scratch: Path) -> Iterator[None]:
+        """Around the writing of a checkpoint: if it fails, give the space back and say why."""
+        try:
+            yield
+        except Exception as error:
+            if self.ranks.rank == 0:
+                shutil.rmtree(scratch, ignore_errors=True)
+            reason = None if is_connection_error(error) else _disk_error(error)
+            if reason is None:
+                raise
+            raise CheckpointError(
+                f"cannot save a checkpoint in {self.directory}: {reason}\n"
+                "hint: make room or choose another trainer.default_local_dir (trainer.max_actor_ckpt_to_keep keeps "
+                "fewer); the same command goes on from the last checkpoint"
+            ) from error
 
     def weights(self, start: Path | None, name: str) -> str | None:
         """Where the checkpoint that a run goes on from has a model's weights; None: it starts anew."""
@@ -197,6 +234,16 @@ def load_optimizer_state(path: Path, ranks: Ranks) -> dict[str, Any] | None:
         return None
     state: dict[str, Any] = torch.load(path / "optimizer.pt", weights_only=False, map_location="cpu", mmap=True)
     return state
+
+
+def _disk_error(error: BaseException) -> str | None:
+    """What the disk, or the file system, has refused; None if the error is another one."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError):
+            return cause.strerror or str(cause)
+        cause = cause.__cause__ or cause.__context__
+    return str(error) if DISK.search(str(error)) else None
 
 
 def sync_tree(directory: Path) -> None:

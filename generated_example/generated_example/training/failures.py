@@ -8,6 +8,7 @@ from typing import Any
 from ..data.datasets import DataError
 from ..shims.not_vendored import FeatureNotVendored
 from ..workers.rollout_interface import RolloutError
+from .checkpoint import CheckpointError
 from .config_loading import ConfigError
 from .distributed import Ranks
 from .hook_errors import HookError
@@ -53,6 +54,6 @@ def _describe(error: BaseException) -> tuple[int, str | None]:
         return 130, "interrupted"
     if isinstance(error, (ConfigError, DataError, FeatureNotVendored)):
         return 2, "\n".join([f"error: {error}", *notes])
-    if isinstance(error, (HookError, RolloutError)):
+    if isinstance(error, (HookError, RolloutError, CheckpointError)):
         return 1, "\n".join([f"error: {error}", *notes])
     return 1, None

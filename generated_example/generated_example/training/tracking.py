@@ -8,6 +8,7 @@ of all of it. Nothing heavy is imported before it is needed, so the first step d
 import json
 import math
 import os
+import shlex
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -79,7 +80,11 @@ class RunTracker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(error)
+        try:
+            self.close(error)
+        except OSError:  # a full disk, say, which must not hide why the run ended
+            if error is None:
+                raise
 
     def log(self, metrics: Mapping[str, Any], step: int) -> None:
         """Record a step's metrics, under upstream's names. Call it once a step, with everything in one mapping."""
@@ -179,7 +184,8 @@ class RunTracker:
             self._view.message(f"no {CURVES}: {error}")
         else:
             self._view.message(f"curves: {self.run_dir / CURVES}")
-            self._view.message(f"report: python -m {__name__.partition('.')[0]}.report {self.run_dir}")
+            name = shlex.quote(str(self.run_dir))
+            self._view.message(f"report: python -m {__name__.partition('.')[0]}.report {name}")
 
 
 class JsonLines:

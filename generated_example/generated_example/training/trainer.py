@@ -26,7 +26,7 @@ from ..workers.value_model import Critic
 from . import reward_keys
 from .balance import balance_batch
 from .batches import add_columns, generation_batch, sample_rows, shown_rows, write_rows
-from .checkpoint import Checkpoints
+from .checkpoint import CheckpointError, Checkpoints
 from .core_algos import agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from .dynamic_sampling import Scored, sample_until_full
@@ -265,7 +265,10 @@ class LocalPPOTrainer:
             return "The state was not saved: the error is one process's own, and the others cannot help to save it."
         if self.ranks.any(stepped):
             return "The state was not saved: part of this step's update had been made."
-        self.save()
+        try:
+            self.save()
+        except CheckpointError as failure:
+            return f"The state from before this step was not saved: {failure}"
         return f"The state from before this step is saved: {self.checkpoints.directory}"
 
     def _remember_state(self) -> None:

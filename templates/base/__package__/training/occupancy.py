@@ -17,7 +17,7 @@ def occupy(directory: Path, ranks: Ranks) -> AbstractContextManager[Any]:
     """Let no other run begin in `directory` until what is returned is closed, or this process has ended.
 
     Raises:
-        ConfigError: another run is going on there.
+        ConfigError: another run is going on there, or it cannot be written to.
     """
     held: list[AbstractContextManager[Any]] = []
     ranks.on_driver(lambda: held.append(_locked(directory)))
@@ -29,8 +29,11 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         import fcntl
     except ImportError:  # not on Windows
         return contextlib.nullcontext()
-    directory.mkdir(parents=True, exist_ok=True)
-    file = (directory / ".lock").open("a")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / ".lock").open("a")
+    except OSError as error:
+        raise ConfigError(f"cannot write to {directory}: {error.strerror}", "set trainer.default_local_dir") from error
     end = time.monotonic() + PATIENCE
     while True:
         try:
