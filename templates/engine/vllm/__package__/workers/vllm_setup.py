@@ -71,7 +71,7 @@ def vllm_settings(config: Any, ranks: Ranks) -> dict[str, Any]:
     """The `rollout` section for this process and its device."""
     node: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.rollout, resolve=True)  # type: ignore[assignment]
     together = node["tensor_model_parallel_size"]
-    if together < 1 or ranks.world_size % together:
+    if ranks.world_size % together:
         raise ConfigError(
             f"actor_rollout_ref.rollout.tensor_model_parallel_size is {together}, which does not divide the number of "
             f"processes, {ranks.world_size}",
