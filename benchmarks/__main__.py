@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import algorithms, drafts, multiturn, sizes, speed, training, vllm_sync
+from benchmarks import algorithms, drafts, gpu, multiturn, sizes, speed, training, vllm_sync
 
 BENCHMARKS = {
     "sizes": ("Size of the vendored code (engine hf, GRPO)", sizes.run),
     "speed": ("Speed, as ratios within this run", speed.run),
     "training": ("Training, as ratios within this run", training.run),
     "vllm_sync": ("New weights for vLLM", vllm_sync.run),
+    "gpu": ("A model of half a billion weights on a GPU", gpu.run),
     "multiturn": ("Episodes of several turns", multiturn.run),
     "drafts": ("Manifests as they are drafted, against those that were written", drafts.run),
     "algorithms": ("Every preset on the toy task", algorithms.run),
