@@ -202,7 +202,10 @@ def test_the_learning_rate_follows_its_course(runs: Path) -> None:
 
 
 def test_gradients_are_clipped(runs: Path) -> None:
+    """There is as much to learn as without clipping, and next to nothing of it is taken."""
     run = runs / "1" / "clipped"
+    clipped, plain = (metrics(runs / "1" / name)[0]["actor/grad_norm"] for name in ("clipped", "sgd"))
+    assert clipped == plain > 1e-3
     check_same({f"actor.{name}": weight for name, weight in toy_model(run).items()}, weights(run), 1e-8)
 
 
@@ -241,7 +244,12 @@ def test_two_processes_with_resting_weights(runs: Path, name: str) -> None:
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_rollouts_of_the_adapted_policy(runs: Path, processes: str) -> None:
-    assert len(metrics(runs / processes / "lora_own_rollouts")) == 2
+    """Each process writes its own share, and what it wrote is learned from."""
+    rows = metrics(runs / processes / "lora_own_rollouts")
+    assert [row["step"] for row in rows] == [1, 2]
+    assert all(1 <= row["response_length/mean"] <= 9 for row in rows)
+    assert all(row["actor/grad_norm"] > 0 for row in rows)
+    assert any(weight.abs().max() > 1e-3 for name, weight in weights(runs / processes / "lora_own_rollouts").items())
 
 
 PROBE = f"""

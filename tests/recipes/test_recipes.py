@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -101,6 +102,7 @@ def test_its_own_checks_pass(
 def test_the_hooks_pass_their_own_tests(made: Maker, recipe: str) -> None:
     done = python(made(recipe), "-m", "pytest", "-p", "no:cacheprovider", "tests/test_hooks.py")
     assert done.returncode == 0, done.stdout[-3000:]
+    assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), "some were skipped"
 
 
 def test_prepare_without_a_network_says_so_and_writes_the_sample(made: Maker, tmp_path: Path) -> None:

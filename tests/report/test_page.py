@@ -125,6 +125,10 @@ def test_dragging_zooms_all_charts(show: Show, comparison: Path) -> None:
     (low, *_), _ = opened.tip("actor/grad_norm"), opened.page.keyboard.press("End")
     assert (low, opened.tip("actor/grad_norm")[0]) in [("step 31", "step 60"), ("step 30", "step 60")]
     opened.page.get_by_role("button", name="whole range").click()
+    for key, step in (("Home", "step 1"), ("End", "step 120")):
+        opened.chart("actor/grad_norm").focus()
+        opened.page.keyboard.press(key)
+        assert opened.tip("actor/grad_norm")[0] == step
     assert not opened.page.get_by_role("button", name="whole range").is_visible()
 
 

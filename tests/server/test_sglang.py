@@ -7,6 +7,7 @@ takes the documented command line and requests, and nothing else.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def server_of(run: Run) -> list[int]:
 @pytest.mark.thorough
 def test_the_projects_own_tests_of_the_rollout_pass(sglang_project: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/test_rollout.py"],
+        [sys.executable, "-m", "pytest", "tests/test_rollout.py"],
         cwd=sglang_project,
         env=environment(sglang_project),
         capture_output=True,
@@ -54,6 +55,7 @@ def test_the_projects_own_tests_of_the_rollout_pass(sglang_project: Path) -> Non
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:]
+    assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), "some were skipped"
 
 
 def test_a_run_starts_its_server_and_stops_it(
