@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import yaml
 
+from extractor.hydra.places import file_of, package_under
+
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 _CHOICE = re.compile(r"\$\{(\w+)\}")
@@ -136,7 +138,7 @@ class _Tree:
     def package_of(self, path: str, package: str) -> str:
         """Where a file goes that is named without `@`: what its header says, or else `package`."""
         header = _PACKAGE.search(self._files.get(path, ""))
-        return _under("", header.group(1)) if header is not None else package
+        return package_under("", header.group(1)) if header is not None else package
 
     def _children(
         self, entry: yaml.Node, folder: str, package: str, choices: Mapping[str, str]
@@ -144,20 +146,20 @@ class _Tree:
         """The files that an entry of a defaults list names, and the package that each goes to."""
         if isinstance(entry, yaml.ScalarNode):
             name, _, at = entry.value.partition("@")
-            path = _join(folder, name)
-            yield path, _under(package, at) if at else self.package_of(path, package)
+            path = file_of(folder, name)
+            yield path, package_under(package, at) if at else self.package_of(path, package)
             return
         for key, value in entry.value if isinstance(entry, yaml.MappingNode) else ():
             group, _, at = re.sub(r"^(?:(?:override|optional)\s+)+", "", str(key.value)).partition("@")
-            where = _join(folder, group).removesuffix(".yaml")
-            target = _under(package, at or group.replace("../", "").strip("/").replace("/", "."))
+            where = file_of(folder, group).removesuffix(".yaml")
+            target = package_under(package, at or group.replace("../", "").strip("/").replace("/", "."))
             names = [item.value for item in _sequence(value)] or [str(value.value)]
             if self._every:
                 names = sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == where)
             for name in names:
                 for choice in _CHOICE.findall(name):
                     name = name.replace(f"${{{choice}}}", choices.get(choice, ""))
-                path = _join(where, name)
+                path = file_of(where, name)
                 yield path, target if at else self.package_of(path, target)
 
 
@@ -165,19 +167,6 @@ def _choices(entries: list[yaml.Node]) -> dict[str, str]:
     """What a defaults list chooses of each group: other entries may name it, as `${group}_actor`."""
     pairs = [pair for entry in entries if isinstance(entry, yaml.MappingNode) for pair in entry.value]
     return {str(key.value): str(value.value) for key, value in pairs if isinstance(value, yaml.ScalarNode)}
-
-
-def _join(folder: str, name: str) -> str:
-    path = posixpath.normpath(posixpath.join("/", folder, name)).lstrip("/")
-    return path if path.endswith((".yaml", ".yml")) else f"{path}.yaml"
-
-
-def _under(package: str, at: str) -> str:
-    if at.partition(".")[0] == "_global_":
-        return at.partition(".")[2]
-    if at in ("", "_here_"):
-        return package
-    return f"{package}.{at}" if package else at
 
 
 def _mapping(path: str, text: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:

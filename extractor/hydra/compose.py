@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from extractor.hydra.overrides import Override
+from extractor.hydra.places import file_of, package_under
 
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 _CHOICE = re.compile(r"\$\{(\w+)\}")
@@ -205,7 +206,7 @@ class _Tree:
     def _children(self, entry: Any, folder: str, package: str) -> Iterator[tuple[str, str]]:
         if isinstance(entry, str):
             name, _, at = entry.partition("@")
-            path = _join(folder, name)
+            path = file_of(folder, name)
             if path in self._files:
                 yield path, _package(self._files[path], package, "", at)
             return
@@ -213,7 +214,7 @@ class _Tree:
             return
         for raw, value in entry.items():
             group, _, at = re.sub(r"^(?:(?:override|optional)\s+)+", "", str(raw)).partition("@")
-            where = _join(folder, group).removesuffix(".yaml")
+            where = file_of(folder, group).removesuffix(".yaml")
             default = group.strip("/").replace("../", "").replace("/", ".")
             names = value if isinstance(value, list) else [value]
             choice = self._choice(where, package, at, default)
@@ -226,12 +227,12 @@ class _Tree:
                     continue
                 resolved = _CHOICE.sub(lambda found: self._chosen.get(found[1], ""), str(name))
                 self._chosen.setdefault(where, resolved)
-                path = _join(where, resolved)
+                path = file_of(where, resolved)
                 if path in self._files:
                     yield path, _package(self._files[path], package, default, at)
 
     def _choice(self, group: str, package: str, at: str, default: str) -> Override | None:
-        full = _under(package, at or default)
+        full = package_under(package, at or default)
         for key in (f"{group}@{full}", f"{group}@{at}", *([group] if full == default or not at else ())):
             item = self._choices.get(key)
             if item is not None:
@@ -244,28 +245,11 @@ class _Tree:
 
 
 def _package(text: str, package: str, default: str, at: str) -> str:
-    if at:
-        return _under(package, at)
     header = _PACKAGE.search(text)
-    if header is not None:
-        return _under("", header[1]) if header[1] == "_global_" or not package else _under(package, header[1])
-    return _under(package, default)
-
-
-def _under(package: str, at: str) -> str:
-    if at.partition(".")[0] == "_global_":
-        return at.partition(".")[2]
-    if at in ("", "_here_"):
-        return package
-    return f"{package}.{at}" if package else at
+    return package_under(package, at or (header[1] if header is not None else default))
 
 
 def _below(package: str, body: dict[str, Any]) -> dict[str, Any]:
     for part in reversed(package.split(".") if package else []):
         body = {part: body}
     return body
-
-
-def _join(folder: str, name: str) -> str:
-    path = posixpath.normpath(posixpath.join("/", folder, name)).lstrip("/")
-    return path if path.endswith((".yaml", ".yml")) else f"{path}.yaml"
