@@ -153,4 +153,8 @@ if __name__ == "__main__":
     warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # the critic's values, which nothing changes
     logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # nested tensors ask in an old way
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:  # while the program was still being loaded
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -2,6 +2,7 @@
 """Every kind of data file that the config may name, and what a bad one gets."""
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -98,6 +99,8 @@ def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_p
         ("broken.parquet", "this is no parquet", "as parquet", "data.train_files"),
         ("empty.jsonl", "", "holds no rows", "data.train_files"),
         ("bad.jsonl", '{"prompt": "1=", "ground_truth": 2}\n{oops', "bad.jsonl:2: not valid JSON", "data.train_files"),
+        ("latin.jsonl", b'{"prompt": "1="}\n{"prompt": "\xe9"}', "latin.jsonl:2: not UTF-8", "convert it"),
+        ("directory.parquet", ..., "is a directory", "name the files"),
         ("list.jsonl", "[1, 2]", "one object per row", "data.train_files"),
         ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "data.train_files"),
         ("column.jsonl", '{"question": "1=", "ground_truth": 2}', "no column 'prompt'; it has ground_truth, question",
@@ -108,11 +111,19 @@ def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_p
 )  # fmt: skip
 def test_a_bad_file_is_named_with_a_hint(data_config, tokenizer, tmp_path, name, content, message, hint):
     path = tmp_path / name
-    if content is not None:
-        path.write_text(content)
+    if content is ...:
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match=message) as caught:
         build(data_config, tokenizer, str(path), write(tmp_path / "val.jsonl", PLAIN))
     assert hint in caught.value.hint and f"hint: {caught.value.hint}" in str(caught.value)
+
+
+def test_a_byte_order_mark_is_no_mistake(data_config, tokenizer, tmp_path):
+    path = tmp_path / "marked.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + Path(write(tmp_path / "plain.jsonl", PLAIN)).read_bytes())
+    assert len(build(data_config, tokenizer, str(path))[0]) == len(PLAIN)
 
 
 def test_training_files_need_validation_files(data_config, tokenizer, tmp_path):

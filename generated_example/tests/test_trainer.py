@@ -102,6 +102,14 @@ def test_a_reward_file_that_cannot_be_used_is_an_error_with_a_hint(train, tmp_pa
     assert message in shown and "score.py" in shown and "hint: " in shown
 
 
+def test_a_reward_function_with_other_arguments_is_named(train, tmp_path, capsys):
+    source = tmp_path / "score.py"
+    source.write_text("def compute_score(response, truth):\n    return 1\n")
+    train(f"{reward_keys.FUNCTION}.path={source}", code=1)
+    shown = capsys.readouterr().err
+    assert "cannot be called: " in shown and "solution_str" in shown and f"{source}:1" in shown
+
+
 def test_an_overlong_buffer_longer_than_responses_is_an_error_with_a_hint(train, capsys):
     train(f"{reward_keys.OVERLONG}.enable=true", f"{reward_keys.OVERLONG}.len=500", code=2)
     shown = capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import textwrap
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from tests.project.running import overrides, python, train
 from tests.project.support import PACKAGE, Configuration, Made
@@ -163,6 +165,16 @@ def test_an_unknown_key(made: Maker, setting: str, nearest: str) -> None:
     assert nearest in done.stderr
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("release", sorted({"0.6.1", NEWEST[-1]}))
+def test_the_readme_names_settings_that_exist(made: Maker, release: str) -> None:
+    root = made(Configuration(release, "hf")).root
+    settings = OmegaConf.create(python(root, "main.py", "--cfg").stdout)
+    named = set(re.findall(r"\b([a-z_]+(?:\.[a-z_0-9]+)+)=", (root / "README.md").read_text(encoding="utf-8")))
+    assert len(named) > 10
+    missing = object()
+    assert [name for name in sorted(named) if OmegaConf.select(settings, name, default=missing) is missing] == []
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,27 @@ def test_a_server_given_by_url_serves_a_second_engine(tied: Served) -> None:
     tied.check()  # it goes on
 
 
+def test_two_processes_share_a_server(
+    tied: Served, vllm_project: Path, tmp_path: Path, start: Callable[..., Run]
+) -> None:
+    run = start(
+        vllm_project,
+        tmp_path / "run",
+        f"actor_rollout_ref.model.path={tied.config.actor_rollout_ref.model.path}",
+        f"data.max_response_length={RESPONSE_LENGTH}",
+        "actor_rollout_ref.rollout.mode=async",
+        "actor_rollout_ref.rollout.calculate_log_probs=true",
+        f"local.server.url={tied.engine.connection.url}",
+        "trainer.total_training_steps=2",
+        processes=2,
+    )
+    assert run.end(180) == 0, run.text()[-4000:]
+    assert len(run.steps()) == 2
+    assert all(step["training/rollout_probs_diff_max"] < 1e-4 for step in run.steps())
+    tied.engine.sync_weights()
+    tied.check()
+
+
 def test_a_server_of_another_model_is_refused(tied: Served, vllm_project: Path, tmp_path: Path) -> None:
     other = make_model(tied.vserved, tmp_path / "toy", tied=True, hidden_size=32)
     url = f"local.server.url={tied.engine.connection.url}"

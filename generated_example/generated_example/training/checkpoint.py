@@ -86,7 +86,8 @@ class Checkpoints:
     ) -> None:
         writes = self.ranks.rank == 0
         if writes:
-            shutil.rmtree(scratch, ignore_errors=True)
+            for leftover in self.directory.glob(".writing_global_step_*"):  # of a run that was killed
+                shutil.rmtree(leftover, ignore_errors=True)
         for name, model in models.items():  # one after the other: rank 0 holds a whole model meanwhile
             model.save(scratch / name, self.ranks)
             optimizer_state = model.optimizer_state(self.ranks)

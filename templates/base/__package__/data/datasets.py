@@ -174,6 +174,8 @@ def _in_schema(file: str, split: str, data: Any) -> str:
         return file  # verl's own reader fetches it
     path = Path(file).expanduser()
     key = f"data.{split}_files"
+    if path.is_dir():
+        raise DataError(f"{file} is a directory", f"name the files in it: {key}=[one.parquet,two.parquet]")
     if not path.is_file():
         raise DataError(f"no such file: {file}", f"check {key}")
     prompt_key = data.get("prompt_key", "prompt")
@@ -204,7 +206,11 @@ def _is_list(kind: pyarrow.DataType) -> bool:
 
 
 def _read_json(path: Path, key: str) -> list[dict[str, Any]]:
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # some programs begin their files with a byte order mark
+    except UnicodeDecodeError as error:
+        number = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise DataError(f"{path}:{number}: not UTF-8: {error.reason}", f"convert it, or check {key}") from error
     lines = {1: text} if path.suffix == ".json" else dict(enumerate(text.splitlines(), start=1))
     rows: list[Any] = []
     for number, line in lines.items():

@@ -240,6 +240,10 @@ def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
         what = f"the component {error.component!r} of the reward"
         hook = getattr(raw_function(function), "functions", {}).get(error.component, function)
         error = error.__cause__
+    own = raw_function(hook)
+    if isinstance(error, TypeError) and str(error).startswith(f"{getattr(own, '__qualname__', None)}() "):
+        called = "it is called with data_source, solution_str, ground_truth and extra_info, by name"
+        return Failure(f"{what} cannot be called: {error}\n  {called}", source_of(own))
     return Failure(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook))
 
 

@@ -68,6 +68,7 @@ def add_adapter(module: nn.Module, model: Any, start: Start, ranks: Ranks) -> nn
             )
         hint = f"{SECTION}.target_modules is all-linear, or names of the model's layers, such as [q_proj,v_proj]"
         with _explained("no LoRA adapter can be put on this model", hint):
+            settings.base_model_name_or_path = getattr(module, "name_or_path", None)  # peft warns of another name
             adapted = get_peft_model(module, settings)
     # Where the weights are is for whoever reads the checkpoint: by then this may be another directory.
     base = Path(start.model)

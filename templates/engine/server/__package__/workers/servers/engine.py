@@ -58,7 +58,7 @@ class ServerEngine:
             url = self.settings.url or ranks.on_driver(lambda: self._start(kind))
             self.connection = self._connect(url)
             self.server = kind(self.connection, config)
-            ranks.on_driver(lambda: self.server.check(policy.module.config, self.max_model_len))
+            ranks.together(lambda: self.server.check(policy.module.config, self.max_model_len))
             self.sleeps = self._sleeps()
             self.sync_weights()
         except BaseException:
