@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from generated_example.training import ranges, reward, reward_keys
-from generated_example.training.config_loading import flat_keys, load_config
+from generated_example.training.config_loading import ConfigError, flat_keys, load_config
 from generated_example.training.registries import POLICY_LOSS_REGISTRY
 from generated_example.training.tracking import read_rows
 
@@ -120,6 +120,13 @@ def test_a_setting_that_only_a_preset_has_can_be_given_with_it(tmp_path):
     copy = shutil.copytree(CONFIG_DIRECTORY, tmp_path / "config")
     (copy / "preset" / "mine.yaml").write_text("algorithm:\n  of_mine: 1\n")
     assert load_config(copy, ["preset=mine", "algorithm.of_mine=2"]).algorithm.of_mine == 2
+
+
+def test_a_file_that_is_no_yaml_is_named(tmp_path):
+    copy = shutil.copytree(CONFIG_DIRECTORY, tmp_path / "config")
+    (copy / "preset" / "mine.yaml").write_text("algorithm:\n  adv_estimator: [grpo\n")
+    with pytest.raises(ConfigError, match=r"no YAML: .*mine\.yaml"):
+        load_config(copy, ["preset=mine"])
 
 
 @pytest.mark.parametrize("preset", ["grpo", "dapo"])

@@ -134,6 +134,25 @@ def test_garbage_is_collected_once_everything_is_imported(made: Maker, tmp_path:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.parametrize("rows", [1, 8, 15])
+def test_any_batch_can_be_balanced(made: Maker, rows: int) -> None:
+    code = f"""
+        import torch
+        from toy.protocol import DataProto
+        from toy.training.balance import balance_batch
+        lengths = torch.arange({rows}) % 5 + 1
+        mask = (torch.arange(6) < lengths[:, None]).long()
+        batch = DataProto.from_single_dict({{"attention_mask": mask, "row": torch.arange({rows})}})
+        metrics = balance_batch(batch, 2)
+        assert sorted(batch.batch["row"].tolist()) == list(range({rows}))
+        assert all(value >= 0 for value in metrics.values())
+        assert ({rows} == 1) == (not metrics)
+    """
+    root = made(Configuration(NEWEST[-1], "hf", features=("dynamic_bsz",))).root
+    done = python(root, "-c", textwrap.dedent(code))
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 def optimizer_steps(state: Any) -> set[int]:
     """The values of every `step` in an optimizer's state, however it is nested."""
     if not isinstance(state, dict):

@@ -176,6 +176,7 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
 
 
 def _compose(directory: Path, overrides: Sequence[str]) -> DictConfig:
+    import yaml
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
@@ -185,6 +186,8 @@ def _compose(directory: Path, overrides: Sequence[str]) -> DictConfig:
     try:
         with initialize_config_dir(str(directory.resolve()), version_base="1.3"):
             config = compose("ppo_trainer", overrides=[_with_package(override) for override in overrides])
+    except yaml.YAMLError as error:
+        raise ConfigError(f"a file in config/ is no YAML: {' '.join(str(error).split())}", "mend it there") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
     return config
