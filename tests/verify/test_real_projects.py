@@ -42,6 +42,8 @@ LEAST = {
     "0.9.0": (810, 70),
     "0.9.1": (810, 70),
 }
+# Cases of what the release cannot do on a CPU (0.4.0 shares models out on GPUs only), or not at all (split a batch).
+LACKING = {"0.4.0": {"fsdp_utils", "protocol.combine"}, "0.4.1": {"protocol.combine"}}
 
 
 @pytest.mark.parametrize("release", newest_release())
@@ -54,7 +56,7 @@ def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, pyt
     found = checks(report)
     assert report.ok, [(check.name, check.summary, check.details) for check in report.checks if not check.ok]
     assert list(found) == ["imports", "ray", "hashes", "base", "importable", "parity", "coverage", "upstream tests"]
-    assert not families(found["parity"], "fails on both")
+    assert families(found["parity"], "fails on both") == LACKING.get(release, set())
     for path in ("training/core_algos.py", "protocol.py", "training/metric_utils.py", "training/trainer_functions.py"):
         (line,) = [line for line in found["coverage"].details if line.startswith(f"toy/{path}")]
         assert "not covered" not in line
