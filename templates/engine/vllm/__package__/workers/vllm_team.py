@@ -6,7 +6,7 @@ releases that had them, did what `Team` does.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch.distributed as dist
@@ -27,8 +27,8 @@ class Request:
 
     prompts: list[Any]
     sampling: Any = None
-    settings: dict[str, Any] | None = None
-    state: dict[str, Any] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
 
 
 class Team:
@@ -51,32 +51,33 @@ class Team:
 
     def generate(self, prompts: Sequence[Any], sampling_params: Any, **settings: Any) -> list[Any]:
         """What `LLM.generate` makes of this process's prompts. The others of the team must call this, or `finish`."""
-        return self._answer(Request(list(prompts), sampling_params, settings, random_state()))
+        return self._write(self._requests(Request(list(prompts), sampling_params, settings, random_state())))
 
     def finish(self) -> None:
         """This process needs no more responses: help the others until none does."""
-        while self._answer(Request([])) is not None:
-            pass
+        while any(request.prompts for request in (requests := self._requests(Request([])))):
+            self._write(requests)
 
-    def _answer(self, own: Request) -> list[Any] | None:
-        """The responses to this process's prompts, after a round in which all take part; None if none asked."""
+    def _requests(self, own: Request) -> list[Request]:
+        """What each process asks for, in the order of their ranks."""
         requests: list[Any] = [None] * self.group.size()
         dist.all_gather_object(requests, own, group=self.group)
-        asking = [place for place, request in enumerate(requests) if request.prompts]
-        if not asking:
-            return None
-        leader = requests[asking[0]]
+        return requests
+
+    def _write(self, requests: list[Request]) -> list[Any]:
+        """The responses to this process's prompts, out of all that the team writes."""
         # All draw the same tokens: with the random numbers of the first that asks, whose alone go on.
+        leader = next(place for place, request in enumerate(requests) if request.prompts)
         before = random_state()
-        set_random_state(leader.state)
+        set_random_state(requests[leader].state)
         try:
             outputs = self.engine.generate(
                 [prompt for request in requests for prompt in request.prompts],
                 [request.sampling for request in requests for _ in request.prompts],
-                **leader.settings,
+                **requests[leader].settings,
             )
         finally:
-            if self.place != asking[0]:
+            if self.place != leader:
                 set_random_state(before)
         first = sum(len(request.prompts) for request in requests[: self.place])
-        return list(outputs[first : first + len(own.prompts)])
+        return list(outputs[first : first + len(requests[self.place].prompts)])
