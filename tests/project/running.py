@@ -30,6 +30,7 @@ def environment(root: Path) -> dict[str, str]:
         "PYTHONPATH": "",
         "HF_HOME": str(root / ".huggingface"),
         "NO_COLOR": "1",
+        "PYTEST_ADDOPTS": "",
     }
     return {**os.environ, **settings}
 
