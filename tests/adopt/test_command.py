@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.adopt.forks import Fork
-from tests.releases import ALL, every_release, source_of
+from tests.releases import ALL, newest_release, source_of
 
 ALGOS = "trainer/ppo/core_algos.py"
 TRAINER = "trainer/ppo/ray_trainer.py"
@@ -36,7 +36,7 @@ def states(run: Any, project: Path) -> dict[str, str]:
     return {file["path"]: file["state"] for file in json.loads(run("status", project, "--json").out)["files"]}
 
 
-@pytest.mark.parametrize("release", every_release("0.6.1"))
+@pytest.mark.parametrize("release", newest_release("0.6.1"))
 @pytest.mark.parametrize("prefix", ["verl", "myrl.verl_copy"])
 def test_unedited_fork_is_a_new_project(run, tmp_path: Path, release: str, prefix: str) -> None:
     """Renamed imports, other line ends and missing parts are no edits."""

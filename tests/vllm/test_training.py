@@ -159,7 +159,8 @@ def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(tmp_path: Path,
     assert ("timing_s/old_log_prob" in rows[0]) != bypass
 
 
-@pytest.mark.parametrize("release", OF_BOTH_KINDS)
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     projects: Callable[[str], Path], tmp_path: Path, release: str
 ) -> None:
