@@ -55,8 +55,10 @@ class Team:
 
     def finish(self) -> None:
         """This process needs no more responses: help the others until none does."""
-        while any(request.prompts for request in (requests := self._requests(Request([])))):
+        requests = self._requests(Request([]))
+        while any(request.prompts for request in requests):
             self._write(requests)
+            requests = self._requests(Request([]))
 
     def _requests(self, own: Request) -> list[Request]:
         """What each process asks for, in the order of their ranks."""
