@@ -80,10 +80,9 @@ def report(project: Path, size: Size) -> None:
     rows = _train(project, size)[WARM_UP:]
     median = {name: statistics.median(row[name] for row in rows) for name in rows[0] if name != "time"}
     responses = size.prompts * size.generations
-    generated = responses * median["response_length/mean"] / median["timing_s/gen"]
-    print(
-        f"{_device()}, {responses} responses of {median['response_length/mean']:.0f} tokens in a step, {project.name}\n"
-    )
+    length = median["response_length/mean"]
+    generated = responses * length / median["timing_s/gen"]
+    print(f"{_device()}, {responses} responses of {length:.0f} tokens in a step, {project.name}\n")
     print("| what | figure (median of steps) |")
     print("|---|---|")
     print(f"| tokens generated | {generated:,.0f}/s |")

@@ -2,6 +2,7 @@
 """What goes to the rollout, and what a person reads of what came back."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,14 @@ def generation_batch(batch: DataProto) -> DataProto:
     return prompts
 
 
+def objects(values: Iterable[Any]) -> np.ndarray:
+    """A column of objects; numpy would make a matrix of lists of one length."""
+    listed = list(values)
+    column: np.ndarray = np.empty(len(listed), dtype=object)
+    column[:] = listed
+    return column
+
+
 def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
     """Keep the components of a reward with the batch, which the estimators may read.
 
@@ -41,8 +50,7 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
         try:
             column = np.array(values)
         except ValueError:  # lists of different lengths
-            column = np.empty(len(values), dtype=object)
-            column[:] = values
+            column = objects(values)
         batch.non_tensor_batch[name] = column
 
 

@@ -12,7 +12,6 @@ advantages, values and KL terms of upstream leave the other tokens out. (Upstrea
 import asyncio
 import hashlib
 import importlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 
 from ..protocol import DataProto
+from .batches import objects
 from .config_loading import ConfigError
 from .environments import Environment, Environments, Failure, StepResult, unusable
 from .observations import Observations
@@ -215,12 +215,12 @@ class EpisodeLoop:
         if self.has_log_probs:
             tensors["rollout_log_probs"] = torch.tensor([_padded(e.log_probs, length, 0.0) for e in episodes])
         columns = {
-            "turn_scores": _objects(e.scores for e in episodes),
-            "turn_ends": _objects(e.turn_ends for e in episodes),
-            "env_info": _objects(e.info for e in episodes),
-            "env_end": _objects(e.end for e in episodes),
-            "env_error": _objects(e.failure.message if e.failure else "" for e in episodes),
-            "env_error_file": _objects(e.failure.where if e.failure else "" for e in episodes),
+            "turn_scores": objects(e.scores for e in episodes),
+            "turn_ends": objects(e.turn_ends for e in episodes),
+            "env_info": objects(e.info for e in episodes),
+            "env_end": objects(e.end for e in episodes),
+            "env_error": objects(e.failure.message if e.failure else "" for e in episodes),
+            "env_error_file": objects(e.failure.where if e.failure else "" for e in episodes),
             "env_seconds": np.full(len(episodes), seconds),
             "turns": np.array([len(e.scores) for e in episodes]),
             "__num_turns__": np.array([len(e.scores) + e.answers + 1 for e in episodes]),
@@ -242,7 +242,7 @@ def context_batch(contexts: list[list[int]], pad_token_id: int, meta_info: dict[
     positions = (torch.arange(width) - (width - lengths)[:, None]).clamp(min=0)
     mask = (torch.arange(width) >= (width - lengths)[:, None]).long()
     tensors = {"input_ids": input_ids, "attention_mask": mask, "position_ids": positions}
-    return DataProto.from_dict(tensors, {"raw_prompt_ids": _objects(contexts)}, meta_info)
+    return DataProto.from_dict(tensors, {"raw_prompt_ids": objects(contexts)}, meta_info)
 
 
 def _make_env() -> Any:
@@ -257,11 +257,3 @@ def _make_env() -> Any:
 
 def _padded(values: list[Any], length: int, value: Any) -> list[Any]:
     return values + [value] * (length - len(values))
-
-
-def _objects(values: Iterable[Any]) -> np.ndarray:
-    """A column of objects; numpy would make a matrix of lists of one length."""
-    listed = list(values)
-    column: np.ndarray = np.empty(len(listed), dtype=object)
-    column[:] = listed
-    return column

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..protocol import DataProto
+from ..training.batches import objects
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from .devices import get_device_id, get_device_name
@@ -146,9 +147,5 @@ def unpadded(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
     Args:
         input_ids, attention_mask: (bs, prompt_length).
     """
-    import numpy as np
-
-    rows: Any = np.empty(len(input_ids), dtype=object)
-    for row, (ids, mask) in enumerate(zip(input_ids, attention_mask.bool(), strict=True)):
-        rows[row] = ids[mask].tolist()
-    return rows
+    rows = zip(input_ids, attention_mask.bool(), strict=True)
+    return objects(ids[mask].tolist() for ids, mask in rows)
