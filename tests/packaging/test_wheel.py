@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
@@ -42,10 +43,26 @@ def test_it_holds_templates_and_manifests(wheel: Path) -> None:
     assert names == wanted
 
 
-def test_it_requires_only_light_packages(wheel: Path) -> None:
+def metadata_of(wheel: Path) -> Message:
+    """The wheel's metadata."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
-        metadata = Parser().parsestr(archive.read(name).decode())
+        return Parser().parsestr(archive.read(name).decode())
+
+
+def test_it_says_whose_it_is_and_under_which_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (licence,) = [name for name in archive.namelist() if name.endswith(".dist-info/licenses/LICENSE")]
+        assert archive.read(licence) == (REPOSITORY / "LICENSE").read_bytes()
+        assert "extractor/py.typed" in archive.namelist()
+    metadata = metadata_of(wheel)
+    assert (metadata["License-Expression"], metadata["License-File"]) == ("Apache-2.0", "LICENSE")
+    assert metadata["Author"] == "The vextract authors"
+    assert metadata.get_all("Project-URL") == ["Upstream (verl), https://github.com/volcengine/verl"]
+
+
+def test_it_requires_only_light_packages(wheel: Path) -> None:
+    metadata = metadata_of(wheel)
     required = {
         line.replace("(", " ").split()[0].split("<")[0].split(">")[0] for line in metadata.get_all("Requires-Dist")
     }
