@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from generated_example.protocol import DataProto
 from generated_example.training.config_loading import ConfigError
-from generated_example.training.dynamic_sampling import sample_until_full, varying_groups
+from generated_example.training.dynamic_sampling import group_metrics, sample_until_full, varying_groups
 
 
 def scored(uids, rewards):
@@ -27,6 +27,13 @@ def config(metric="seq_reward", most=3):
 def test_groups_vary_if_two_rewards_differ():
     uids = np.array(["a", "a", "b", "b", "c"], dtype=object)
     assert varying_groups(uids, np.array([1.0, 0.0, 1.0, 1.0, 0.0])) == ["a", "c"]
+
+
+def test_the_share_of_prompts_that_teach_nothing():
+    batch, rewards, _ = scored("abcabcd", [1, 0, 1, 1, 1, 1, 0])
+    uids = batch.non_tensor_batch["uid"]
+    assert group_metrics(uids, rewards) == {"critic/rewards/frac_zero_std": 1 - 2 / 4}  # a and c; d has no other
+    assert group_metrics(uids[:3], rewards[:3]) == {}
 
 
 @pytest.mark.parametrize("metric", ["seq_reward", "acc"])

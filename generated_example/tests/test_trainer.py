@@ -40,6 +40,16 @@ def test_a_step_reports_upstreams_metrics(train):
     assert all(math.isfinite(value) for value in rows[1].values())
 
 
+def test_samples_of_training_are_recorded_with_their_rewards(train):
+    run = train("trainer.total_training_steps=2", "local.log_train_generations=3", "trainer.test_freq=-1")
+    rows = [row for row in read_rows(run / "generations.jsonl") if row["split"] == "train"]
+    assert {row["step"] for row in rows} == {1, 2} and 2 <= len(rows) <= 6
+    assert all(row["prompt"] and math.isfinite(row["score"]) and row["components"] for row in rows)
+    assert "critic/rewards/frac_zero_std" in read_rows(run / "metrics.jsonl")[-1]
+    none = train("trainer.total_training_steps=1", "local.log_train_generations=0", "trainer.test_freq=-1")
+    assert read_rows(none / "generations.jsonl") == []
+
+
 def test_the_same_seed_gives_the_same_run_and_another_does_not(train):
     runs = [
         reproducible(read_rows(train("trainer.total_training_steps=2", f"local.seed={seed}") / "metrics.jsonl"))

@@ -92,9 +92,36 @@ def shown_rows(rows: list[dict[str, Any]], infos: dict[str, list[Any]], count: i
     order = sorted(range(len(rows)), key=lambda index: rows[index]["prompt"])
     np.random.RandomState(42).shuffle(order)  # type: ignore[arg-type]
     return [
-        {**rows[index], "components": {name: values[index] for name, values in complete.items()}}
+        {**rows[index], "components": {name: values[index] for name, values in complete.items()}, "split": "validation"}
         for index in order[:count]
     ]
+
+
+def shown_training_rows(
+    batch: DataProto, scores: list[float], infos: dict[str, list[Any]], count: int, tokenizer: Any
+) -> list[dict[str, Any]]:
+    """A few samples of a training batch to show: of its first prompts, the best and the worst response of each.
+
+    Args:
+        batch: scored samples; responses to the same prompt have the same uid.
+        scores: one for each sample.
+        infos: the components of the reward, one value for each sample; the samples shown get them as `components`.
+        count: how many to show, at most.
+        tokenizer: decodes them.
+    """
+    groups: dict[Any, list[int]] = {}
+    for row, uid in enumerate(batch.non_tensor_batch["uid"]):
+        groups.setdefault(uid, []).append(row)
+    extremes = (
+        dict.fromkeys((max(group, key=scores.__getitem__), min(group, key=scores.__getitem__)))
+        for group in groups.values()
+    )
+    chosen = [row for pair in extremes for row in pair][:count]
+    if not chosen:
+        return []
+    parts = [{name: values[row] for name, values in infos.items() if len(values) == len(batch)} for row in chosen]
+    rows = sample_rows(batch[np.array(chosen)], [scores[row] for row in chosen], tokenizer)
+    return [{**row, "components": part, "split": "train"} for row, part in zip(rows, parts, strict=True)]
 
 
 def write_rows(directory: str, step: int, rows: list[dict[str, Any]], infos: dict[str, list[Any]]) -> None:

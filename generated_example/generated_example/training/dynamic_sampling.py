@@ -68,6 +68,24 @@ def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
     return [uid for uid, group in groups.items() if len(group) == 1 or max(group) > min(group)]
 
 
+def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
+    """Measure how many prompts teach an estimator that compares responses within a group (GRPO, RLOO...) nothing.
+
+    Args:
+        uids: which prompt each response answers, (bs,).
+        rewards: of the responses, without a KL penalty, (bs, response_length).
+
+    Returns:
+        critic/rewards/frac_zero_std, the share of prompts whose responses all have the same reward; TRL reports it as
+        frac_reward_zero_std. Nothing if each prompt has one response.
+    """
+    prompts = len(set(uids))
+    if prompts == len(uids):
+        return {}
+    varying = len(varying_groups(uids, rewards.sum(dim=-1).numpy()))
+    return {"critic/rewards/frac_zero_std": 1 - varying / prompts}
+
+
 def _values(metric: str, rewards: torch.Tensor, extra: dict[str, list[Any]]) -> np.ndarray:
     if metric in ("seq_reward", "seq_final_reward"):
         return rewards.sum(dim=-1).numpy()

@@ -40,6 +40,7 @@ NOT_NEGATIVE = (
     "critic.cliprange_value",
     "critic.optim.lr",
     "data.dataloader_num_workers",
+    "local.log_train_generations",
     "local.peer_timeout",
     "local.reward.num_workers",
     "trainer.critic_warmup",

@@ -25,11 +25,11 @@ from ..workers.policy import Policy, Reference
 from ..workers.value_model import Critic
 from . import reward_keys
 from .balance import balance_batch
-from .batches import add_columns, generation_batch, sample_rows, shown_rows, write_rows
+from .batches import add_columns, generation_batch, sample_rows, shown_rows, shown_training_rows, write_rows
 from .checkpoint import CheckpointError, Checkpoints
 from .core_algos import agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
-from .dynamic_sampling import Scored, sample_until_full
+from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .failures import add_note
 from .hook_errors import call_reward, check_advantages, naming_advantage, reward_metrics
 from .interrupts import StopSignal
@@ -48,6 +48,7 @@ from .watch import is_connection_error
 
 Metrics = dict[str, Any]
 Reward = tuple[torch.Tensor, dict[str, list[Any]]]
+TRAINING_SAMPLES_AT = 100  # steps of a run
 
 
 class LocalPPOTrainer:
@@ -384,7 +385,7 @@ class LocalPPOTrainer:
         """From the reward to `advantages` and `returns`, (bs, response_length), over the global batch."""
         algorithm = self.config.algorithm
         scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
-        metrics: Metrics = reward_metrics(extra)
+        metrics: Metrics = {**reward_metrics(extra), **group_metrics(batch.non_tensor_batch["uid"], scores)}
         batch.batch["token_level_scores"] = scores
         add_columns(batch, extra)
         if algorithm.use_kl_in_reward:
@@ -405,10 +406,19 @@ class LocalPPOTrainer:
                 config=algorithm,
             )
         check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
-        if self.config.trainer.rollout_data_dir and self.ranks.rank == 0:
-            rows = sample_rows(batch, scores.sum(dim=-1).tolist(), self.tokenizer)
-            write_rows(self.config.trainer.rollout_data_dir, self.steps_done + 1, rows, extra)
+        if self.ranks.rank == 0:
+            self._record_samples(batch, scores.sum(dim=-1).tolist(), extra)
         return batch, metrics
+
+    def _record_samples(self, batch: DataProto, scores: list[float], extra: dict[str, list[Any]]) -> None:
+        """Record some samples of this step, if it is one of about a hundred through the run; all, if so configured."""
+        step = self.steps_done + 1
+        if step in (1, self.total_steps) or step % max(1, self.total_steps // TRAINING_SAMPLES_AT) == 0:
+            count = self.config.local.log_train_generations
+            self.tracker.log_generations(shown_training_rows(batch, scores, extra, count, self.tokenizer), step)
+        if self.config.trainer.rollout_data_dir:
+            rows = sample_rows(batch, scores, self.tokenizer)
+            write_rows(self.config.trainer.rollout_data_dir, step, rows, extra)
 
     def _same_random_numbers(self, purpose: str) -> contextlib.AbstractContextManager[None]:
         """Within it all processes draw the same numbers, and as many processes as there may be draw these."""
