@@ -1,6 +1,8 @@
 # vextract:template - edit freely; upgrades merge your edits
 """Every kind of data file that the config may name, and what a bad one gets."""
 
+import copy
+import itertools
 import json
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.datasets import DataError, build_datasets
 from generated_example.data.prepare import write_splits
 from generated_example.data.rl_dataset import collate_fn
+from generated_example.training.dataloading import build_loaders
 from generated_example.training.hook_errors import HookError
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
@@ -154,3 +157,25 @@ def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
     data_config.data.custom_cls.name = "Absent"
     with pytest.raises(DataError, match="has no class 'Absent'"):
         build_datasets(data_config, tokenizer)
+
+
+@pytest.mark.parametrize(("shuffle", "workers"), [(True, 0), (False, 0), (True, 2)])
+def test_batches_go_on_from_any_step_of_any_epoch(data_config, shuffle, workers):
+    settings = {"shuffle": shuffle, "seed": 3, "train_batch_size": 2, "gen_batch_size": None, "val_batch_size": None}
+    data_config.data.update({**settings, "validation_shuffle": False, "dataloader_num_workers": workers})
+    rows = [{"number": torch.tensor(number)} for number in range(7)]
+
+    def batches_from(state):
+        loader, _ = build_loaders(data_config.data, rows, rows)
+        if state is not None:
+            loader.load_state_dict(state)
+        while True:
+            for batch in loader:
+                yield batch["number"].tolist(), copy.deepcopy(loader.state_dict())
+
+    steps = list(itertools.islice(batches_from(None), 9))  # three epochs
+    numbers = [batch for batch, _ in steps]
+    assert (numbers[:3] != numbers[3:6]) == shuffle
+    for done in range(1, 9, 1 if workers == 0 else 3):
+        rest = itertools.islice(batches_from(steps[done - 1][1]), 9 - done)
+        assert [batch for batch, _ in rest] == numbers[done:]

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset, RandomSampler, Sampler, SequentialSampler
+from torch.utils.data import Dataset, Sampler, SequentialSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
+from torchdata.stateful_dataloader.sampler import RandomSampler
 
 from ..data.datasets import DataError
 from ..data.rl_dataset import collate_fn
@@ -76,7 +77,7 @@ def build_dataloaders(
     loaders: list[StatefulDataLoader | None] = [None, None]
 
     def build() -> list[int]:
-        loaders[:] = _build(config.data, *build_datasets())
+        loaders[:] = build_loaders(config.data, *build_datasets())
         return [len(loader) for loader in loaders if loader is not None]
 
     lengths = ranks.on_driver(build)
@@ -84,7 +85,14 @@ def build_dataloaders(
     return train_loader, val_loader
 
 
-def _build(data: Any, train_dataset: Dataset, val_dataset: Dataset) -> tuple[StatefulDataLoader, StatefulDataLoader]:
+def build_loaders(
+    data: Any, train_dataset: Dataset, val_dataset: Dataset
+) -> tuple[StatefulDataLoader, StatefulDataLoader]:
+    """The loaders of one process, as `build_dataloaders` says; `data` is the config's section of that name.
+
+    Raises:
+        DataError: there are fewer training prompts than one batch needs.
+    """
     workers = data.dataloader_num_workers
     # Generators of their own: starting an epoch must not draw from the global one, or a resumed run would differ.
     train_loader = StatefulDataLoader(
@@ -118,4 +126,5 @@ def _sampler(data: Any, dataset: Dataset) -> Sampler:
     generator = torch.Generator()
     if data.seed is not None:
         generator.manual_seed(data.seed)
+    # torchdata's, as upstream does: torch's own has no state, and a resumed run would repeat the first epoch's order.
     return RandomSampler(dataset, generator=generator)  # type: ignore[arg-type]
