@@ -118,6 +118,7 @@ def _train(project: Path, size: Size) -> list[dict[str, Any]]:
             "trainer.val_before_train=false",
             "trainer.test_freq=-1",
             "trainer.save_freq=-1",
+            "local.save_last=false",
             "trainer.logger=[console]",
         ]
         subprocess.run([sys.executable, "main.py", *settings], cwd=project, env=_environment(), check=True)
