@@ -75,6 +75,7 @@ def train(config: Any, ranks: Any) -> bool:
     from generated_example.training.checks import check_config
     from generated_example.training.dataloading import build_dataloaders
     from generated_example.training.distributed import seed_everything
+    from generated_example.training.next_steps import noting_checkpoint, say_where
     from generated_example.training.occupancy import occupy
     from generated_example.training.rewarding import Rewards
     from generated_example.training.rollouts import Rollouts
@@ -104,7 +105,7 @@ def train(config: Any, ranks: Any) -> bool:
     checkpoints = Checkpoints(run_directory, ranks, keep=config.trainer.max_actor_ckpt_to_keep)
     resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
     start_step = step_of(resume) if resume else 0
-    if start_step >= total_steps:
+    if start_step >= total_steps and not config.trainer.val_only:
         if ranks.rank == 0:
             print(f"nothing to do: {resume} is at step {start_step} of {total_steps}")
             print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
@@ -119,7 +120,8 @@ def train(config: Any, ranks: Any) -> bool:
         checkpoints.begin(resume)
     tracker = RunTracker(config, run_directory, total_steps, start_step=start_step, processes=ranks.world_size)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
-    with occupied, tracker, contextlib.closing(engine), contextlib.closing(rewards):
+    noting = noting_checkpoint(checkpoints, config, total_steps)
+    with noting, occupied, tracker, contextlib.closing(engine), contextlib.closing(rewards):
         trainer = LocalPPOTrainer(
             config,
             tokenizer,
@@ -142,7 +144,9 @@ def train(config: Any, ranks: Any) -> bool:
             if critic is not None:
                 critic.load_optimizer_state(load_optimizer_state(resume / "critic", ranks), ranks)
             trainer.restore(start_step, *load_state(resume, ranks))
-        return trainer.fit()
+        finished = trainer.fit()
+    say_where(checkpoints, config, total_steps, finished=finished)
+    return finished
 
 
 if __name__ == "__main__":

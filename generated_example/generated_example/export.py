@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from .shims.precision import to_dtype
-from .training.checkpoint import sync_tree, what_is_wrong
+from .training.checkpoint import MANIFEST, sync_tree, what_is_wrong
 from .training.config_loading import ConfigError
+from .training.tracking import CONFIG
 from .workers.adapters import ADAPTER_CONFIG
 
 DTYPES = ("float32", "bfloat16", "float16")
+RERUN = "the run saves after its last step (local.save_last), when it is interrupted, and every trainer.save_freq steps"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,10 +71,27 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
         path = path.parent
     if not path.is_dir():
         raise ConfigError(f"there is no {path}", "name a global_step_N directory, or the directory of a run")
+    if not path.name.startswith("global_step_") and not (path / MANIFEST).is_file():
+        raise _without_checkpoint(path)
     problem = what_is_wrong(path)
     if problem is not None:
         raise ConfigError(f"{path} is no complete checkpoint: {problem}", "choose another global_step_N directory")
     return path
+
+
+def _without_checkpoint(path: Path) -> ConfigError:
+    """What is said of a directory that no checkpoint is in: a run's, or any other."""
+    begun = sorted(path.glob(".writing_global_step_*"))
+    if begun:
+        step = begun[-1].name.removeprefix(".writing_")
+        return ConfigError(f"writing {step} in {path} was interrupted, and there is no other checkpoint", RERUN)
+    inside = sorted(path.glob("*/*_checkpointed_iteration.txt"))
+    if inside:
+        runs = ", ".join(sorted({str(file.parent) for file in inside}))
+        return ConfigError(f"{path} is no run's directory", f"name a run: {runs}")
+    if (path / CONFIG).is_file():
+        return ConfigError(f"{path} has no checkpoint: the run has saved none so far", RERUN)
+    return ConfigError(f"{path} has no checkpoint", "name a global_step_N directory, or the directory of a run")
 
 
 def export(

@@ -127,6 +127,7 @@ def train(tmp_path: Path, engine_settings: Any, monkeypatch: pytest.MonkeyPatch)
             "trainer.val_before_train=false",
             "trainer.test_freq=-1",
             "trainer.logger=[console]",
+            "local.save_last=false",
         )
         chosen = {override.split("=")[0]: override for override in (*sizes, *engine_settings(overrides), *overrides)}
         sys.modules.pop("custom_module", None)  # under which verl keeps the first reward function of a process

@@ -3,6 +3,8 @@
 
 import errno
 import json
+import os
+import signal
 
 import pytest
 from test_trainer import CONFIG_DIRECTORY, reproducible
@@ -137,6 +139,97 @@ def test_a_directory_that_cannot_be_written_to_is_an_error_with_a_hint(train, tm
     (tmp_path / "file").touch()
     train(directory=tmp_path / "file", code=2)
     assert f"cannot write to {tmp_path / 'file'}: " in capsys.readouterr().err
+
+
+SAVE_LAST = "local.save_last=true"
+
+
+def steps(run):
+    return [row["step"] for row in read_rows(run / "metrics.jsonl")]
+
+
+def test_a_finished_run_has_saved_its_model_and_says_where(train, capsys):
+    run = train(SAVE_LAST, "trainer.total_training_steps=2")
+    shown = capsys.readouterr().out
+    assert [path.name for path in run.glob("global_step_*")] == ["global_step_2"]
+    assert f"saved: {run}/global_step_2\n" in shown
+    assert f"python -m generated_example.export {run}/global_step_2 OUT" in shown
+    further = ("trainer.resume_mode=resume_path", f"trainer.resume_from_path={run}/global_step_2")
+    train(SAVE_LAST, *further, "trainer.total_training_steps=3", directory=run)
+    assert steps(run) == [1, 2, 3]
+
+
+def test_the_next_run_in_the_directory_of_a_finished_one_starts_anew(train, capsys):
+    run = train(SAVE_LAST)
+    train(SAVE_LAST, "trainer.total_training_steps=2", directory=run)
+    assert steps(run) == [1, 2]
+    assert [path.name for path in run.glob("earlier_1/*")] == ["global_step_1"]
+    assert [path.name for path in run.glob("global_step_*")] == ["global_step_2"]
+
+
+def test_what_is_not_to_be_saved_is_not(train, capsys):
+    run = train("local.save_last=false")
+    assert not list(run.glob("*global_step*"))
+    assert "not saved: local.save_last is false" in capsys.readouterr().out
+    run = train(SAVE_LAST, "trainer.val_only=true")
+    assert not list(run.glob("*global_step*"))
+    assert "saved" not in capsys.readouterr().out
+
+
+def test_a_checkpoint_can_be_validated_alone(train):
+    run = train("trainer.save_freq=1")
+    train("trainer.save_freq=1", "trainer.val_only=true", directory=run)
+    assert any(name.startswith("val-core/") for name in read_rows(run / "metrics.jsonl")[-1])
+
+
+def test_a_checkpoint_has_the_score_of_its_own_weights(train):
+    run = train(SAVE_LAST, "trainer.val_before_train=true")
+    assert json.loads((run / "global_step_1" / "complete.json").read_text())["score"] is None
+
+
+def test_an_interrupted_run_says_how_to_go_on(train, capsys, monkeypatch):
+    def stop(self, number):
+        os.kill(os.getpid(), number)
+        return compute(self)
+
+    from generated_example.training.trainer import LocalPPOTrainer
+
+    steps_of_run = ("trainer.total_training_steps=3",)
+    compute = LocalPPOTrainer._remember_state
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalPPOTrainer, "_remember_state", lambda self: stop(self, signal.SIGTERM))
+        run = train(*steps_of_run, code=130)
+    shown = capsys.readouterr().out
+    assert f"saved at step 1 of 3: {run}/global_step_1\nthe same command goes on from there" in shown
+    with monkeypatch.context() as patched:
+        patched.setattr("generated_example.training.trainer.compute_data_metrics", lambda *_, **__: raise_(KeyboardInterrupt()))
+        train(*steps_of_run, directory=run, code=130)
+    assert f"interrupted\nsaved at step 1 of 3: {run}/global_step_1\n" in capsys.readouterr().err
+    train(*steps_of_run, directory=run)
+    assert steps(run) == [1, 2, 3]
+
+
+def test_export_says_why_there_is_no_checkpoint(train, tmp_path, capsys):
+    from generated_example.export import main as export
+
+    run = train()
+    saved = train("trainer.save_freq=1", directory=tmp_path / "runs" / "one")
+    (run / ".writing_global_step_7").mkdir()
+    (tmp_path / "none").mkdir()
+    (tmp_path / "cut_short" / "global_step_3").mkdir(parents=True)
+    reasons = {
+        train(): "the run has saved none so far",
+        run: "writing global_step_7 in",
+        saved.parent: f"name a run: {saved}",
+        tmp_path / "none": "has no checkpoint\n",
+        tmp_path / "nowhere": "there is no",
+        tmp_path / "cut_short" / "global_step_3": "has no readable complete.json",
+    }
+    for path, reason in reasons.items():
+        capsys.readouterr()
+        assert export([str(path), str(tmp_path / "out")]) == 2
+        shown = capsys.readouterr().err
+        assert reason in shown and "\nhint: " in shown, shown
 
 
 def raise_(error):

@@ -55,7 +55,14 @@ class Checkpoints:
         self.keep = keep
 
     def save(
-        self, step: int, models: Mapping[str, TrainedModel], data: Any, trainer: Mapping[str, Any], score: float | None
+        self,
+        step: int,
+        models: Mapping[str, TrainedModel],
+        data: Any,
+        trainer: Mapping[str, Any],
+        score: float | None,
+        *,
+        finished: bool = False,
     ) -> Path:
         """Write a checkpoint, under its name only once it is complete and on disk.
 
@@ -65,11 +72,13 @@ class Checkpoints:
             data: the data loader's state.
             trainer: whatever else the run needs to go on. `random` in it differs between processes.
             score: the higher, the better; decides which checkpoint is the best.
+            finished: it holds the result of a run that has ended and was not asked to save on the way.
+                `trainer.resume_mode=auto` does not go on from it: the next run in the directory starts anew.
         """
         path = self.directory / f"global_step_{step}"
         scratch = self.directory / f".writing_global_step_{step}"
         with self._writing(scratch):
-            self._write(scratch, models, data, trainer, {"step": step, "score": score})
+            self._write(scratch, models, data, trainer, {"step": step, "score": score, "finished": finished})
             if self.ranks.rank == 0:
                 _replace_directory(scratch, path)
                 self._mark(step)
@@ -164,6 +173,10 @@ class Checkpoints:
             print(f"warning: skipping {path}: {problem}", file=sys.stderr)
         return None
 
+    def last_complete(self) -> Path | None:
+        """The last complete checkpoint, as this process sees the disk."""
+        return next((path for path in self._all() if what_is_wrong(path) is None), None)
+
     def to_resume(self, mode: str, path: str | None) -> Path | None:
         """The checkpoint that `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk."""
         return self.ranks.on_driver(lambda: self._to_resume(mode, path))
@@ -172,7 +185,8 @@ class Checkpoints:
         if mode == "disable":
             return None
         if mode == "auto":
-            return self.newest()
+            newest = self.newest()
+            return None if newest is None or _notes(newest).get("finished") else newest
         if path is None:
             raise ConfigError("trainer.resume_mode is resume_path", "set trainer.resume_from_path=.../global_step_N")
         problem = what_is_wrong(Path(path))
@@ -189,7 +203,7 @@ class Checkpoints:
         """Note which checkpoint is the latest and which the best, and remove those that are too many."""
         _write_text(self.directory / LATEST, str(step))
         complete = [path for path in self._all() if what_is_wrong(path) is None]
-        scores = {path: json.loads((path / MANIFEST).read_text())["score"] for path in complete}
+        scores = {path: _notes(path)["score"] for path in complete}
         scored = [path for path in complete if scores[path] is not None]
         best = max(scored, key=lambda path: (scores[path], step_of(path)), default=None)
         if best is not None:
@@ -218,6 +232,12 @@ def what_is_wrong(path: Path) -> str | None:
         if file.stat().st_size != size:
             return f"{name} has {file.stat().st_size} bytes instead of {size}"
     return None
+
+
+def _notes(path: Path) -> dict[str, Any]:
+    """What a complete checkpoint says of itself."""
+    notes: dict[str, Any] = json.loads((path / MANIFEST).read_text())
+    return notes
 
 
 def load_state(path: Path, ranks: Ranks) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:

@@ -51,7 +51,7 @@ def _describe(error: BaseException) -> tuple[int, str | None]:
     """Exit code and text of an error that is not a bug; no text if it may be one, which needs its traceback."""
     notes: list[Any] = getattr(error, "__notes__", [])
     if isinstance(error, KeyboardInterrupt):
-        return 130, "interrupted"
+        return 130, "\n".join(["interrupted", *notes])
     if isinstance(error, (ConfigError, DataError, FeatureNotVendored)):
         return 2, "\n".join([f"error: {error}", *notes])
     if isinstance(error, (HookError, RolloutError, CheckpointError)):

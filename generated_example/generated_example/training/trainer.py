@@ -106,7 +106,7 @@ class LocalPPOTrainer:
         self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
         self.ids = random.Random(config.local.seed)
         self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
-        self.score: float | None = None
+        self.score: float | None = None  # of validation after the last step; None: there was none
 
     def fit(self) -> bool:
         """Train until the last step.
@@ -115,8 +115,8 @@ class LocalPPOTrainer:
             Whether it got there; False if it was asked to stop, in which case it has saved a checkpoint.
         """
         trainer = self.config.trainer
-        if self.steps_done == 0 and (trainer.val_before_train or trainer.val_only):
-            self.tracker.log(self.validate(), step=0)
+        if trainer.val_only or (trainer.val_before_train and self.steps_done == 0):
+            self.tracker.log(self.validate(), step=self.steps_done)
         if trainer.val_only:
             return True
         with StopSignal() as stop:
@@ -127,13 +127,13 @@ class LocalPPOTrainer:
                 is_last = step >= self.total_steps
                 timing: dict[str, float] = {}
                 batch, metrics = self._try_step(prompts, timing)
-                self.steps_done = step
+                self.steps_done, self.score = step, None
                 if trainer.test_freq > 0 and (is_last or step % trainer.test_freq == 0):
                     with timed("testing", timing):
                         metrics.update(self.validate())
                 self._remember_state()
                 stopping = self.ranks.any(stop.requested) and not is_last
-                if stopping or (trainer.save_freq > 0 and (is_last or step % trainer.save_freq == 0)):
+                if stopping or self._is_to_be_saved(step):
                     with timed("save_checkpoint", timing):
                         self.save()
                 metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
@@ -225,9 +225,10 @@ class LocalPPOTrainer:
 
     def save(self) -> None:
         """Save a checkpoint of the state that `_remember_state` saw."""
+        finished = self.steps_done >= self.total_steps and self.config.trainer.save_freq <= 0
         models = {"actor": self.policy} | ({"critic": self.critic} if self.critic is not None else {})
         state = dict(self._remembered)
-        self.checkpoints.save(self.steps_done, models, state.pop("data"), state, self.score)
+        self.checkpoints.save(self.steps_done, models, state.pop("data"), state, self.score, finished=finished)
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
         """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
@@ -239,6 +240,13 @@ class LocalPPOTrainer:
         self.score = trainer["score"]
         if random_numbers is not None:
             set_random_state(random_numbers)
+
+    def _is_to_be_saved(self, step: int) -> bool:
+        """Whether the config asks for a checkpoint after this step."""
+        every = self.config.trainer.save_freq
+        if step >= self.total_steps:
+            return bool(every > 0 or self.config.local.save_last)
+        return bool(every > 0 and step % every == 0)
 
     def _batches(self) -> Iterator[dict[str, Any]]:
         """Batches of prompts, epoch after epoch, until the last step."""
