@@ -26,6 +26,7 @@ EDIT_OPS = (
     "rename_import",
     "drop_decorator",
     "drop_statement",
+    "re_export",
 )
 
 

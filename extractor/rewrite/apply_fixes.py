@@ -65,6 +65,9 @@ def apply_fix(module: cst.Module, fix: Fix, rest: str, upstream_path: str) -> tu
 def _edited(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
     found = []
     for edit in fix.edits:
+        if edit.op == "re_export":
+            found.append(edit.count)
+            continue
         transform = FixTransform(module, edit)
         body: list[cst.BaseStatement] = []
         for statement in module.body:
@@ -85,12 +88,18 @@ def fix_imports(fix: Fix, package: str) -> list[str]:
     """Import lines that the edits ask for: "shims.device:empty_cache" is ours, "=os:path" is not."""
     lines = []
     for edit in fix.edits:
-        for wanted in edit.imports:
+        for wanted in edit.imports if edit.op != "re_export" else ():
             dotted, _, name = wanted.removeprefix("=").partition(":")
             if not wanted.startswith("="):
                 dotted = f"{package}.{dotted}"
             lines.append(f"from {dotted} import {name}" if name else f"import {dotted}")
     return list(dict.fromkeys(lines))
+
+
+def re_exports(fix: Fix, package: str) -> list[str]:
+    """Import lines for names of ours that others take from the module, which does not use them itself."""
+    wanted = [name.partition(":") for edit in fix.edits if edit.op == "re_export" for name in edit.imports]
+    return [f"from {package}.{dotted} import {name} as {name}" for dotted, _, name in wanted]
 
 
 def _times(count: int) -> str:

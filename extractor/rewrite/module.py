@@ -11,7 +11,7 @@ import libcst as cst
 from extractor.errors import InternalError
 from extractor.manifest import Fix
 from extractor.rewrite.add_imports import add_imports
-from extractor.rewrite.apply_fixes import apply_fix, fix_imports
+from extractor.rewrite.apply_fixes import apply_fix, fix_imports, re_exports
 from extractor.rewrite.drop_statements import drop_statements
 from extractor.rewrite.header import with_header
 from extractor.rewrite.names import Names
@@ -104,6 +104,10 @@ def rewrite_module(
     tree, text, what = _imports(tree, names, aside, module, resolver, package)
     if what:
         changes.append(what)
+    lent = [line for fix in mine for line in re_exports(fix, package)]
+    if lent:
+        tree = add_imports(tree, lent)
+        text = aside.whole(tree.code)
     if "__all__" in text:
         trimmed = trim_exports(tree, Names(text))
         text = text if trimmed is tree else aside.whole(trimmed.code)

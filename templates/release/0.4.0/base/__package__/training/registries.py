@@ -1,5 +1,8 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""Advantage estimators and policy losses by name: this release of verl has no registries itself."""
+"""Advantage estimators and policy losses by name: this release of verl has no registries itself.
+
+`core_algos` offers the functions that hooks register with as well (see shims/registries.py), as in later releases.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +13,16 @@ from .core_algos import compute_policy_loss
 from .trainer_functions import AdvantageEstimator
 
 Estimator = Callable[..., Any]
+PolicyLoss = Callable[..., Any]
 
 # What stands for verl's own estimators is only there to be found.
 ADV_ESTIMATOR_REGISTRY: dict[str, Estimator] = {
     estimator.value: trainer_functions.compute_advantage for estimator in AdvantageEstimator
 }
-POLICY_LOSS_REGISTRY: dict[str, Callable[..., Any]] = {"vanilla": compute_policy_loss}
+# What `loss_mode` can name: this release's actor calls no other loss.
+POLICY_LOSS_REGISTRY: dict[str, PolicyLoss] = {"vanilla": compute_policy_loss}
 _own: dict[str, Estimator] = {}
+_own_losses: dict[str, PolicyLoss] = {}
 
 
 def register_adv_est(name: str) -> Callable[[Estimator], Estimator]:
@@ -38,6 +44,32 @@ def register_adv_est(name: str) -> Callable[[Estimator], Estimator]:
     return decorator
 
 
+def register_policy_loss(name: str) -> Callable[[PolicyLoss], PolicyLoss]:
+    """Decorator that notes a policy loss under a name, for `get_policy_loss_fn`; `loss_mode` cannot choose it here."""
+
+    def decorator(loss: PolicyLoss) -> PolicyLoss:
+        _own_losses[name] = loss
+        return loss
+
+    return decorator
+
+
+def get_adv_estimator_fn(name: str) -> Estimator:
+    """Return the advantage estimator `name`.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in ADV_ESTIMATOR_REGISTRY:
+        raise ValueError(f"there is no advantage estimator {name!r}")
+    return ADV_ESTIMATOR_REGISTRY[name]
+
+
+def get_policy_loss_fn(name: str) -> PolicyLoss:
+    """Return the policy loss that is registered as `name`, or else this release's only one, whose form all share."""
+    return _own_losses.get(name, compute_policy_loss)
+
+
 def compute_advantage(data: DataProto, adv_estimator: str, config: Any = None, **settings: Any) -> DataProto:
     """The batch with `advantages` and `returns`, (bs, response_length): by your estimator of the name, or verl's."""
     estimator = _own.get(str(adv_estimator))
@@ -51,3 +83,4 @@ def compute_advantage(data: DataProto, adv_estimator: str, config: Any = None, *
         config=config,
     )
     return data
+

@@ -1,0 +1,124 @@
+"""Hooks are never written again, so what they import is in every project, whichever release it is taken to."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from extractor.options import RECIPES
+from extractor.tree import FileKind
+from tests.project.running import python, train
+from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made, vextract
+from tests.releases import ALL, NEWEST
+
+Maker = Callable[[Configuration], Made]
+Names = Mapping[str, tuple[str, ...]]
+FIRST, LAST = ALL[0], NEWEST[-1]
+STATED = runpy.run_path(str(REPOSITORY / "templates" / "base" / "__package__" / "training" / "hook_surface.py"))
+STEP = ("algorithm.adv_estimator=group_rank", "trainer.total_training_steps=1", "local.num_threads=1")
+
+
+def imported(text: str, path: str) -> Iterator[tuple[str, str]]:
+    """(module below the package, name) of each import from the project's own package, its hooks apart."""
+    here = PurePosixPath(path).with_suffix("").parts
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            base = [*here[: -node.level]] if node.level else []
+            dotted = [*base, *(node.module or "").split(".")]
+            if dotted[0] == PACKAGE and dotted[1:2] != ["custom"]:
+                for alias in node.names:
+                    whole = [*dotted[1:], alias.name]
+                    if whole != ["custom"]:
+                        yield ".".join(whole[:-1]), alias.name
+
+
+def offers(made: Made, module: str, name: str) -> bool:
+    """Whether a module of a project defines or imports a name at its top, or is a package with such a module."""
+    files = {file.path: file.data for file in made.generated.tree}
+    path = "/".join([PACKAGE, *module.split(".")])
+    if f"{path}/{name}.py" in files:
+        return True
+    bound: set[str] = set()
+    for node in ast.parse(files.get(f"{path}.py", files.get(f"{path}/__init__.py", b""))).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            bound |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            bound |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return name in bound
+
+
+@pytest.mark.parametrize(("recipe", "release"), [*((recipe, LAST) for recipe in RECIPES), ("toy", FIRST)])
+def test_hooks_import_what_is_stated_and_nothing_else(made: Maker, recipe: str, release: str) -> None:
+    project = made(Configuration(release, recipe=recipe))
+    stated: Names = {**STATED["SURFACE"], **STATED["OF_RECIPES"], "data": ("problems",)}
+    for file in project.generated.tree:
+        if file.kind is FileKind.HOOK and file.path.endswith(".py"):
+            for module, name in imported(file.data.decode(), file.path):
+                assert name in stated.get(module, ()), f"{file.path} imports {name} from {module}"
+    for module, names in STATED["OF_RECIPES"].items():
+        assert [name for name in names if recipe in ("gsm8k", "reasoning") and not offers(project, module, name)] == []
+
+
+def test_the_hooks_of_the_example_import_what_is_stated(made: Maker) -> None:
+    for path in sorted((REPOSITORY / "examples" / "both_ways" / "custom").glob("*.py")):
+        for module, name in imported(path.read_text(encoding="utf-8"), f"{PACKAGE}/custom/{path.name}"):
+            assert name in STATED["SURFACE"].get(module, ())
+
+
+@pytest.mark.parametrize("release", ALL)
+def test_every_release_has_what_hooks_may_import(made: Maker, release: str) -> None:
+    project = made(Configuration(release, "hf"))
+    missing = [
+        f"{module}: {name}"
+        for module, names in STATED["SURFACE"].items()
+        for name in names
+        if not offers(project, module, name)
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(("before", "after"), [(FIRST, LAST), (LAST, FIRST)])
+def test_a_project_trains_after_an_upgrade_and_after_the_way_back(
+    made: Maker, tmp_path: Path, before: str, after: str
+) -> None:
+    """Its hooks are those of the release that it was made with."""
+    root = Path(shutil.copytree(made(Configuration(before, "hf")).root, tmp_path / "project"))
+    done = vextract("upgrade", ".", "--to", after, "--offline", cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert train(root, *STEP)[-1]["step"] == 1
+
+
+def hook_texts(made: Maker, recipe: str) -> dict[tuple[bytes, ...], str]:
+    """The distinct texts of a recipe's hooks, each with the first release that has it."""
+    found: dict[tuple[bytes, ...], str] = {}
+    for release in ALL:
+        files = made(Configuration(release, "hf", recipe=recipe)).generated.tree
+        found.setdefault(tuple(file.data for file in files if file.kind is FileKind.HOOK), release)
+    return found
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", ALL)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_hooks_of_every_release_train_under_every_other(
+    made: Maker, tmp_path: Path, recipe: str, release: str
+) -> None:
+    for writer in hook_texts(made, recipe).values():
+        root = Path(
+            shutil.copytree(made(Configuration(release, "hf", recipe=recipe)).root, tmp_path / f"hooks_of_{writer}")
+        )
+        for file in made(Configuration(writer, "hf", recipe=recipe)).generated.tree:
+            if file.kind is FileKind.HOOK:
+                (root / file.path).write_bytes(file.data)
+        assert train(root, *STEP)[-1]["step"] == 1
+        tests = [f"tests/{name}.py" for name in ("test_hooks", "test_algorithms")]
+        done = python(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+        assert done.returncode == 0, done.stdout[-3000:]
