@@ -104,10 +104,7 @@ def rewrite_module(
     tree, text, what = _imports(tree, names, aside, module, resolver, package)
     if what:
         changes.append(what)
-    lent = [line for fix in mine for line in re_exports(fix, package)]
-    if lent:
-        tree = add_imports(tree, lent)
-        text = aside.whole(tree.code)
+    tree, text = _re_exported(tree, text, aside, [line for fix in mine for line in re_exports(fix, package)])
     if "__all__" in text:
         trimmed = trim_exports(tree, Names(text))
         text = text if trimmed is tree else aside.whole(trimmed.code)
@@ -158,6 +155,14 @@ def _imports(
             break
         names = Names(text)
     return tree, text, what
+
+
+def _re_exported(tree: cst.Module, text: str, aside: Aside, lines: list[str]) -> tuple[cst.Module, str]:
+    """Add imports that the module itself has no use for, once those without a use are gone."""
+    if not lines:
+        return tree, text
+    tree = add_imports(tree, lines)
+    return tree, aside.whole(tree.code)
 
 
 def _check(text: str, module: KeptModule) -> None:

@@ -1,7 +1,24 @@
 # vextract:template - edit freely; upgrades merge your edits
 """Advantage estimators and policy losses by name, as this release of verl keeps them."""
 
-from .core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
+from .core_algos import (
+    ADV_ESTIMATOR_REGISTRY,
+    POLICY_LOSS_REGISTRY,
+    AdvantageEstimator,
+    get_adv_estimator_fn,
+    get_policy_loss_fn,
+    register_adv_est,
+    register_policy_loss,
+)
 from .trainer_functions import compute_advantage
 
-__all__ = ["ADV_ESTIMATOR_REGISTRY", "POLICY_LOSS_REGISTRY", "AdvantageEstimator", "compute_advantage"]
+__all__ = [
+    "ADV_ESTIMATOR_REGISTRY",
+    "POLICY_LOSS_REGISTRY",
+    "AdvantageEstimator",
+    "compute_advantage",
+    "get_adv_estimator_fn",
+    "get_policy_loss_fn",
+    "register_adv_est",
+    "register_policy_loss",
+]

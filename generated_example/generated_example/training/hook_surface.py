@@ -1,0 +1,47 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""What the hooks in custom/, and the tests that came with them, may import from this package.
+
+Hooks are written once and never again, so every project has these names in these modules, whichever release of verl it
+is made for and whichever it is taken to. Other names may go with an upgrade.
+"""
+
+# Module below the package -> names in it.
+SURFACE: dict[str, tuple[str, ...]] = {
+    "data.datasets": ("DataError",),
+    "data.encoding": ("encoded",),
+    "data.hub": ("load_rows",),
+    "data.rl_dataset": ("RLHFDataset",),
+    "data.toy": ("ensure_toy_model",),
+    "protocol": ("DataProto",),
+    "rewards.components": ("ComponentError", "WeightedComponents"),
+    "rewards.manager": ("GIVEN", "TextRewardManager"),
+    "rewards.text": (
+        "final_answer",
+        "has_form",
+        "length_share",
+        "repeated_share",
+        "tagged",
+        "tags_once",
+        "tags_share",
+    ),
+    "rewards.verified_math": ("same_answer",),
+    "training.core_algos": (
+        "agg_loss",
+        "get_adv_estimator_fn",
+        "get_policy_loss_fn",
+        "register_adv_est",
+        "register_policy_loss",
+    ),
+    "training.registries": (
+        "ADV_ESTIMATOR_REGISTRY",
+        "get_adv_estimator_fn",
+        "get_policy_loss_fn",
+        "register_adv_est",
+        "register_policy_loss",
+    ),
+    "utils.torch_functional": ("masked_mean",),
+    "workers.reward_manager.registry": ("register",),
+}
+
+# The same for projects of a recipe that brings problems of its own; a project keeps its recipe.
+OF_RECIPES: dict[str, tuple[str, ...]] = {"data.problems": ("TRAIN", "VAL")}
