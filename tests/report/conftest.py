@@ -67,8 +67,9 @@ def show(browser: Any) -> Iterator[Callable[..., Opened]]:
     """Opens a page; at the end none of those opened may have had an error, or have asked for anything but itself."""
     shown: list[Opened] = []
 
-    def opener(page: Path, width: int = 1300, **settings: Any) -> Opened:
-        shown.append(Opened(browser, page, width, settings))
+    def opener(page: Path | str, width: int = 1300, **settings: Any) -> Opened:
+        address = page.as_uri() if isinstance(page, Path) else page
+        shown.append(Opened(browser, address, width, settings))
         return shown[-1]
 
     yield opener

@@ -20,7 +20,7 @@ def write_run(path: Path, steps: int, speed: float, lr: str = "1e-06", bare: boo
         lr: a setting of its config.
         bare: leave out validations, samples, times, config and environment.
     """
-    path.mkdir(parents=True)
+    path.mkdir(parents=True, exist_ok=True)
     metrics, generations = [], []
     for step in range(1, steps + 1):
         reward = 1 - math.exp(-speed * step)
@@ -63,8 +63,8 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
 class Opened:
     """A page in a browser, and what the browser had to say about it."""
 
-    def __init__(self, browser: Any, path: Path, width: int, settings: dict[str, Any]) -> None:
-        self.address = path.as_uri()
+    def __init__(self, browser: Any, address: str, width: int, settings: dict[str, Any]) -> None:
+        self.address = address
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.page = browser.new_context(viewport={"width": width, "height": 900}, **settings).new_page()

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import math
+import re
+import signal
+import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.project.running import train
+from tests.project.support import PACKAGE
 from tests.report.support import NASTY, Opened, write_run
 
 Show = Callable[..., Opened]
@@ -22,12 +33,18 @@ def test_a_run_of_the_project(show: Show, report: Report, reporting: Path, tmp_p
     opened = show(report(tmp_path / "page.html", run))
     metrics = {name for row in rows for name in row} - {"step", "time"}
     parts = opened.page.locator("[data-chart], [data-constant]")
-    named = set(parts.evaluate_all("all => all.map(part => part.dataset.chart || part.dataset.constant)"))
+    of_part = "part => [part.dataset.chart || part.dataset.constant, ...(part.dataset.same || '').split(' ')]"
+    named = set(parts.evaluate_all(f"all => all.flatMap({of_part})"))
     assert {name for name in metrics if name not in named and name.rpartition("/")[0] not in named} == set()
     assert opened.curves(REWARD) == [0]
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
     assert "step 4 of 4, finished" in opened.shown("#summary td")
     assert len(opened.shown("#cards .sample")) == 4
+    # Without a critic or a KL penalty these are one curve under several names.
+    assert "critic/score" in opened.shown(f'figure[data-chart="{REWARD}"] .note')[0]
+    assert "learn nothing" in opened.shown('figure[data-chart="critic/rewards/frac_zero_std"] .note')[0]
+    opened.page.locator("#split").select_option("training")
+    assert "step 4" in opened.page.locator("#cards").inner_text()
     assert opened.shown("#environment th[scope=row]")[:3] == ["started", "command", "git commit"]
     opened.page.locator("#layers").scroll_into_view_if_needed()
     opened.page.locator("#layers path[data-phase=gen]").wait_for(state="attached")
@@ -40,7 +57,7 @@ def test_every_run_has_its_curves(show: Show, comparison: Path) -> None:
     assert opened.page.title() == "3 runs"
     assert opened.curves(REWARD) == [0, 1, 2]
     assert opened.curves("val-core/data/acc/mean@1") == [0, 1]
-    groups = opened.page.locator("#groups details").evaluate_all("all => all.map(one => one.dataset.group)")
+    groups = opened.page.locator("#groups [data-group]").evaluate_all("all => all.map(one => one.dataset.group)")
     assert groups == ["Reward", "Validation", "Actor", "Lengths", "Timing"]
     assert "prompt_length/clip_ratio 0" in opened.shown("[data-constant]")
     # A missing value is a gap: the curve starts anew behind it.
@@ -91,6 +108,118 @@ def test_the_keyboard_reads_values(show: Show, comparison: Path) -> None:
     assert opened.tip(REWARD) == []
 
 
+def test_a_run_that_has_ended_has_no_value(show: Show, report: Report, tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / "short", 8, 0.1), write_run(tmp_path / "long", 60, 0.1)]
+    runs.append(write_run(tmp_path / "sparse", 60, 0.2))
+    opened = show(report(tmp_path / "page.html", *runs))
+    opened.move_over(REWARD, 0.8)
+    step, *lines = opened.tip(REWARD)
+    assert step == "step 48"
+    assert "short ended at step 8" in lines
+    assert next(line for line in lines if line.startswith("long")).split()[1] == f"{1 - math.exp(-4.8):.4g}"
+    assert opened.chart(REWARD).locator("svg svg circle[r='3.5']").count() == 2
+
+
+def test_values_of_other_steps_say_so(show: Show, report: Report, tmp_path: Path) -> None:
+    for name, first in (("even", 10), ("odd", 14)):
+        (tmp_path / name).mkdir()
+        rows = [{"step": step, "val-core/d/acc/mean@1": step / 100} for step in range(first, 91, 10)]
+        (tmp_path / name / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    opened = show(report(tmp_path / "page.html", tmp_path / "even", tmp_path / "odd"))
+    opened.chart("val-core/d/acc/mean@1").focus()
+    opened.page.keyboard.press("Home")
+    for _ in range(4):
+        opened.page.keyboard.press("ArrowRight")
+    assert opened.tip("val-core/d/acc/mean@1") == ["step 30", "even 0.3", "odd 0.34 at step 34"]
+
+
+def test_a_printed_page_has_all_charts(show: Show, comparison: Path) -> None:
+    opened = show(comparison)
+    opened.page.locator("[data-group] > summary", has_text="Timing").click()  # a closed group is printed, too
+    opened.page.evaluate(
+        """() => addEventListener("beforeprint", () => {
+             window.printed = [...document.querySelectorAll("figure.chart")].map(figure =>
+               [figure.dataset.chart, figure.clientWidth, figure.querySelectorAll("svg path").length]);
+           })"""
+    )
+    assert opened.page.pdf().startswith(b"%PDF")
+    printed = opened.page.evaluate("window.printed")
+    assert len(printed) > 4
+    assert [name for name, width, paths in printed if not width or not paths] == []
+    assert not opened.page.locator('figure[data-chart="timing_s/step"]').is_visible()
+    opened.page.emulate_media(media="print")
+    assert opened.shown(".toolbar, nav, .save") == []
+
+
+def test_a_page_that_is_saved_has_all_charts(show: Show, comparison: Path) -> None:
+    empty = (
+        show(comparison)
+        .page.locator("figure.chart:visible")
+        .evaluate_all(
+            "all => all.filter(figure => !figure.querySelector('svg path')).map(figure => figure.dataset.chart)"
+        )
+    )
+    assert empty == []
+
+
+def test_charts_and_tables_to_take_away(show: Show, comparison: Path, tmp_path: Path) -> None:
+    opened = show(comparison)
+
+    def saved(name: str, kind: str) -> bytes:
+        opened.chart(name).locator("summary").click()
+        with opened.page.expect_download() as waiting:
+            opened.page.get_by_role("button", name=f"Save {name} as {kind}", exact=True).click()
+        assert waiting.value.suggested_filename == f"{name.replace('/', '_')}.{kind.lower()}"
+        waiting.value.save_as(tmp_path / kind)
+        return (tmp_path / kind).read_bytes()
+
+    opened.page.get_by_role("button", name="second", exact=True).click()
+    picture = ElementTree.fromstring(saved(REWARD, "SVG"))
+    texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[:3] == [REWARD, "first", "third"]
+    assert re.findall(r"var\(|class=", (tmp_path / "SVG").read_text()) == []
+    png = saved(REWARD, "PNG")
+    assert png.startswith(b"\x89PNG")
+    assert len(png) > 5000
+    width, height = struct.unpack(">II", png[16:24])
+    assert (width, height) == tuple(2 * round(float(picture.get(side, "0"))) for side in ("width", "height"))
+    rows = list(csv.DictReader(saved(REWARD, "CSV").decode().splitlines()))
+    assert [row["run"] for row in rows] == ["first"] * 120 + ["third"] * 60
+    assert float(rows[59][f"{REWARD}/mean"]) == pytest.approx(1 - math.exp(-1.2), rel=1e-4)
+    with opened.page.expect_download() as waiting:
+        opened.page.get_by_role("button", name="Save CSV", exact=True).click()
+    waiting.value.save_as(tmp_path / "all.csv")
+    with (tmp_path / "all.csv").open(newline="") as file:
+        (row, *_) = [row for row in csv.DictReader(file) if (row["run"], row["step"]) == ("first", "50")]
+    assert row["actor/grad_norm"] == "nan"
+    assert float(row["val-core/data/acc/mean@1"]) == pytest.approx(1 - math.exp(-1), rel=1e-4)
+    opened.requests[1:] = [address for address in opened.requests[1:] if not address.startswith(("data:", "blob:"))]
+
+
+def test_a_served_page_shows_what_is_new_and_keeps_what_was_set(show: Show, reporting: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", 20, 0.1)
+    command = [sys.executable, "-m", f"{PACKAGE}.report", str(run), "--serve", "--port", "0"]
+    with subprocess.Popen(command, cwd=reporting, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            opened = show(process.stdout.readline().split()[0])
+            opened.page.locator("#find").fill("grad")
+            opened.page.locator("#log").check()
+            write_run(run, 30, 0.1)
+            opened.page.get_by_text("step 30 of 30, finished").wait_for()
+            assert opened.shown("[data-group] > summary") == ["Actor 1"]
+            assert opened.page.locator("#log").is_checked()
+            opened.page.locator("#follow").uncheck()
+            write_run(run, 40, 0.1)
+            opened.page.get_by_text("there is more").wait_for()
+            assert opened.page.get_by_text("step 30 of 30").is_visible()
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 0
+    assert {urlsplit(address).path for address in opened.requests} == {"/", "/version"}
+    opened.requests[1:] = []
+
+
 def test_smoothing_scale_and_x_axis(show: Show, comparison: Path) -> None:
     opened = show(comparison)
 
@@ -136,7 +265,7 @@ def test_searching_metrics(show: Show, comparison: Path) -> None:
     opened = show(comparison)
     opened.page.locator("#find").fill("GRAD")
     assert opened.shown("figure.chart figcaption span")[:1] == ["actor/grad_norm"]
-    assert opened.shown("#groups summary") == ["Actor 1"]
+    assert opened.shown("[data-group] > summary") == ["Actor 1"]
     opened.page.locator("#find").fill("nothing like it")
     assert opened.shown("#nofind") == ["No metric has that in its name."]
 
@@ -178,10 +307,17 @@ def test_settings_that_differ(show: Show, comparison: Path) -> None:
     assert len(opened.shown("#config-table tbody tr")) == 3
 
 
+@pytest.mark.parametrize("width", [320, 375, 768, 1440])
+def test_nothing_is_wider_than_the_window(show: Show, comparison: Path, width: int) -> None:
+    page = show(comparison, width=width).page
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    rights = "all => all.map(part => part.getBoundingClientRect().right)"
+    assert max(page.locator("figure, .sample, .toolbar > *").evaluate_all(rights)) <= width
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_telephone(show: Show, comparison: Path, scheme: str) -> None:
-    opened = show(comparison, width=360, color_scheme=scheme, has_touch=True)
-    assert opened.page.evaluate("document.documentElement.scrollWidth") == 360
+    opened = show(comparison, width=375, color_scheme=scheme, has_touch=True)
     opened.chart(REWARD).locator(":scope > svg").tap()
     assert opened.tip(REWARD)[0].startswith("step ")
     brightness = opened.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
