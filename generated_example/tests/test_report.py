@@ -1,9 +1,13 @@
 # vextract:template - edit freely; upgrades merge your edits
 """The page about runs: complete, safe to open, and the same for the same files."""
 
+import csv
 import json
 import math
 import re
+import threading
+import urllib.error
+import urllib.request
 
 import pytest
 from omegaconf import OmegaConf
@@ -11,6 +15,7 @@ from omegaconf import OmegaConf
 from generated_example.report.__main__ import main
 from generated_example.report.curves import NUMBERS, buckets
 from generated_example.report.runs import read_runs
+from generated_example.report.serve import ReportServer
 from generated_example.training.tracking import RunTracker
 
 NASTY = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} é 🦙 \u2028 \x00"
@@ -73,7 +78,9 @@ def test_a_page_holds_what_the_run_has_recorded(tmp_path):
     assert data["runs"][0]["phases"]["mean"] == {"gen": 0.25, "other": 0.75, "testing": 0.5}
     for text in ("p / one", "step 30 of 30, finished", "best 30 at 30", "optim.lr", "git commit", "torch"):
         assert text in page
-    (sample,) = data["samples"]["prompts"]
+    (split,) = data["samples"]
+    assert (split["split"], split["steps"]) == ("validation", [10, 20, 30])
+    (sample,) = split["prompts"]
     assert sample["prompt"] == NASTY and sample["truth"] == '{"a": 1}'
     assert [row["step"] for row in sample["runs"][0]] == [10, 20, 30]
     assert sample["runs"][0][0]["score"] is None and sample["runs"][0][0]["parts"] == [["acc", 0.5], ["why", NASTY]]
@@ -96,7 +103,7 @@ def test_runs_are_compared(tmp_path):
     assert "actor/lr" in charts_of(data)
     differing = re.findall(r'<tr class="differs"><th scope="row">([^<]*)</th>', page)
     assert "optim.lr" in differing and "server.api_key" not in differing
-    assert [run for run in data["samples"]["prompts"][0]["runs"] if run] == data["samples"]["prompts"][0]["runs"]
+    assert all(data["samples"][0]["prompts"][0]["runs"])
 
 
 def test_the_same_runs_give_the_same_bytes(tmp_path):
@@ -110,7 +117,7 @@ def test_a_run_that_goes_on_without_validation(tmp_path):
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step": 31, "critic/rewards/me')
     page = page_of(run, output=tmp_path / "page.html")
-    assert "step 30 of 30, not ended" in page and "there was none (trainer.test_freq" in page
+    assert "step 30 of 30, not ended" in page and "No samples are recorded" in page
 
 
 def test_an_empty_run_and_one_that_only_has_metrics(tmp_path, capsys):
@@ -121,6 +128,7 @@ def test_an_empty_run_and_one_that_only_has_metrics(tmp_path, capsys):
     assert "has no metrics yet" in capsys.readouterr().err
     page = page_of(tmp_path / "empty", tmp_path / "bare", output=tmp_path / "page.html")
     assert charts_of(data_of(page))["loss"]["lines"] == [{"run": 1, "axis": 0, "v": [None, 0.5]}]
+    assert charts_of(data_of(page))["loss"]["notes"] == ["bare: 1 value is not finite, the first at step 1."]
     assert "no config.yaml beside" in page_of(tmp_path / "bare", output=tmp_path / "page.html")
 
 
@@ -131,7 +139,7 @@ def test_what_is_no_run_is_an_error_with_a_hint(tmp_path, capsys):
         error = capsys.readouterr().err
         assert wanted in error and f"hint: runs near it: {tmp_path / 'project/one'}" in error
     assert main([str(tmp_path / "project/one"), "-o", str(tmp_path / "nowhere/page.html")]) == 2
-    assert "hint: -o FILE" in capsys.readouterr().err
+    assert "hint: name a file in another place" in capsys.readouterr().err
 
 
 def test_an_earlier_run_in_the_same_directory(tmp_path):
@@ -167,9 +175,99 @@ def test_a_long_run_keeps_its_extremes_and_the_page_its_size(tmp_path):
     (line,) = charts_of(data)["spike"]["lines"]
     assert max(line["hi"]) == 1000 and line["lo"] == [1] * len(line["lo"])
     assert sum(len(line["v"]) * 3 for chart in charts_of(data).values() for line in chart["lines"]) <= NUMBERS
-    rows = data["samples"]["prompts"][0]["runs"][0]
+    rows = data["samples"][0]["prompts"][0]["runs"][0]
     assert rows[0]["step"] == 0 and rows[-1]["step"] == steps - 10
     assert "characters left out" in rows[0]["response"] and "1000 at 1234" in page
+
+
+def write_rows(path, rows):
+    path.mkdir(exist_ok=True)
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_what_is_logged_under_several_names_is_one_chart(tmp_path):
+    def row(step, reward):
+        band = {"mean": reward, "min": 0.0, "max": reward * 2}
+        metrics = {f"critic/{name}/{part}": value for name in ("score", "rewards") for part, value in band.items()}
+        # Means of float32 and float64 differ in the eighth digit.
+        return {"step": step, **metrics, "reward/score/mean": reward * (1 + 1e-8), "actor/grad_norm": reward * 1.01}
+
+    runs = [write_rows(tmp_path / name, [row(step, step / 7) for step in range(1, 6)]) for name in "ab"]
+    charts = charts_of(data_of(page_of(*runs, output=tmp_path / "page.html")))
+    assert sorted(charts) == ["actor/grad_norm", "critic/rewards"]
+    same = [("critic/score", True), ("reward/score/mean", False)]
+    assert [(other["name"], other["band"]) for other in charts["critic/rewards"]["same"]] == same
+    write_rows(tmp_path / "b", [{**row(step, step / 7), "critic/score/max": step} for step in range(1, 6)])
+    assert "critic/score" in charts_of(data_of(page_of(*runs, output=tmp_path / "page.html")))
+
+
+def test_values_that_are_not_finite_are_told(tmp_path):
+    rows = [{"step": step, "loss": None if step > 3 else step, "dead": None} for step in range(1, 7)]
+    data = data_of(page_of(write_rows(tmp_path / "run", rows), output=tmp_path / "page.html"))
+    assert charts_of(data)["loss"]["notes"] == ["3 values are not finite, the first at step 4."]
+    assert data["groups"][-1]["constant"] == [["dead", "never finite"]]
+
+
+def test_the_share_of_prompts_that_teach_nothing_is_explained(tmp_path):
+    rows = [{"step": step, "critic/rewards/frac_zero_std": step / 9} for step in range(5)]
+    data = data_of(page_of(write_rows(tmp_path / "run", rows), output=tmp_path / "page.html"))
+    (note,) = charts_of(data)["critic/rewards/frac_zero_std"]["notes"]
+    assert "learn nothing" in note
+
+
+def test_samples_of_training_stand_at_their_steps(tmp_path):
+    run = write_rows(tmp_path / "run", [{"step": 400}])
+    with (run / "generations.jsonl").open("w") as file:
+        for step in range(1, 401):
+            for index in range(20):
+                row = {"prompt": f"{step} {index}", "response": "r" * 100, "score": 1.0, "split": "train"}
+                file.write(json.dumps({"step": step, **row}) + "\n")
+        file.write(json.dumps({"step": 400, "prompt": "v", "response": "w"}) + "\n")
+    validation, training = data_of(page_of(run, output=tmp_path / "page.html"))["samples"]
+    assert [prompt["prompt"] for prompt in validation["prompts"]] == ["v"]
+    assert training["split"] == "train" and training["left_out"] == ["some steps, evenly through the run"]
+    assert len(training["steps"]) == 100 and {training["steps"][0], training["steps"][-1]} == {1, 400}
+    assert len(training["prompts"]) == 100 * 8
+    assert training["prompts"][-1]["prompt"] == "400 7" and training["prompts"][-1]["runs"][0][0]["step"] == 400
+
+
+def test_a_table_of_all_metrics_exactly(tmp_path):
+    one = write_rows(tmp_path / "one", [{"step": 1, "time": 9.5, "loss": 1 / 3}, {"step": 2, "loss": None, "b,c": 1}])
+    two = write_rows(tmp_path / "two", [{"step": 1, "loss": 1e-9}])
+    assert main([str(one), str(two), "-o", str(tmp_path / "page.html"), "--csv", str(tmp_path / "all.csv")]) == 0
+    with (tmp_path / "all.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["run", "step", "time", "b,c", "loss"]
+    assert rows[1:3] == [["one", "1", "9.5", "", str(1 / 3)], ["one", "2", "", "1.0", "nan"]]
+    assert rows[3] == ["two", "1", "", "", "1e-09"]
+
+
+def test_a_served_page_follows_the_run(tmp_path):
+    run = write_rows(tmp_path / "run", [{"step": 1, "loss": 1.0}])
+    with ReportServer([run], 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+
+        def get(path, host="127.0.0.1"):
+            address = f"http://127.0.0.1:{server.server_port}{path}"
+            request = urllib.request.Request(address, headers={"Host": f"{host}:{server.server_port}"})
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.read().decode()
+
+        try:
+            page = get("/")
+            assert data_of(page)["version"] == get("/version") and get("/") == page and "step 1" in page
+            write_rows(run, [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5}])
+            assert data_of(page)["version"] != get("/version")
+            assert "step 2" in get("/", host="localhost")
+            for path, host, code in (("/", "evil.example", 403), ("/metrics.jsonl", "127.0.0.1", 404)):
+                with pytest.raises(urllib.error.HTTPError, match=str(code)):
+                    get(path, host)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert main([str(run), "--serve", "--port", "99999"]) == 2
 
 
 @pytest.mark.parametrize(("count", "limit"), [(0, 5), (1, 5), (5, 5), (6, 5), (1001, 1000)])

@@ -3,6 +3,7 @@
 
     python -m generated_example.report checkpoints/generated_example/default
     python -m generated_example.report checkpoints/generated_example/one checkpoints/generated_example/two -o comparison.html
+    python -m generated_example.report checkpoints/generated_example/default --serve     a page that follows the run
 
 RUN_DIR is a run's directory, or the metrics.N.jsonl in it of an earlier run there. A run may still be going on.
 """
@@ -15,10 +16,32 @@ from pathlib import Path
 from ..training.tracking import write_whole
 from .page import render
 from .runs import ReportError, read_runs
+from .serve import ReportServer
+from .table import metrics_table
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the page; returns the exit code: 0 done, 2 a directory holds no run or the page cannot be written."""
+    """Write or serve the page; returns the exit code: 0 done, 2 a directory holds no run or a file cannot be written."""
+    options = _parser().parse_args(arguments)
+    try:
+        runs = read_runs(options.runs)
+        for run in runs:
+            if not run.rows:
+                print(f"note: {run.path} has no metrics yet", file=sys.stderr)
+        if options.csv:
+            _write(options.csv, metrics_table(runs))
+        if options.serve:
+            _serve(options.runs, options.port)
+        else:
+            directory = runs[0].directory if len(runs) == 1 else Path()
+            _write(options.output or directory / "report.html", render(runs))
+    except ReportError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m generated_example.report",
         description=__doc__,
@@ -28,25 +51,34 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "-o", "--output", type=Path, help="the page (default: report.html, in the run's directory if it is one run)"
     )
-    options = parser.parse_args(arguments)
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write all metrics, exactly, as a table")
+    parser.add_argument(
+        "--serve", action="store_true", help="write no page, but serve one on this machine that follows the runs"
+    )
+    parser.add_argument("--port", type=int, default=8000, help="for --serve (default: 8000; 0: any that is free)")
+    return parser
+
+
+def _write(path: Path, text: str) -> None:
     try:
-        runs = read_runs(options.runs)
-    except ReportError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for run in runs:
-        if not run.rows:
-            print(f"note: {run.path} has no metrics yet", file=sys.stderr)
-    output = options.output or (runs[0].directory / "report.html" if len(runs) == 1 else Path("report.html"))
-    page = render(runs)
-    try:
-        write_whole(output, page)
+        write_whole(path, text)
     except OSError as error:
-        print(f"error: {output} cannot be written: {error.strerror}", file=sys.stderr)
-        print("hint: -o FILE chooses another place", file=sys.stderr)
-        return 2
-    print(output)
-    return 0
+        raise ReportError(f"{path} cannot be written: {error.strerror}", "name a file in another place") from error
+    print(path)
+
+
+def _serve(paths: Sequence[Path], port: int) -> None:
+    try:
+        server = ReportServer(paths, port)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ReportError(f"port {port} cannot be used: {reason}", "--port 0 takes any that is free") from error
+    with server:
+        print(f"http://127.0.0.1:{server.server_port}/  (Ctrl-C ends it)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
 
 
 if __name__ == "__main__":

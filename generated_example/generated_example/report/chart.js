@@ -1,6 +1,7 @@
 // vextract:template - edit freely; upgrades merge your edits
 "use strict";
-// Charts in SVG. A line is {run, axis, v, lo, hi}: values at the points of one of the run's axes, null where there is none.
+// Charts in SVG. A line is {run, axis, v, lo, hi, per}: values at the points of one of the run's axes, null where there is
+// none; of a long run a point is the mean of `per` steps.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const view = {x: "step", smooth: 0.6, log: false, zoom: null, hidden: new Set()};
@@ -28,6 +29,9 @@ function format(value) {
   if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2).replace("e+", "e").replace(/\.?0+e/, "e");
   return String(Number(value.toPrecision(4)));
 }
+
+// A long name breaks behind a slash.
+const parted = name => name.split(/(?<=\/)/).map(part => element("bdi", {}, part));
 
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const unitFor = seconds => UNITS.find(([, size]) => seconds >= 3 * size) || UNITS[3];
@@ -78,10 +82,11 @@ class Chart {
     this.log = null;
     this.tip = element("div", {class: "tip", role: "status", hidden: ""});
     this.svg = element("svg", {"aria-hidden": "true", height: HEIGHT});
-    this.caption = element("figcaption", {}, element("span", {}, name));
+    this.caption = element("figcaption", {}, element("span", {}, ...parted(name)));
     this.figure = element("figure", {class: "chart", tabindex: "0", role: "group", "data-chart": name,
       "aria-label": `${label}. Arrow keys read values.`}, this.caption, this.svg, this.tip);
-    this.button("wide", `Enlarge ${name}`, pressed => { this.figure.classList.toggle("wide", pressed); this.draw(); });
+    this.enlarge = this.button("wide", `Enlarge ${name}`, pressed => { this.figure.classList.toggle("wide", pressed); this.draw(); });
+    this.enlarge.className = "enlarge";
     this.svg.addEventListener("pointermove", event => this.point(event));
     this.svg.addEventListener("pointerdown", event => this.begin(event));
     this.svg.addEventListener("pointerup", event => this.end(event));
@@ -89,6 +94,7 @@ class Chart {
     this.svg.addEventListener("dblclick", () => setZoom(null));
     this.figure.addEventListener("keydown", event => this.key(event));
     this.figure.addEventListener("blur", () => this.leave());
+    this.stale = true;
     Chart.all.push(this);
     Chart.watcher.observe(this.figure);
   }
@@ -97,15 +103,22 @@ class Chart {
     for (const {target, isIntersecting} of entries) {
       const chart = Chart.all.find(other => other.figure === target);
       chart.visible = isIntersecting;
-      if (isIntersecting && chart.stale !== false) chart.draw();
+      if (isIntersecting && chart.stale) chart.draw();
     }
   }, {rootMargin: "300px"});
 
+  // Those in sight at once, the others when there is time: a page that is printed or saved has all of them.
   static redraw() {
     for (const chart of Chart.all) {
       chart.stale = true;
       if (chart.visible) chart.draw();
     }
+    clearTimeout(Chart.waiting);
+    Chart.waiting = setTimeout(Chart.drawAll, 300);
+  }
+
+  static drawAll() {
+    for (const chart of Chart.all) if (chart.stale && chart.figure.clientWidth) chart.draw();
   }
 
   button(text, label, act) {
@@ -207,17 +220,17 @@ class Chart {
   }
 
   read(x) {
-    this.at = x;
     const rows = this.rowsAt(x);
     if (!rows.length) return;
     const at = rows[0].x;
+    this.at = at;
     for (const chart of Chart.all) if (chart.visible && chart.plot) chart.mark(at);
     this.tip.replaceChildren(element("b", {}, rows[0].text || formatX(at)), ...rows.map(row => element("div", {},
       element("i", {class: "swatch", color: row.color}), element("span", {}, row.name), element("b", {}, row.value))));
     this.tip.hidden = false;
     const left = this.x(at) + 22, room = this.figure.clientWidth - this.tip.offsetWidth - 4;
     this.tip.style.left = `${Math.max(4, left > room ? this.x(at) - this.tip.offsetWidth - 4 : left)}px`;
-    this.tip.style.top = `${this.caption.offsetHeight + 14}px`;
+    this.tip.style.top = `${this.svg.getBoundingClientRect().top - this.figure.getBoundingClientRect().top + 6}px`;
   }
 
   mark(x) {
@@ -231,9 +244,16 @@ class Chart {
 // A metric of all runs: the smoothed curve above the values as they are. One run alone stands in a band from the least to
 // the greatest value; several bands would hide each other.
 class Curves extends Chart {
-  constructor({name, band, lines}) {
+  constructor({name, band, lines, same, notes}) {
     super(name, `${name}, ${lines.length === 1 ? "one curve" : `${lines.length} curves`}${band ? ", means in a band from least to greatest" : ""}`);
     this.lines = lines;
+    this.band = band;
+    this.same = same;
+    const others = same.map(other => other.name);
+    this.figure.dataset.same = others.join(" ");
+    const said = [...notes, ...(others.length ? [`The same: ${others.join(", ")}.`] : [])];
+    if (said.length) this.caption.after(element("p", {class: "note"}, said.join(" ")));
+    this.caption.append(saveMenu(this));
     this.logButton = this.button("log", `Log scale for ${name}`, pressed => { this.log = pressed; this.draw(); });
     this.caption.insertBefore(this.logButton, this.caption.children[1]);
   }
@@ -286,7 +306,7 @@ class Curves extends Chart {
     return {path, dots: alone === null ? dots : [...dots, alone]};
   }
 
-  band(line, xs) {
+  area(line, xs) {
     const known = xs.map((x, i) => i).filter(i => xs[i] !== null && line.lo[i] !== null && line.hi[i] !== null && !(this.isLog && line.lo[i] <= 0));
     const to = values => i => `${this.x(xs[i]).toFixed(1)} ${this.y(values[i]).toFixed(1)}`;
     return known.length > 1 ? `M${[...known.map(to(line.hi)), ...known.reverse().map(to(line.lo))].join("L")}Z` : "";
@@ -296,7 +316,7 @@ class Curves extends Chart {
     const shown = this.shown();
     for (const line of shown) {
       const xs = xsOf(line), color = runColor(line.run), sparse = line.v.length <= 50, smooth = !sparse && view.smooth > 0;
-      if (line.lo && shown.length === 1) this.plot.append(element("path", {class: "band", d: this.band(line, xs), color}));
+      if (line.lo && shown.length === 1) this.plot.append(element("path", {class: "band", d: this.area(line, xs), color}));
       const raw = this.path(xs, line.v);
       if (smooth) this.plot.append(element("path", {class: "raw", d: raw.path, color}));
       const curve = smooth ? this.path(xs, smoothed(line.v, view.smooth)) : raw;
@@ -308,13 +328,19 @@ class Curves extends Chart {
     }
   }
 
+  // The value of each run nearest to x. A run that has ended by then, or has not begun, has none; one from another step says so.
   rowsAt(x) {
-    return this.shown().map(line => {
-      const xs = xsOf(line), i = nearest(xs, x), value = line.v[i];
-      const range = line.lo && line.lo[i] !== null && value !== null ? `  (${format(line.lo[i])} to ${format(line.hi[i])})` : "";
-      const y = value === null || (this.isLog && value <= 0) ? null : value;
-      return {x: xs[i], y, color: runColor(line.run), name: data.runs.length > 1 ? data.runs[line.run].name : "", value: format(value) + range};
-    }).sort((a, b) => Math.abs(a.x - x) - Math.abs(b.x - x));
+    const rows = this.shown().map(line => ({line, xs: xsOf(line), i: nearest(xsOf(line), x)}));
+    const at = rows.reduce((best, {xs, i}) => best === null || Math.abs(xs[i] - x) < Math.abs(best - x) ? xs[i] : best, null);
+    return rows.map(({line, xs, i}) => {
+      const row = {x: xs[i], y: null, color: runColor(line.run), name: data.runs.length > 1 ? data.runs[line.run].name : ""};
+      const known = xs.filter(x => x !== null), first = known[0], last = known.at(-1), apart = (last - first) / (known.length - 1) || 0;
+      if (at < first - apart / 2) return {...row, value: `begins at ${formatX(first)}`};
+      if (at > last + apart / 2) return {...row, value: `ended at ${formatX(last)}`};
+      const value = line.v[i], said = line.lo && line.lo[i] !== null && value !== null ? `  (${format(line.lo[i])} to ${format(line.hi[i])})` : "";
+      const other = xs[i] !== at && !(line.per && Math.abs(xs[i] - at) <= apart) ? `  at ${formatX(xs[i])}` : "";
+      return {...row, y: value === null || (this.isLog && value <= 0) ? null : value, value: format(value) + said + other};
+    }).sort((a, b) => Math.abs(a.x - at) - Math.abs(b.x - at));
   }
 }
 

@@ -1,6 +1,7 @@
 # vextract:template - edit freely; upgrades merge your edits
 """The curves of a page: which metrics make a chart, in which group it stands, and what is left of a long series."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from .runs import Run
 
 # In the order of the page, and of the charts in a group; a metric belongs to the first that has a prefix of its name.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Reward", ("critic/rewards/", "critic/score/", "reward/")),
+    ("Reward", ("critic/rewards/mean", "critic/score/", "reward/", "critic/rewards/", "train/")),
     ("Validation", ("val-core/", "val-aux/")),
     ("Environment", ("env/", "num_turns/")),
     ("Actor", ("actor/",)),
@@ -20,6 +21,17 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Rollout against training", ("training/rollout_", "rollout_corr/", "mismatch/", "rollout")),
     ("Other", ("",)),
 )
+# What stands below a chart's name.
+NOTES = {
+    "critic/rewards/frac_zero_std": "Share of prompts whose responses all have the same reward. GRPO and its relatives "
+    "learn nothing from them: near 1, the task is too easy or too hard for the policy.",
+    "train/kept_groups": "Share of the prompts drawn whose responses differ in reward: the others are left out.",
+    "actor/pg_clipfrac": "Share of tokens whose ratio is clipped.",
+    "actor/ppo_kl": "How far the policy is from the one that wrote the responses.",
+    "actor/grad_norm": "Before clipping.",
+    "response_length/clip_ratio": "Share of responses that reach the longest length, and may be cut off.",
+    "critic/vf_explained_var": "1: the critic predicts the returns exactly; 0 or less: no better than their mean.",
+}
 POINTS = 1000  # of a series, at most
 NUMBERS = 300_000  # on a page, at most: about 2 MB
 
@@ -59,33 +71,37 @@ def curve_groups(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[Axes]]
     """Everything that the page draws as curves.
 
     Returns:
-        Groups of charts, {title, charts: [{name, band, lines: [{run, axis, v, lo, hi}]}], constant: [[name, value]]}.
-        `v` holds values; where a series was too long, means over as many steps as one point stands for, with the
-        least and the greatest of them in `lo` and `hi`. Metrics named .../mean, .../min and .../max make one chart:
-        the means, in a band. And the axes of each run, which `axis` counts.
+        Groups of charts, {title, charts: [{name, band, lines: [{run, axis, v, lo, hi, per}], same, notes}], constant:
+        [[name, value]]}. `v` holds values; where a series was too long, means over the `per` steps that one point
+        stands for, with the least and the greatest of them in `lo` and `hi`. Metrics named .../mean, .../min and
+        .../max make one chart: the means, in a band. `same` are {name, band} of those with the same curves, which
+        get no chart of their own; `notes` are sentences. And the axes of each run, which `axis` counts.
     """
-    names = metric_names(runs)
     axes = [Axes(run) for run in runs]
-    charts = list(_charts(names))
-    limit = _limit(runs, charts)
-    groups: list[dict[str, Any]] = []
-    for title, _ in GROUPS:
-        group: dict[str, Any] = {"title": title, "charts": [], "constant": []}
-        for name, parts in charts:
-            if next(other for other, starts in GROUPS if parts[0].startswith(starts)) != title:
-                continue
-            if (value := _constant(runs, parts)) is not None:
-                group["constant"].append([name, f"{value:.5g}"])
-                continue
-            lines = [
-                {"run": index, **line}
-                for index, run in enumerate(runs)
-                if (line := _line(run, parts, axes[index], limit)) is not None
-            ]
-            group["charts"].append({"name": name, "band": len(parts) == 3, "lines": lines})
-        if group["charts"] or group["constant"]:
-            groups.append(group)
-    return groups, axes
+    parted = list(_charts(metric_names(runs)))
+    limit = _limit(runs, parted)
+    charts: list[dict[str, Any]] = []
+    groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": [], "constant": []} for title, _ in GROUPS}
+    for name, parts in parted:
+        group = groups[_group(parts[0])]
+        if (value := _constant(runs, parts)) is not None:
+            group["constant"].append([name, f"{value:.5g}"])
+            continue
+        lines = [
+            {"run": index, **line}
+            for index, run in enumerate(runs)
+            if (line := _line(run, parts, axes[index], limit)) is not None
+        ]
+        chart = {"name": name, "band": len(parts) == 3, "lines": lines, "same": []}
+        if (twin := next((other for other in charts if _same(other, chart)), None)) is not None:
+            twin["same"].append({"name": name, "band": chart["band"]})
+            continue
+        chart["notes"] = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1] + _gaps(runs, parts)
+        charts.append(chart)
+        group["charts"].append(chart)
+    for name in _never_finite(runs):
+        groups[_group(name)]["constant"].append([name, "never finite"])
+    return [group for group in groups.values() if group["charts"] or group["constant"]], axes
 
 
 def extremes(run: Run, name: str) -> dict[str, Any] | None:
@@ -127,6 +143,50 @@ def _charts(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from sorted(found.items(), key=lambda item: [not item[1][0].startswith(prefix) for prefix in prefixes])
 
 
+def _group(name: str) -> str:
+    return next(title for title, starts in GROUPS if name.startswith(starts))
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two charts show the same, as far as a page tells: a band includes curves that are its means."""
+    if len(one["lines"]) != len(other["lines"]) or (other["band"] and not one["band"]):
+        return False
+    keys = ("v", "lo", "hi") if other["band"] == one["band"] else ("v",)
+    if max(len(line["v"]) for line in one["lines"]) < 3:  # too few to tell
+        return False
+    return all(
+        (a["run"], a["axis"]) == (b["run"], b["axis"])
+        and all(_close(a.get(key, []), b.get(key, [])) for key in keys)
+        for a, b in zip(one["lines"], other["lines"], strict=True)
+    )
+
+
+def _close(one: Sequence[float | None], other: Sequence[float | None]) -> bool:
+    if len(one) != len(other):
+        return False
+    near = 1e-5 * max((abs(value) for value in one if value is not None), default=0.0)
+    return all(
+        a is b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4, abs_tol=near))
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _gaps(runs: Sequence[Run], parts: Sequence[str]) -> list[str]:
+    """What to say of values that are not finite, which no curve shows."""
+    said = []
+    for run in runs:
+        rows = sorted({row for name in parts for row, value in run.metrics.get(name, {}).items() if value is None})
+        if rows:
+            count = "1 value is" if len(rows) == 1 else f"{len(rows)} values are"
+            where = f"{run.name}: " if len(runs) > 1 else ""
+            said.append(f"{where}{count} not finite, the first at step {run.rows[rows[0]]['step']}.")
+    return said
+
+
+def _never_finite(runs: Sequence[Run]) -> list[str]:
+    return sorted({name for run in runs for name in run.metrics} - set(metric_names(runs)))
+
+
 def _limit(runs: Sequence[Run], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
     """How many points a series may have, for the page to keep its size."""
     counts = [(len(run.metrics.get(parts[0], {})), len(parts)) for run in runs for _, parts in charts]
@@ -160,6 +220,8 @@ def _line(run: Run, parts: tuple[str, ...], axes: Axes, limit: int) -> dict[str,
     names = parts if all(name in run.metrics for name in parts) else parts[:1]
     columns = [[run.metrics[name].get(row) for row in rows] for name in names]
     line["v"] = [short(_mean([columns[0][i] for i in part])) for part in parted]
+    if len(parted) < len(rows):
+        line["per"] = len(parted[0])
     if len(columns) == 3 or len(parted) < len(rows):
         line["lo"] = [short(min(_known(columns[len(columns) // 2], part), default=None)) for part in parted]
         line["hi"] = [short(max(_known(columns[-1], part), default=None)) for part in parted]

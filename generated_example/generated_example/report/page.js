@@ -13,6 +13,7 @@ function setZoom(range) {
 function setUpCurves() {
   const groups = find("groups");
   if (!groups) return;
+  listen("csv", "click", () => download("metrics.csv", "text/csv", tableOf(Chart.all.filter(chart => chart instanceof Curves))));
   for (const {title, charts, constant} of data.groups) {
     const grid = element("div", {class: "grid"}, ...charts.map(chart => new Curves(chart).figure));
     const all = element("details", {"data-group": title}, element("summary", {}, `${title} `, element("small", {})), grid);
@@ -21,6 +22,7 @@ function setUpCurves() {
       all.append(element("p", {class: "constant"}, "Never changed: ",
         ...constant.flatMap(([name, value]) => [element("span", {"data-constant": name}, `${name} `, element("b", {}, value))])));
     }
+    all.addEventListener("toggle", () => Chart.redraw());
     groups.append(all);
   }
   listen("x", "change", event => { view.x = event.target.value; setZoom(null); });
@@ -48,7 +50,7 @@ function findMetrics() {
   let any = false;
   for (const group of document.querySelectorAll("[data-group]")) {
     const charts = [...group.querySelectorAll("[data-chart]")], constants = [...group.querySelectorAll("[data-constant]")];
-    for (const chart of charts) chart.hidden = !fits(chart.dataset.chart);
+    for (const chart of charts) chart.hidden = !fits(`${chart.dataset.chart} ${chart.dataset.same}`);
     for (const constant of constants) constant.hidden = !fits(constant.dataset.constant);
     const shown = charts.filter(chart => !chart.hidden).length, still = constants.filter(constant => !constant.hidden).length;
     group.querySelector("small").textContent = shown ? `${shown}` : "";
@@ -92,15 +94,22 @@ function setUpPhases() {
 }
 
 const samples = {scores: [0, 1]};
+const split = () => data.samples[find("split").value];
 
 function setUpSamples() {
   if (!find("cards")) return;
-  const scores = data.samples.prompts.flatMap(prompt => prompt.runs.flat().map(row => row.score)).filter(score => score !== null);
-  samples.scores = [Math.min(0, ...scores.slice(0, 1), scores.reduce((a, b) => Math.min(a, b), 0)), scores.reduce((a, b) => Math.max(a, b), 0)];
-  const slider = find("step");
-  slider.max = data.samples.steps.length - 1;
-  slider.value = slider.max;
+  listen("split", "input", chooseSplit);
   for (const id of ["mode", "step", "search", "least", "most"]) listen(id, "input", showSamples);
+  chooseSplit();
+}
+
+function chooseSplit() {
+  const {prompts, steps, split: name} = split();
+  const scores = prompts.flatMap(prompt => prompt.runs.flat().map(row => row.score)).filter(score => score !== null);
+  samples.scores = [scores.reduce((a, b) => Math.min(a, b), 0), scores.reduce((a, b) => Math.max(a, b), 0)];
+  for (const hint of document.querySelectorAll("p[data-split]")) hint.hidden = hint.dataset.split !== name;
+  find("step").max = steps.length - 1;
+  find("step").value = steps.length - 1;
   showSamples();
 }
 
@@ -118,7 +127,7 @@ function marked(text, word) {
 
 function showSamples() {
   if (!find("cards")) return;
-  const {prompts, steps} = data.samples, all = find("mode").value === "all", step = steps[find("step").value];
+  const {prompts, steps, split: name} = split(), all = find("mode").value === "all", step = steps[find("step").value];
   const word = find("search").value.toLowerCase();
   const [least, most] = ["least", "most"].map(id => find(id).value === "" ? null : Number(find(id).value));
   find("at").hidden = all;
@@ -130,7 +139,8 @@ function showSamples() {
     const inPrompt = has(prompt.prompt) || has(prompt.truth);
     const answers = prompt.runs.map((rows, run) => {
       if (view.hidden.has(run) || !rows.length) return null;
-      const now = rows.reduce((last, row) => row.step <= step ? row.step : last, rows[0].step);
+      // A training prompt belongs to its step; those of validations stand there until the next one.
+      const now = name === "train" ? step : rows.reduce((last, row) => row.step <= step ? row.step : last, rows[0].step);
       const shown = rows.filter(row => (all || row.step === now) && fits(row) && (inPrompt || has(row.response)));
       count += shown.length;
       return shown.length ? answerOf(run, rows, shown, all ? null : now, word) : null;
@@ -147,7 +157,7 @@ function showSamples() {
 function answerOf(run, rows, shown, now, word) {
   const made = element("div", {class: "answer", color: runColor(run)});
   if (data.runs.length > 1) made.append(element("p", {}, element("b", {}, data.runs[run].name)));
-  made.append(stripOf(rows, now));
+  if (split().split !== "train") made.append(stripOf(rows, now));
   for (const row of shown) {
     const parts = row.parts.filter(([name]) => name !== "score").map(([name, value]) => `${name} ${typeof value === "number" ? format(value) : value}`);
     made.append(element("p", {}, element("span", {}, `step ${row.step}`), element("b", {}, `score ${format(row.score)}`),
@@ -171,7 +181,7 @@ function stripOf(rows, now) {
   }
   strip.addEventListener("click", event => {
     if (!event.target.dataset.step) return;
-    find("step").value = data.samples.steps.indexOf(Number(event.target.dataset.step));
+    find("step").value = split().steps.indexOf(Number(event.target.dataset.step));
     find("mode").value = "one";
     showSamples();
   });
@@ -197,10 +207,80 @@ function setUpTables() {
   }
 }
 
+// What a person has set, kept while the page of a run that goes on is loaded anew.
+const SETTINGS = ["x", "smooth", "log", "find", "split", "mode", "step", "search", "least", "most"];
+
+function keepSettings() {
+  const fields = SETTINGS.map(id => find(id)).filter(Boolean).map(field => [field.id, field.type === "checkbox" ? field.checked : field.value]);
+  const last = find("step") && find("step").value === find("step").max;
+  const open = [...document.querySelectorAll("[data-group]")].map(group => [group.dataset.group, group.open]);
+  const wide = [...document.querySelectorAll("figure.wide")].map(figure => figure.dataset.chart);
+  sessionStorage.setItem("report", JSON.stringify({fields: fields.filter(([id]) => !(last && id === "step")), open, wide, hidden: [...view.hidden], zoom: view.zoom}));
+}
+
+function restoreSettings() {
+  const kept = JSON.parse(sessionStorage.getItem("report") || "null");
+  if (!kept) return;
+  for (const [id, value] of kept.fields) {
+    const field = find(id);
+    if (!field || (field.tagName === "SELECT" && !field.querySelector(`[value="${value}"]`))) continue;
+    field[field.type === "checkbox" ? "checked" : "value"] = value;
+    for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind));
+  }
+  for (const group of document.querySelectorAll("[data-group]")) group.open = new Map(kept.open).get(group.dataset.group) ?? group.open;
+  for (const figure of document.querySelectorAll("figure.chart")) if (kept.wide.includes(figure.dataset.chart)) figure.querySelector("button.enlarge").click();
+  for (const run of kept.hidden) if (run < data.runs.length) toggleRun(run);
+  if (kept.zoom) setZoom(kept.zoom);
+}
+
+// A served page asks whether the runs have gone on, and loads itself anew if so; not while somebody reads from a chart.
+function setUpLive() {
+  const said = document.querySelector("#live [role=status]");
+  if (!said) return;
+  restoreSettings();
+  sessionStorage.removeItem("report");
+  const at = new Date().toLocaleTimeString();
+  const ask = async () => {
+    try {
+      const answer = await fetch("version", {cache: "no-store"});
+      if (!answer.ok) throw new Error(answer.statusText);
+      const version = await answer.text();
+      const reading = document.querySelector(".tip:not([hidden]), details.save[open]") || String(getSelection());
+      said.textContent = `as of ${at}`;
+      if (version !== data.version && find("follow").checked && !reading && !document.hidden) {
+        keepSettings();
+        location.reload();
+      } else if (version !== data.version) said.textContent = `as of ${at}; there is more`;
+    } catch {
+      said.textContent = `as of ${at}; the server does not answer`;
+    }
+  };
+  said.textContent = `as of ${at}`;
+  setInterval(ask, 3000);
+}
+
+// Paper has all charts, those of closed groups as well.
+const closed = [];
+
+function beforePrint() {
+  for (const group of document.querySelectorAll("details[data-group]:not([open])")) {
+    closed.push(group);
+    group.open = true;
+  }
+  Chart.drawAll();
+}
+
+function afterPrint() {
+  for (const group of closed.splice(0)) group.open = false;
+}
+
 for (const part of document.querySelectorAll("[data-run]")) part.style.setProperty("--color", runColor(Number(part.dataset.run)));
 setUpCurves();
 setUpPhases();
 setUpSamples();
 setUpTables();
+setUpLive();
+Chart.drawAll();
 addEventListener("resize", () => Chart.redraw());
-addEventListener("beforeprint", () => Chart.all.forEach(chart => chart.draw()));
+addEventListener("beforeprint", beforePrint);
+addEventListener("afterprint", afterPrint);

@@ -13,7 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from .curves import curve_groups, extremes, metric_names
 from .phases import phase_layers
 from .runs import Run, number
-from .samples import sample_prompts
+from .samples import sample_splits
 
 # What stands at the top for each run: the first metric of these that it has.
 HEADLINES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -26,11 +26,16 @@ Cell = tuple[float, str, str]
 _SECRET = re.compile(r"(\S*(?:api_?key|password|passwd|secret|access_token|auth_token)=)\S+", re.IGNORECASE)
 
 
-def render(runs: Sequence[Run]) -> str:
-    """The page about these runs."""
+def render(runs: Sequence[Run], version: str | None = None) -> str:
+    """The page about these runs.
+
+    Args:
+        runs: in the order of the page.
+        version: of the runs' files, if a server tells the page when there is a newer one; see serve.py.
+    """
     groups, axes = curve_groups(runs)
     phases = [phase_layers(run, axis) for run, axis in zip(runs, axes, strict=True)]
-    samples = sample_prompts(runs)
+    samples = sample_splits(runs)
     data = {
         "runs": [
             {"name": run.name, "axes": axis.data(), "phases": phase}
@@ -38,6 +43,7 @@ def render(runs: Sequence[Run]) -> str:
         ],
         "groups": groups,
         "samples": samples,
+        "version": version,
     }
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
@@ -50,11 +56,11 @@ def render(runs: Sequence[Run]) -> str:
         surroundings=_side_by_side([_surroundings(run) for run in runs], in_order=True),
         has_curves=bool(groups),
         has_phases=any(phases),
-        left_out=samples["left_out"],
-        has_samples=bool(samples["prompts"]),
+        samples=samples,
+        live=version is not None,
         data=data,
         style=_file("page.css"),
-        script=_file("chart.js") + _file("page.js"),
+        script="".join(map(_file, ("chart.js", "save.js", "page.js"))),
     )
 
 

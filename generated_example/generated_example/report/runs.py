@@ -116,7 +116,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     Raises:
         ReportError: a path is not that of a run.
     """
-    records = [_files(path) for path in paths]
+    records = [files_of(path) for path in paths]
     return [
         Run(
             path=path,
@@ -130,13 +130,12 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     ]
 
 
-def number(value: Any) -> float | None:
-    """A finite number; None for anything else."""
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
+def files_of(path: Path) -> dict[str, Path]:
+    """Where a run's records are, whether or not they exist.
 
-
-def _files(path: Path) -> dict[str, Path]:
-    """Where a run's records are, whether or not they exist."""
+    Raises:
+        ReportError: the path is not that of a run.
+    """
     names = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
     if path.is_file() and (match := _NUMBERED.fullmatch(path.name)):
         suffix = match[1] or ""
@@ -148,6 +147,11 @@ def _files(path: Path) -> dict[str, Path]:
     if not any((path / name).exists() for name in (METRICS, ENVIRONMENT)):
         raise ReportError(f"{path} is no run's directory: it has no {METRICS}", _found_in(path))
     return {name: path / name for name in names}
+
+
+def number(value: Any) -> float | None:
+    """A finite number; None for anything else."""
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
 def _found_in(folder: Path) -> str:

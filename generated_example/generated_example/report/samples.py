@@ -1,33 +1,43 @@
 # vextract:template - edit freely; upgrades merge your edits
-"""What the model wrote: the same prompts through the run, and through several runs side by side."""
+"""What the model wrote: the same validation prompts through the run, some training prompts of each step."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .curves import short
 from .runs import Run, number
 
-PROMPTS = 40
+PROMPTS = 40  # of validations
+AT_A_STEP = 8  # samples of training
 STEPS = 100
-CHARACTERS = 800_000  # on a page; beyond, there are fewer steps, and then less of long texts
+CHARACTERS = {"validation": 800_000, "train": 400_000}  # on a page; beyond, there are fewer steps, and shorter texts
 LENGTHS = (6000, 2000, 600)  # of a text, at most
 
 Key = tuple[str, str]
+ByPrompt = dict[Key, list[list[dict[str, Any]]]]
 
 
-def sample_prompts(runs: Sequence[Run]) -> dict[str, Any]:
-    """The samples of runs by prompt.
+def sample_splits(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The samples of runs: those of validations, and those of training; what has none is left out."""
+    splits = (_split(runs, name) for name in CHARACTERS)
+    return [split for split in splits if split["prompts"]]
+
+
+def _split(runs: Sequence[Run], name: str) -> dict[str, Any]:
+    """The samples of one split, by prompt.
 
     Returns:
-        {prompts: [{prompt, truth, source, runs: [[{step, score, response, parts}]]}], steps, left_out}. `parts` are the
-        reward's components as [name, value]. A text that was too long says in its middle what was left out; `left_out`
-        says in words what else is not on the page.
+        {split, prompts: [{prompt, truth, source, runs: [[{step, score, response, parts}]]}], steps, left_out}. `parts`
+        are the reward's components as [name, value]. A text that was too long says in its middle what was left out;
+        `left_out` says in words what else is not on the page.
     """
-    rows = _by_prompt(runs)
-    shown = dict(list(rows.items())[:PROMPTS])
-    steps = [sorted({row["step"] for row in run.generations}) for run in runs]
-    kept, length = _what_fits(shown, steps)
+    chosen = [_rows_of(run, name) for run in runs]
+    rows = _by_prompt(chosen)
+    shown = dict(list(rows.items())[:PROMPTS]) if name == "validation" else rows
+    steps = [sorted({row["step"] for row in of_run}) for of_run in chosen]
+    kept, length = _what_fits(shown, steps, CHARACTERS[name])
     prompts = [
         {
             "prompt": _cut(key[1], length),
@@ -44,18 +54,37 @@ def sample_prompts(runs: Sequence[Run]) -> dict[str, Any]:
     if len(rows) > len(shown):
         left_out.append(f"{len(rows) - len(shown)} of {len(rows)} prompts")
     if any(len(some) < len(every) for some, every in zip(kept, steps, strict=True)):
-        left_out.append("some validations, evenly through the run")
-    return {"prompts": prompts, "steps": sorted(set().union(*kept)), "left_out": left_out}
+        left_out.append("some steps, evenly through the run")
+    return {
+        "split": name,
+        "prompts": [prompt for prompt in prompts if any(prompt["runs"])],
+        "steps": sorted(set().union(*kept)),
+        "left_out": left_out,
+    }
 
 
-def _by_prompt(runs: Sequence[Run]) -> dict[Key, list[list[dict[str, Any]]]]:
+def _rows_of(run: Run, split: str) -> list[Mapping[str, Any]]:
+    """A run's samples of a split; what is not said to be training's is validation's."""
+    rows = [row for row in run.generations if (row.get("split") == "train") == (split == "train")]
+    if split == "validation":
+        return rows
+    counts: Counter[int] = Counter()
+    first = []
+    for row in rows:
+        counts[row["step"]] += 1
+        if counts[row["step"]] <= AT_A_STEP:
+            first.append(row)
+    return first
+
+
+def _by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
     """The samples of each run by data source and prompt, in the order of their first appearance."""
-    rows: dict[Key, list[list[dict[str, Any]]]] = {}
-    for index, run in enumerate(runs):
-        for row in run.generations:
+    rows: ByPrompt = {}
+    for index, of_run in enumerate(generations):
+        for row in of_run:
             key = _text(row.get("data_source")), _text(row.get("prompt"))
             parts = row.get("components")
-            rows.setdefault(key, [[] for _ in runs])[index].append(
+            rows.setdefault(key, [[] for _ in generations])[index].append(
                 {
                     "step": row["step"],
                     "score": number(row.get("score")),
@@ -67,28 +96,29 @@ def _by_prompt(runs: Sequence[Run]) -> dict[Key, list[list[dict[str, Any]]]]:
     return rows
 
 
-def _what_fits(
-    rows: Mapping[Key, list[list[dict[str, Any]]]], steps: Sequence[Sequence[int]]
-) -> tuple[list[set[int]], int]:
+def _what_fits(rows: ByPrompt, steps: Sequence[Sequence[int]], characters: int) -> tuple[list[set[int]], int]:
     """Which steps of each run to take, and how long a text may be."""
     count = max([1, *(min(STEPS, len(every)) for every in steps)])
     for length in LENGTHS:
         tried = count
         while True:
             kept = [set(_evenly(every, tried)) for every in steps]
-            size = sum(
-                min(len(row["response"]), length) + 80
-                for by_run in rows.values()
-                for run, steps_of in zip(by_run, kept, strict=True)
-                for row in run
-                if row["step"] in steps_of
-            )
-            if size <= CHARACTERS:
+            if _size(rows, kept, length) <= characters:
                 return kept, length
             if tried <= 10:
                 break
             tried = max(10, tried * 2 // 3)
     return kept, length
+
+
+def _size(rows: ByPrompt, kept: Sequence[set[int]], length: int) -> int:
+    """How many characters the samples of these steps are."""
+    size = 0
+    for (_, prompt), by_run in rows.items():
+        taken = [row for run, steps in zip(by_run, kept, strict=True) for row in run if row["step"] in steps]
+        if taken:
+            size += min(len(prompt), length) + sum(min(len(row["response"]), length) + 80 for row in taken)
+    return size
 
 
 def _evenly(values: Sequence[int], count: int) -> list[int]:

@@ -1,0 +1,85 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Serve the page of runs on this machine, made anew whenever their files have changed."""
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from .page import render
+from .runs import ReportError, files_of, read_runs
+
+HOST = "127.0.0.1"
+# A page elsewhere whose host name was made to point here must not read what the model wrote.
+KNOWN_HOSTS = {HOST, "localhost"}
+
+
+class ReportServer(ThreadingHTTPServer):
+    """Answers `/` with the page, and `/version` with what tells an open page that there is a newer one.
+
+    Args:
+        paths: of the runs.
+        port: on the loopback interface; 0: any that is free, which `server_port` names.
+
+    Raises:
+        OSError: the port is taken, or may not be used.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, paths: Sequence[Path], port: int) -> None:
+        self.paths = list(paths)
+        self._lock = threading.Lock()
+        self._made: tuple[str, bytes] = ("", b"")
+        super().__init__((HOST, port), _Handler)
+
+    def version(self) -> str:
+        """What changes when a file of a run does."""
+        seen = hashlib.sha256()
+        for path in self.paths:
+            for file in files_of(path).values():
+                state = file.stat() if file.exists() else None
+                seen.update(repr((str(file), state and (state.st_mtime_ns, state.st_size))).encode())
+        return seen.hexdigest()[:16]
+
+    def page(self) -> bytes:
+        """The page as of now."""
+        with self._lock:
+            version = self.version()
+            if version != self._made[0]:
+                self._made = version, render(read_runs(self.paths), version).encode(errors="backslashreplace")
+            return self._made[1]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ReportServer
+
+    def do_GET(self) -> None:
+        """Answer a request; only what asks for this machine by its own name gets anything."""
+        host = self.headers.get("Host", "").partition(":")[0]
+        if host not in KNOWN_HOSTS:
+            self.send_error(HTTPStatus.FORBIDDEN)
+            return
+        try:
+            if self.path == "/":
+                self._send(self.server.page(), "text/html; charset=utf-8")
+            elif self.path == "/version":
+                self._send(self.server.version().encode(), "text/plain; charset=utf-8")
+            else:
+                self.send_error(HTTPStatus.NOT_FOUND)
+        except ReportError as error:  # a run has been moved or deleted
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, explain=str(error))
+
+    def _send(self, body: bytes, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: a page asks every few seconds."""
