@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ..training.timing import begin
 from .passes import SharedPasses
 
 
@@ -13,6 +14,7 @@ class SharedForward(SharedPasses):
 
     def _forward_micro_batch(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """One pass. In an update all rows of it come back, though this process has forwarded only some of them."""
+        begin(len(micro_batch["responses"]))
         forward = super()._forward_micro_batch  # type: ignore[misc]
         if self.sharers == 1 or not torch.is_grad_enabled():
             return forward(micro_batch, *args, **kwargs)

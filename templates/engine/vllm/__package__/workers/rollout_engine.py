@@ -11,6 +11,7 @@ from ..protocol import DataProto
 from ..training.batches import objects
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.timing import advance, expect
 from .devices import get_device_id, get_device_name
 from .rollout_interface import RolloutError
 from .servers.weight_files import with_output_matrix
@@ -35,6 +36,8 @@ class RolloutEngine(VllmRollout):
         config: the whole config.
         policy: the model that is trained.
     """
+
+    inference_engine: Any
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> None:
         self.policy = policy
@@ -82,7 +85,7 @@ class RolloutEngine(VllmRollout):
         asked = {name: meta_info[name] for name in ("temperature", "top_p", "top_k") if name in meta_info}
         asked["max_tokens"] = meta_info.get("response_length", self.config.response_length)
         try:
-            with self.update_sampling_params(**asked):
+            with self.update_sampling_params(**asked), self._counting(len(prompts)):
                 batch = DataProto(prompts.batch.to(get_device_id()), columns, meta_info)
                 output: DataProto = super().generate_sequences(batch, **kwargs).to("cpu")
         except Exception as error:
@@ -129,6 +132,26 @@ class RolloutEngine(VllmRollout):
         weights = with_output_matrix(self.policy.full_weights(device=None), self.policy.module, packs_head)
         self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         self.inference_engine.reset_prefix_cache()
+
+    @contextlib.contextmanager
+    def _counting(self, requests: int) -> Iterator[None]:
+        """Within it the requests that vLLM has finished are counted."""
+        engine = self.inference_engine.llm_engine
+        step, replaced = engine.step, vars(engine).get("step")
+
+        def counted() -> Any:
+            outputs = step()
+            advance(sum(output.finished for output in outputs))
+            return outputs
+
+        expect(requests, "requests")
+        engine.step = counted
+        try:
+            yield
+        finally:
+            del engine.step
+            if replaced is not None:
+                engine.step = replaced
 
     def _wake(self, part: str) -> None:
         if self.frees_memory:

@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from ..protocol import DataProto
 from ..training.distributed import Ranks
 from ..training.flops import flops_metrics
+from ..training.timing import expect
 from .critic import SharedCritic
 from .devices import get_device_id
 from .models import load_model
@@ -46,6 +47,7 @@ class Critic(TrainedModel):
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """The value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
+        expect(len(batch), "sequences")
         with self.in_use():
             values = self.critic.compute_values(self._prepare(batch))
         return DataProto.from_dict({"values": values.float().cpu()})
@@ -61,6 +63,7 @@ class Critic(TrainedModel):
             Metrics named critic/*; those of mini- and micro-batches are lists.
         """
         prepared = self._prepare(self.critic.part_of(batch))
+        expect(len(prepared) * self.section.ppo_epochs, "sequences")
         with self.in_use(optimizer=True):
             start = time.perf_counter()
             metrics: dict[str, Any] = self.critic.update_critic(prepared)

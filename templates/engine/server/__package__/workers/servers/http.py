@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 
+from ...training.timing import advance, expect
 from ..rollout_interface import RolloutError
 
 T = TypeVar("T")
@@ -81,7 +82,10 @@ class Connection:
             raise
 
     async def _ask_all(self, path: str, bodies: Sequence[Any]) -> list[Any]:
+        expect(len(bodies), "requests")
         tasks = [asyncio.ensure_future(self._ask("POST", path, body, None, again=True)) for body in bodies]
+        for task in tasks:
+            task.add_done_callback(lambda _: advance())
         try:
             return list(await asyncio.gather(*tasks))
         finally:
