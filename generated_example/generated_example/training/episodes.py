@@ -23,6 +23,7 @@ from .batches import objects
 from .config_loading import ConfigError
 from .environments import Environment, Environments, Failure, StepResult, unusable
 from .observations import Observations
+from .timing import advance, expect, under_way
 
 
 @dataclass
@@ -121,10 +122,15 @@ class EpisodeLoop:
                 episode.failure = env  # it still gets one turn: a response of no tokens is nothing to compute with
             else:
                 episode.env = env
-        active = episodes
+        active, turns = episodes, 0
+        expect(len(episodes), "episodes")
         while active:
-            await self._turn(active, prompts.meta_info)
-            active = [episode for episode in active if not episode.end]
+            turns += 1
+            with under_way(f"turn {turns}"):
+                await self._turn(active, prompts.meta_info)
+            going_on = [episode for episode in active if not episode.end]
+            advance(len(active) - len(going_on))
+            active = going_on
         await self.environments.close([episode.env for episode in episodes if episode.env and not episode.failure])
         return self._batch(prompts, episodes, self.environments.seconds - before)
 

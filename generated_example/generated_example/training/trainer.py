@@ -40,7 +40,7 @@ from .rollout_check import rollout_metrics
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
 from .terminal import validation_score
-from .timing import timed
+from .timing import advance, expect, timed, under_way
 from .tracking import RunTracker
 from .trainer_functions import apply_kl_penalty, compute_response_mask
 from .validation import validation_metrics
@@ -187,10 +187,12 @@ class LocalPPOTrainer:
                 with timed("update_actor", timing):
                     with self._same_random_numbers("actor"):
                         actor_metrics = self.policy.update(batch)
-                    self.rollouts.sync_weights()
+                    with under_way("weights"):
+                        self.rollouts.sync_weights()
                 metrics.update(self._reduced(actor_metrics))
         return batch, metrics
 
+    @under_way("testing")
     def validate(self) -> Metrics:
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
         before = random_state()
@@ -199,6 +201,7 @@ class LocalPPOTrainer:
         kwargs = self.config.actor_rollout_ref.rollout.val_kwargs
         rows: list[dict[str, Any]] = []
         infos: dict[str, list[Any]] = defaultdict(list)
+        expect(len(self.val_loader), "batches")
         for prompts in self.val_loader:
             batch = DataProto.from_single_dict(prompts)
             uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
@@ -206,14 +209,17 @@ class LocalPPOTrainer:
             batch = batch.repeat(kwargs.n, interleave=True)
             prompt_batch = generation_batch(batch)
             prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=self.steps_done)
-            batch = batch.union(self.rollouts.generate(prompt_batch))
+            with under_way("gen"):
+                batch = batch.union(self.rollouts.generate(prompt_batch))
             batch.meta_info.update(validate=True, global_steps=self.steps_done)
-            reward, extra = self.ranks.on_driver(partial(call_reward, self.val_reward_fn, batch, self.tokenizer))
+            with under_way("reward"):
+                reward, extra = self.ranks.on_driver(partial(call_reward, self.val_reward_fn, batch, self.tokenizer))
             scores = reward.sum(dim=-1).tolist()
             infos["reward"].extend(scores)
             for name, values in extra.items():
                 infos[name].extend(values)
             rows.extend(sample_rows(batch, scores, self.tokenizer))
+            advance()
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
         self.score = validation_score(metrics)
@@ -392,7 +398,8 @@ class LocalPPOTrainer:
     def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
         """From the reward to `advantages` and `returns`, (bs, response_length), over the global batch."""
         algorithm = self.config.algorithm
-        scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
+        with under_way("reward"):  # what of it is not done yet
+            scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
         metrics: Metrics = {**reward_metrics(extra), **group_metrics(batch.non_tensor_batch["uid"], scores)}
         batch.batch["token_level_scores"] = scores
         add_columns(batch, extra)

@@ -16,6 +16,7 @@ from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..training.flops import flops_metrics
 from ..training.hook_errors import naming_policy_loss
+from ..training.timing import expect
 from .actor import Actor
 from .adapters import starting_point
 from .devices import get_device_id
@@ -54,6 +55,7 @@ class Policy(TrainedModel):
         """Log-probability and entropy of each response token: `old_log_probs` and `entropys`, (bs, response_length)."""
         rollout = self.config.actor_rollout_ref.rollout
         prepared = _prepare(batch, rollout, rollout)
+        expect(len(prepared), "sequences")
         with self.in_use():
             outputs = self.actor.outputs_for(prepared, calculate_entropy=True)
         outputs["old_log_probs"] = outputs.pop("log_probs")
@@ -82,6 +84,7 @@ class Policy(TrainedModel):
             batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
         section = self.config.actor_rollout_ref.actor
         prepared = _prepare(self.actor.part_of(batch), rollout, rollout)
+        expect(len(prepared) * section.ppo_epochs, "sequences")
         with self.in_use(optimizer=True), naming_policy_loss(section.policy_loss.loss_mode):
             start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
@@ -126,6 +129,7 @@ class Reference:
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
         prepared = _prepare(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
+        expect(len(prepared), "sequences")
         if self.policy is None:
             with self.weights:
                 outputs = self.actor.outputs_for(prepared, calculate_entropy=False)

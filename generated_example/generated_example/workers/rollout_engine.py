@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..training.distributed import Ranks, random_state, set_random_state
+from ..training.timing import advance, begin, expect
 from .devices import get_device_id
 from .hf_rollout import HFRollout
 from .padding import WHOLE_SEQUENCE, common_left_padding
@@ -67,6 +68,8 @@ class RolloutEngine(HFRollout):
         # Upstream's passes are equally long, and a batch of any length may come.
         pass_length = min(self.config.get("micro_batch_size", 1), len(prompts))
         padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), pass_length)
+        passes = len(padded) // self.config.get("micro_batch_size", len(padded)) or 1
+        expect(passes * self._most_steps(padded), "decode steps")
         output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
             output.batch[name] = torch.cat([columns[name][..., :first].cpu(), output.batch[name]], dim=-1)
@@ -101,6 +104,26 @@ class RolloutEngine(HFRollout):
 
     async def release(self) -> None:
         """Part of upstream's interface: the weights are the policy's own, or a copy that stays."""
+
+    def _generate_minibatch(self, prompts: DataProto) -> DataProto:
+        """Upstream's, with its decode steps counted: each looks up the embedding of one token per row."""
+        steps: list[int] = []
+
+        def count(*_: Any) -> None:
+            steps.append(1)
+            begin(1)
+
+        hook = self.module.get_input_embeddings().register_forward_pre_hook(count)  # type: ignore[operator]
+        try:
+            output: DataProto = super()._generate_minibatch(prompts)
+        finally:
+            hook.remove()
+        advance(self._most_steps(prompts) - len(steps))  # those that no row needed any more
+        return output
+
+    def _most_steps(self, prompts: DataProto) -> int:
+        """How many tokens a response to these prompts may have."""
+        return int(prompts.meta_info.get("response_length", self.config.response_length))
 
     def _whole_copy(self) -> torch.nn.Module:
         """The policy's architecture, with random weights."""

@@ -8,6 +8,7 @@ import torch.distributed as dist
 from torch.nn.utils.rnn import pad_sequence
 
 from ..protocol import DataProto
+from ..training.timing import begin
 from ..utils import tensordict_utils as tu
 from .passes import SharedPasses
 
@@ -44,6 +45,7 @@ class SharedForward(SharedPasses):
 
     def prepare_model_inputs(self, micro_batch: Any) -> Any:
         """What the model takes: in an update, of the rows that this process forwards."""
+        begin(len(micro_batch))
         if self._sharing:
             self._hands = self.hands(micro_batch["input_ids"].offsets().diff().cpu())
             self._part = tu.index_select_tensor_dict(micro_batch, self.own(self._hands))
