@@ -1,4 +1,4 @@
-"""Write the README's table of algorithms from the manifests and the presets, or check it: `--check`."""
+"""Write the table of algorithms from the manifests and the presets, or check it: `--check`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 from extractor import releases, resources
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs/algorithms.md"
 BEGIN, END = "<!-- algorithms: written by scripts/algorithms.py -->", "<!-- end of algorithms -->"
 # What people look for and no release here has, and why.
 MISSING = {
@@ -42,15 +42,15 @@ def table() -> str:
 
 def main(arguments: list[str]) -> int:
     """Rewrite the table, or with --check say whether it is as it would be written."""
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     wanted = f"{before}{BEGIN}\n{table()}\n{END}{after}"
     if arguments == ["--check"]:
         if text != wanted:
-            print("README.md: the table of algorithms is outdated: python scripts/algorithms.py", file=sys.stderr)
+            print("docs/algorithms.md: the table of algorithms is outdated: python scripts/algorithms.py", file=sys.stderr)
         return int(text != wanted)
-    README.write_text(wanted, encoding="utf-8")
+    PAGE.write_text(wanted, encoding="utf-8")
     return 0
 
 
