@@ -65,6 +65,29 @@ def render(
     return [File(path, _kind(path, text), text.encode()) for path, text in sorted(texts.items())]
 
 
+def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
+    """Render a project's `config/` alone, for which no source of verl is needed.
+
+    Args:
+        manifest: The release.
+        options: The project's choices, completed.
+
+    Returns:
+        Path in the project to text.
+    """
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+    names = ("package", "engine", "algorithm", "recipe")
+    context = {name: getattr(options, name) for name in names}
+    texts: dict[str, str] = {}
+    for layer in _layers(manifest, options):
+        texts.update(_layer(f"{layer}/config", environment, context, options.package))
+    return {
+        f"config/{path}": text
+        for path, text in sorted(texts.items())
+        if not path.startswith("preset/") or PurePosixPath(path).stem in manifest.algorithms
+    }
+
+
 def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
     """The named fixes that this project's vendored files carry, in the manifest's order."""
     in_modules = {fix_id for module in found.modules for fix_id in module.fixes}

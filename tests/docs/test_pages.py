@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from extractor.index import Index
 from extractor.manifest import parse_manifest, read_toml
 from extractor.manifest.parse import EDIT_OPS
@@ -61,7 +63,10 @@ def test_every_key_of_a_manifest_is_documented() -> None:
     assert set(EDIT_OPS) - shown == set()
 
 
-def test_every_link_leads_somewhere() -> None:
-    for page in (REPOSITORY / "README.md", SLICING, MANIFESTS):
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+PAGES = sorted({*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/**/*.md")})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target

@@ -1,0 +1,102 @@
+"""Every config key that a page names exists: in the newest release, or in one that is named on the spot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extractor import releases
+from extractor.hydra import compose, flatten
+from scripts.reference import all_config_files
+from tests.docs.test_pages import PAGES
+from tests.project.support import REPOSITORY
+
+# Sections that take any key: arguments of an engine, and the settings of a reference model of its own.
+OPEN = ("engine_kwargs.vllm", "engine_kwargs.sglang", "actor_rollout_ref.ref.model")
+RELEASE = re.compile(r"\b0\.\d\.\d\b")
+TOKEN = re.compile(r"(?<![\w./{$+-])([a-z_]+(?:\.[a-z_0-9]+)+)(?:\.\*)?(?![\w(/])")
+# Programs, and scripts for verl itself.
+OF_VERL = re.compile(r"```(?:python|toml|yaml|bash file=)[^\n]*\n.*?```", re.DOTALL)
+OF_VERL_ALONE = {"trainer.device"}
+FILES = (
+    "py",
+    "md",
+    "yaml",
+    "toml",
+    "lock",
+    "json",
+    "jsonl",
+    "html",
+    "png",
+    "zip",
+    "sh",
+    "txt",
+    "parquet",
+    "css",
+    "log",
+)
+
+
+@cache
+def settings(release: str) -> frozenset[str]:
+    """The keys of a project with everything, sections included."""
+    files = {path.removeprefix("config/"): text for path, text in all_config_files(release).items()}
+    composed = compose(files, "ppo_trainer.yaml")
+    recipes = [yaml.safe_load(text) or {} for path, text in files.items() if path.startswith("recipe/")]
+    names: set[str] = set()
+    for key in [key for config in (composed.config, *recipes) for key in flatten(config)]:
+        parts = key.split(".")
+        names |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return frozenset(names)
+
+
+def exists(key: str, release: str) -> bool:
+    """Say whether a release has a setting that ends in this key: pages shorten `actor_rollout_ref.rollout.n`."""
+    if any(f"{section}." in f"{key}." for section in OPEN):
+        return True
+    return any(name == key or name.endswith(f".{key}") for name in settings(release))
+
+
+def named(text: str) -> Iterator[tuple[str, str]]:
+    """The keys that a text names in backticks or in shell blocks, each with its paragraph or its table."""
+    sections = {name.rpartition(".")[2] for release in releases.supported() for name in sections_of(release)}
+    text = re.sub(r"\n\s*\n```", "\n```", OF_VERL.sub("", text))  # a block belongs to what introduces it
+    for paragraph in re.split(r"\n\s*\n", text):
+        code = " ".join(re.findall(r"`([^`]+)`", paragraph)) if "```" not in paragraph else paragraph
+        for key in TOKEN.findall(code):
+            first, *_, last = key.split(".")
+            if first in sections and last not in FILES and key not in OF_VERL_ALONE:
+                yield key, paragraph
+
+
+@cache
+def sections_of(release: str) -> frozenset[str]:
+    """The keys that hold others."""
+    return frozenset(name.rpartition(".")[0] for name in settings(release)) - {""}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_pages_name_keys_of_the_newest_release(page: Path) -> None:
+    newest = releases.default()
+    wrong = []
+    for key, paragraph in named(page.read_text(encoding="utf-8")):
+        said = [release for release in RELEASE.findall(paragraph) if release in releases.supported()]
+        if not exists(key, newest) and not any(exists(key, release) for release in said):
+            wrong.append(key)
+    assert wrong == []
+
+
+def test_something_is_looked_at() -> None:
+    keys = {key for page in PAGES for key, _ in named(page.read_text(encoding="utf-8"))}
+    assert len(keys) > 100
+    assert not exists("reward_model.reward_kwargs", releases.default())
+    assert exists("reward_model.reward_kwargs", "0.6.1")
+    assert [key for key, _ in named("Set `reward_model.reward_kwargs.weights={a: 1}`, or `trainer.total_epochs`.")] == [
+        "reward_model.reward_kwargs.weights",
+        "trainer.total_epochs",
+    ]

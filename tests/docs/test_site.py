@@ -1,0 +1,74 @@
+"""The site is built strictly, and needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.project.support import REPOSITORY
+
+
+class Loaded(HTMLParser):
+    """What a page fetches by itself: scripts, styles, pictures and frames; links that are only followed do not count."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        fetched = given.get("src") if tag != "link" else given.get("href")
+        if fetched and given.get("rel") != "canonical":
+            self.found.append(fetched)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        for target in Loaded(page.read_text(encoding="utf-8")).found:
+            assert not re.match(r"(https?:)?//", target), f"{page.name}: {target}"
+
+
+def test_blocks_are_blocks(site: Path) -> None:
+    """A fence that the extension does not understand would be shown as text."""
+    for page in site.rglob("*.html"):
+        assert "```" not in re.sub(r"<code>.*?</code>", "", page.read_text(encoding="utf-8")), page.name
+
+
+def test_the_references_are_complete(site: Path) -> None:
+    commands = (site / "reference/cli.html").read_text(encoding="utf-8")
+    for name in ("vextract new", "vextract upgrade", "vextract manifest draft", "--from-verl-run", "--dry-run"):
+        assert name in commands
+    keys = (site / "reference/config.html").read_text(encoding="utf-8")
+    for name in ("actor_rollout_ref.actor.optim", "norm_adv_by_std_in_grpo", "startup_timeout", "preset=dapo"):
+        assert name in keys
+
+
+def test_every_key_of_the_reference_is_explained() -> None:
+    """Each setting has a comment, beside it, above it, or above its neighbours."""
+    from scripts.reference import config_page
+
+    rows = re.findall(r"^\| `([^`]+)` \| `[^\n]*` \| (.*) \|$", config_page(), re.MULTILINE)
+    assert len(rows) > 250
+    assert [name for name, meaning in rows if not meaning.strip()] == []
