@@ -48,9 +48,7 @@ def main(arguments: list[str]) -> int:
     wanted = f"{before}{BEGIN}\n{table()}\n{END}{after}"
     if arguments == ["--check"]:
         if text != wanted:
-            print(
-                "docs/algorithms.md: the table of algorithms is outdated: python scripts/algorithms.py", file=sys.stderr
-            )
+            print("docs/algorithms.md: the table is outdated: python scripts/algorithms.py", file=sys.stderr)
         return int(text != wanted)
     PAGE.write_text(wanted, encoding="utf-8")
     return 0

@@ -1,4 +1,4 @@
-"""The reference pages of the site: every command, from the command line itself, and every config key, from its comments.
+"""The reference pages of the site: every command, from the command line, and every config key, from its comments.
 
 python scripts/reference.py commands      print the page of commands
 python scripts/reference.py config        print the page of config keys

@@ -1,7 +1,7 @@
-"""Complete the site: a hook of MkDocs that adds pages which are written elsewhere, and reads what blocks say of themselves.
+"""Complete the site: a hook of MkDocs that adds pages written elsewhere, and reads what blocks say of themselves.
 
-README.md is the landing page. The references of commands and of config keys are generated from the command line and from
-the commented config of a project; see scripts/reference.py.
+README.md is the landing page. The references of commands and of config keys are generated from the command line and
+from the commented config of a project; see scripts/reference.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+
 from scripts.reference import commands_page, config_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +22,7 @@ NEEDS = {
     "gpu": "a GPU",
     "hours": "a checkout, and hours",
     "hub": "the Hugging Face hub",
+    "browser": "a browser",
     "server": "a running server",
     "vllm": "vLLM",
 }

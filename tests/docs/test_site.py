@@ -14,7 +14,7 @@ from tests.project.support import REPOSITORY
 
 
 class Loaded(HTMLParser):
-    """What a page fetches by itself: scripts, styles, pictures and frames; links that are only followed do not count."""
+    """What a page fetches by itself: scripts, styles, pictures and frames; links to follow do not count."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
