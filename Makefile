@@ -67,7 +67,7 @@ format: setup ## let ruff format the code
 example: setup ## make generated_example/ anew (after a change of templates or manifests)
 	$(BIN)/python scripts/example.py
 
-docs: setup ## build the documentation as a site: build/site/index.html
+docs: setup ## build the documentation: build/site/ (for its search: python3 -m http.server -d build/site)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## remove what the targets made

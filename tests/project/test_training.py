@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 import shutil
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -184,6 +186,16 @@ def test_an_unknown_key(made: Maker, setting: str, nearest: str) -> None:
     assert nearest in done.stderr
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_python_without_the_packages_is_told_from_the_projects(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    done = subprocess.run(
+        [sys.executable, "-S", "main.py"], cwd=root, capture_output=True, text=True, check=False, env={}
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {sys.executable} has no package omegaconf\nhint: ")
+    assert ".venv/bin/python main.py" in done.stderr
 
 
 @pytest.mark.parametrize("release", sorted({"0.6.1", NEWEST[-1]}))
