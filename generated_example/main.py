@@ -159,6 +159,10 @@ if __name__ == "__main__":
     logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # nested tensors ask in an old way
     try:
         sys.exit(main(sys.argv[1:]))
+    except ModuleNotFoundError as error:  # what this file imports; a run reports its own errors
+        print(f"error: {sys.executable} has no package {error.name}", file=sys.stderr)
+        print("hint: `make setup` makes .venv with everything; then: .venv/bin/python main.py", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:  # while the program was still being loaded
         print("interrupted", file=sys.stderr)
         sys.exit(130)
