@@ -181,7 +181,7 @@ def _escaped(name: str) -> str:
 
 @contextlib.contextmanager
 def _workplace(target: Path) -> Iterator[Path]:
-    """A fresh directory beside the target, locked while this process lives so that no other one cleans it away."""
+    """Make a fresh directory beside the target, locked while this process lives so that no other one cleans it away."""
     while True:
         folder = target.parent / f".{target.name}{_MARK}{secrets.token_hex(4)}"
         folder.mkdir()

@@ -24,12 +24,12 @@ _HINT = "run `vextract sync` to rebuild it, or restore it from version control"
 
 
 def of_tree(tree: Tree) -> dict[str, bytes]:
-    """The files of a tree that a base holds: all but the owner's hooks."""
+    """Return the files of a tree that a base holds: all but the owner's hooks."""
     return {file.path: file.data for file in tree if file.kind is not FileKind.HOOK}
 
 
 def dump(files: Mapping[str, bytes]) -> bytes:
-    """The bytes of a base; equal files give equal bytes, on every machine."""
+    """Return the bytes of a base; equal files give equal bytes, on every machine."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(files):
@@ -41,12 +41,12 @@ def dump(files: Mapping[str, bytes]) -> bytes:
 
 
 def expected(lock: Lock) -> dict[str, str]:
-    """Path -> digest of what the base of a lock holds."""
+    """Return a mapping, path -> digest of what the base of a lock holds."""
     return {file.path: file.sha256 for file in lock.files if file.kind is not FileKind.HOOK}
 
 
 def read(project: Path, lock: Lock) -> dict[str, bytes]:
-    """The emitted bytes by path, each verified against the lock.
+    """Return the emitted bytes by path, each verified against the lock.
 
     Raises:
         CheckFailed: the base is missing, damaged, or not the lock's.

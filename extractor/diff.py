@@ -31,7 +31,7 @@ class FileDiff:
 
 
 def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection[str] = ()) -> tuple[FileDiff, ...]:
-    """The edited and the missing files of a project, sorted by path; hooks are the owner's and have no base.
+    """List the edited and the missing files of a project, sorted by path; hooks are the owner's and have no base.
 
     Args:
         project: Its directory.
@@ -61,12 +61,12 @@ def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection
 
 
 def unreadable(path: str, error: OSError) -> CheckFailed:
-    """The error of a file that cannot be read."""
+    """Return the error of a file that cannot be read."""
     return CheckFailed(f"{path}: cannot be read: {error.strerror}", hint="check the file's permissions")
 
 
 def of_file(path: str, old: bytes, new: bytes | None) -> FileDiff:
-    """The edits of one file; a new side of None: it is missing."""
+    """Return the edits of one file; a new side of None: it is missing."""
     text = unified(path, old, new)
     body = text.split(b"\n")[2:]
     added = sum(line.startswith(b"+") for line in body)
@@ -74,7 +74,7 @@ def of_file(path: str, old: bytes, new: bytes | None) -> FileDiff:
 
 
 def unified(path: str, old: bytes, new: bytes | None) -> bytes:
-    """A unified diff that `patch -p1` and `git apply` read."""
+    """Return a unified diff that `patch -p1` and `git apply` read."""
     if b"\0" in old + (new or b""):
         return f"Binary files a/{path} and b/{path} differ\n".encode()
     lines = difflib.diff_bytes(

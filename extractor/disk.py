@@ -55,7 +55,7 @@ def remove(path: Path) -> None:
 
 
 def scratch_of(path: Path) -> Path:
-    """Where `replace` writes before it renames."""
+    """Return where `replace` writes before it renames."""
     return path.with_name(f".{path.name}.vextract-tmp")
 
 

@@ -171,5 +171,5 @@ def _dotted(path: str) -> str:
 
 
 def manifest_path(symbol: str) -> str:
-    """The upstream file of "verl.utils.fs:copy_to_local", as far as its module's name tells."""
+    """Return the upstream file of "verl.utils.fs:copy_to_local", as far as its module's name tells."""
     return symbol.partition(":")[0].replace(".", "/") + ".py"

@@ -78,19 +78,19 @@ class Lock:
         source_sha256: str,
         borrowed_from: str | None = None,
     ) -> Lock:
-        """The lock of a tree."""
+        """Return the lock of a tree."""
         files = tuple(
             LockedFile(file.path, file.kind, file.sha256, file.upstream_path, file.upstream_sha256) for file in tree
         )
         return cls(vextract, options, source_kind, source_sha256, files, borrowed_from)
 
     def file(self, path: str) -> LockedFile | None:
-        """The entry of a path."""
+        """Return the entry of a path."""
         return next((file for file in self.files if file.path == path), None)
 
 
 def dump(lock: Lock) -> bytes:
-    """The bytes of a lock; equal locks give equal bytes, on every machine."""
+    """Return the bytes of a lock; equal locks give equal bytes, on every machine."""
     options = lock.options
     lines = [
         _HEADER,
@@ -306,7 +306,7 @@ class _Reader:
 
 
 def is_safe(path: str) -> bool:
-    """True for a relative POSIX path that stays below where it starts."""
+    """Return True for a relative POSIX path that stays below where it starts."""
     return (
         not any(part in ("", ".", "..") for part in path.split("/"))
         and "\\" not in path

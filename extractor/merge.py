@@ -45,7 +45,7 @@ class Merged:
 
 
 def mergeable(*sides: bytes) -> bool:
-    """False where one of the sides is no text, as git tells it."""
+    """Return False where one of the sides is no text, as git tells it."""
     return not any(b"\0" in side[:_LOOKED_AT] for side in sides)
 
 
@@ -75,7 +75,7 @@ def three_way(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged
 
 
 def marker_lines(data: bytes) -> list[tuple[int, bytes]]:
-    """Number and text of every line that looks like one of a conflict's four markers."""
+    """Return the number and the text of every line that looks like one of a conflict's four markers."""
     if not any(mark in data for mark in (*_MARKS, _MIDDLE)):
         return []
     lines = enumerate(data.split(b"\n"), 1)
@@ -83,7 +83,7 @@ def marker_lines(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def left_markers(data: bytes, sides: Iterable[bytes]) -> list[int]:
-    """The lines on which a conflict's markers are left; lines that one of the sides had before are not meant."""
+    """Return the lines on which a conflict's markers are left; lines that one of the sides had before are not meant."""
     found = marker_lines(data)
     if not found:
         return []
@@ -92,7 +92,7 @@ def left_markers(data: bytes, sides: Iterable[bytes]) -> list[int]:
 
 
 def first_conflict(data: bytes, base: bytes = b"") -> int:
-    """The first line with a marker that the base does not have, or 0; a line of equals signs alone may be a heading."""
+    """Return the first line with a marker that the base lacks, or 0; a line of equals signs may be a heading."""
     known = {line for _, line in marker_lines(base)}
     return next((number for number, line in marker_lines(data) if line not in known and line != _MIDDLE), 0)
 

@@ -79,30 +79,30 @@ class Plan:
             raise ValueError("the actions of a plan must be sorted by path and unique")
 
     def paths(self, verdict: Verdict, reason: Reason | None = None) -> tuple[str, ...]:
-        """The paths with a verdict, and a reason where one is given."""
+        """Return the paths with a verdict, and a reason where one is given."""
         return tuple(
             action.path for action in self.actions if action.verdict is verdict and reason in (None, action.reason)
         )
 
     def writes(self) -> dict[str, bytes]:
-        """Path -> bytes of every file that is written, sorted."""
+        """Return a mapping, path -> bytes of every file that is written, sorted."""
         found = {action.path: action.data for action in self.actions if action.data is not None}
         for action in self.actions:
             found.update(action.beside)
         return dict(sorted(found.items()))
 
     def removals(self) -> tuple[str, ...]:
-        """The files that are removed; an orphan's bytes are written elsewhere."""
+        """Return the files that are removed; an orphan's bytes are written elsewhere."""
         return tuple(action.path for action in self.actions if action.verdict in (Verdict.DELETE, Verdict.ORPHAN))
 
 
 def plan_new(tree: Tree) -> Plan:
-    """A new project: every file is added."""
+    """Plan a new project: every file is added."""
     return Plan(tuple(Action(file.path, Verdict.ADD, file.kind, Reason.NEW, file.data) for file in tree))
 
 
 def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
-    """The digest of each locked file as it lies in the project; missing files are left out.
+    """Return the digest of each locked file as it lies in the project; missing files are left out.
 
     A directory, or a link that leads nowhere, in a file's place counts as an edit: it has a digest that no file has.
     """

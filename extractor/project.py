@@ -63,7 +63,7 @@ _IMPORTED = (
 
 
 def find(path: Path, *, half_way: bool = False) -> Path:
-    """The project that a path belongs to: the path itself or the nearest parent that has a lock.
+    """Return the project that a path belongs to: the path itself or the nearest parent that has a lock.
 
     Args:
         path: A directory.

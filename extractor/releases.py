@@ -23,7 +23,7 @@ def supported() -> tuple[str, ...]:
 
 
 def default() -> str:
-    """The release that a new project gets: the newest supported one."""
+    """Return the release that a new project gets: the newest supported one."""
     known = supported()
     if not known:
         raise InternalError("this vextract has no manifests", hint="reinstall vextract")
@@ -31,7 +31,7 @@ def default() -> str:
 
 
 def before(release: str) -> str | None:
-    """The newest supported release that is not newer than this one; None for one older than all, or no release."""
+    """Return the newest supported release up to this one; None for one older than all, or no release."""
     try:
         known = [item for item in supported() if Version(item) <= Version(release)]
     except InvalidVersion:
@@ -40,7 +40,7 @@ def before(release: str) -> str | None:
 
 
 def is_unknown(release: str) -> bool:
-    """True for a release that is not supported, and has a supported one before it."""
+    """Return True for a release that is not supported, and has a supported one before it."""
     return release not in supported() and before(release) is not None
 
 
@@ -63,7 +63,7 @@ def load(release: str) -> Manifest:
 
 
 def _former_keys(older: tuple[str, ...], last: Mapping[str, str]) -> dict[str, str]:
-    """What older releases called config keys -> what they are called after the last step."""
+    """Return what older releases called config keys -> what they are called after the last step."""
     found: dict[str, str] = {}
     for step in (*(_stated(release).get("renamed_keys", {}) for release in older), last):
         assert isinstance(step, Mapping)
@@ -72,7 +72,7 @@ def _former_keys(older: tuple[str, ...], last: Mapping[str, str]) -> dict[str, s
 
 
 def stated_in_full(release: str) -> dict[str, object]:
-    """What a release's manifest says together with those that it follows, as TOML gives it.
+    """Return what a release's manifest says together with those that it follows, as TOML gives it.
 
     Raises:
         UsageError: a manifest is not TOML, or does not fit the one that it follows.

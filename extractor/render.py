@@ -89,7 +89,7 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
 
 
 def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
-    """The named fixes that this project's vendored files carry, in the manifest's order."""
+    """Return the named fixes that this project's vendored files carry, in the manifest's order."""
     in_modules = {fix_id for module in found.modules for fix_id in module.fixes}
     reached = {f"{target.module}:{target.name}" for target in found.replaced.values()}
     return tuple(
@@ -169,7 +169,7 @@ def _files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPat
 def _needed_shims(
     shims: Mapping[str, str], found: Slice, vendored: tuple[Emitted, ...], package: str, ours: Iterable[str]
 ) -> dict[str, str]:
-    """The shims that vendored files or templates import, and those that these import in turn."""
+    """Return the shims that vendored files or templates import, and those that these import in turn."""
     pattern = re.compile(rf"(?:{re.escape(package)}|\.+)\.?shims\.(\w+) import")
     texts = [item.text for item in vendored] + list(ours)
     needed: dict[str, str] = {}

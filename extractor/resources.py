@@ -15,12 +15,12 @@ MANIFESTS = "VEXTRACT_MANIFESTS"
 
 
 def templates() -> Folder:
-    """The directory of the Jinja tree."""
+    """Return the directory of the Jinja tree."""
     return _directory("templates")
 
 
 def manifests() -> Folder:
-    """The directory of the release manifests, or the one that VEXTRACT_MANIFESTS names in its place.
+    """Return the directory of the release manifests, or the one that VEXTRACT_MANIFESTS names in its place.
 
     Raises:
         UsageError: it names no directory.

@@ -47,7 +47,7 @@ class Again:
 
 
 def emitted(project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Emitted:
-    """The emitted bytes of a project.
+    """Return the emitted bytes of a project.
 
     Args:
         project: Its directory.
@@ -82,7 +82,7 @@ def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False)
 
 
 def _again_borrowed(lock: Lock, base: str, origin: Path | None, offline: bool) -> Again:
-    """The same for a release without a manifest: what was inferred for it is inferred again."""
+    """Return the same for a release without a manifest: what was inferred for it is inferred again."""
     from extractor import releases
     from extractor.draft import fit
     from extractor.generate import generate
@@ -108,7 +108,7 @@ def _generate(lock: Lock, origin: Path | None, offline: bool) -> dict[str, bytes
 
 
 def differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:
-    """How freshly emitted files differ from what the lock says was emitted, a line each."""
+    """Return how freshly emitted files differ from what the lock says was emitted, a line each."""
     wanted = base.expected(lock)
     found = {path: sha256(data).hexdigest() for path, data in files.items()}
     lines = []

@@ -66,12 +66,12 @@ class Status:
 
     @property
     def drift(self) -> bool:
-        """True where a file is not as emitted, or an upgrade is not finished."""
+        """Return True where a file is not as emitted, or an upgrade is not finished."""
         at_rest = (State.CLEAN, State.YOURS)
         return bool(self.base or self.upgrade) or any(file.state not in at_rest for file in self.files)
 
     def paths(self, state: State) -> tuple[str, ...]:
-        """The files in a state."""
+        """Return the files in a state."""
         return tuple(file.path for file in self.files if file.state is state)
 
 
@@ -119,7 +119,7 @@ def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: 
 
 
 def _conflict(path: Path) -> int:
-    """The line of the first marker; 0 where there is none."""
+    """Return the line of the first marker; 0 where there is none."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -140,7 +140,7 @@ def _orphans(project: Path) -> list[FileStatus]:
 
 
 def _owners(project: Path, lock: Lock) -> list[FileStatus]:
-    """The owner's own files: those at the top, and those below directories that hold managed ones."""
+    """Return the owner's own files: those at the top, and those below directories that hold managed ones."""
     known = {file.path for file in lock.files} | {NAME}
     known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
     tops = sorted({path.split("/")[0] for path in known if "/" in path})

@@ -36,7 +36,7 @@ class File:
 
     @property
     def sha256(self) -> str:
-        """Hex digest of the emitted bytes."""
+        """Return the hex digest of the emitted bytes."""
         return sha256(self.data).hexdigest()
 
 

@@ -45,7 +45,7 @@ class Recognised:
 
     @property
     def score(self) -> Score:
-        """How near it is to the release that it is taken for."""
+        """Return how near it is to the release that it is taken for."""
         return next(score for score in self.scores if score.release == self.source.release)
 
 
@@ -69,7 +69,7 @@ class Adoption:
 
     @property
     def hunks(self) -> Share:
-        """Places that differ, by what became of them."""
+        """Return the places that differ, by what became of them."""
         carried = sum(edit.hunks for edit in self.edits if edit.fate is Fate.CARRIED)
         return Share(carried, sum(edit.hunks for edit in self.edits))
 
@@ -125,7 +125,7 @@ def recognise(
 
 
 def _of_release(copy: Copy, source: Source) -> Copy:
-    """The copy, with what only other releases have among its own files."""
+    """Return the copy, with what only other releases have among its own files."""
     files = {path: data for path, data in copy.files.items() if path in source.files}
     others = {path: data for path, data in copy.files.items() if path not in source.files and path.endswith(".py")}
     return replace(copy, files=files, own=dict(sorted({**copy.own, **others}.items())))
@@ -188,7 +188,7 @@ def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str,
 
 
 def _known(generated: Generated, options: Options) -> set[str]:
-    """Packages that the project's own files import at their top, and Python's."""
+    """Return the packages that the project's own files import at their top, and Python's."""
     import re
     import sys
 

@@ -13,7 +13,7 @@ from extractor.adopt.world import OWN, Sides, Unit, World, is_future
 
 
 def assemble(world: World, carried: Carried) -> dict[str, bytes]:
-    """Path -> bytes of every file that gets edits, and of those of the fork's own that come along."""
+    """Return a mapping, path -> bytes of every file that gets edits, and of those of the fork's own that come along."""
     files: dict[str, bytes] = {}
     for module, sides in sorted(world.sides.items()):
         works = {unit.key: work for unit, work in carried.works.items() if unit.module == module and unit.key != OWN}

@@ -65,12 +65,12 @@ def carry(world: World, barred: Mapping[Unit, str]) -> Carried:
 
 
 def title(unit: Unit) -> str:
-    """What a reader would call a unit."""
+    """Return what a reader would call a unit."""
     return unit.module if unit.key == OWN else f"{unit.module}:{unit.key}"
 
 
 def reason(carried: Carried, sides: Sides, difference: Difference) -> str | None:
-    """Why a difference has no place; None where it has one."""
+    """Say why a difference has no place; None where it has one."""
     unit = Unit(sides.module, difference.key)
     if unit in carried.works:
         return None
@@ -88,7 +88,7 @@ def reason(carried: Carried, sides: Sides, difference: Difference) -> str | None
 
 
 def _roots(world: World) -> list[Unit]:
-    """What comes along for its own sake: edits of emitted symbols, what registers itself, statements."""
+    """Return what comes along for its own sake: edits of emitted symbols, what registers itself, statements."""
     found = []
     for _, sides in sorted(world.sides.items()):
         for item in sides.found.symbols:
@@ -104,7 +104,7 @@ def _roots(world: World) -> list[Unit]:
 
 
 def _registers(sides: Sides, segment: Segment) -> bool:
-    """True for a definition with a decorator of verl's."""
+    """Return True for a definition with a decorator of verl's."""
     if not isinstance(segment.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return False
     for decorator in segment.node.decorator_list:
@@ -116,7 +116,7 @@ def _registers(sides: Sides, segment: Segment) -> bool:
 
 
 def _acts(segment: Segment) -> bool:
-    """True for a statement that does something besides binding names, and for comments at the end."""
+    """Return True for a statement that does something besides binding names, and for comments at the end."""
     if segment.node is None:
         return segment.key == END
     return not segment.is_named and not is_main_guard(segment.node)

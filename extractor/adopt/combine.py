@@ -11,7 +11,7 @@ _LABELS = Labels("fork", "upstream", "emitted")
 
 
 def combine(base: str, ours: str, theirs: str) -> str | None:
-    """Both sides' changes to a text; None where they contradict.
+    """Return both sides' changes to a text; None where they contradict.
 
     Git takes changes of neighbouring lines for a conflict. What vextract changes in a symbol are single lines (a
     redirected import, a fix), so that an edit right beside one is merged nevertheless.

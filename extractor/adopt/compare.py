@@ -11,7 +11,7 @@ from extractor.source import Source
 
 
 def scores(copy: Copy, sources: Mapping[str, Source]) -> tuple[Score, ...]:
-    """The score of every release, the nearest first; of equals the newer one (`sources` are in order of release)."""
+    """Score every release, the nearest first; of equals the newer one (`sources` are in order of release)."""
     theirs = {
         path: _counted(with_upstream_names(decoded(data) or "", copy.prefixes))
         for path, data in copy.files.items()

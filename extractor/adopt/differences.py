@@ -33,7 +33,7 @@ class Difference:
 
     @property
     def hunks(self) -> int:
-        """Places that differ."""
+        """Return the places that differ."""
         return hunks(self.old.core, self.new.core) if self.old is not None and self.new is not None else 1
 
 
@@ -98,7 +98,7 @@ def differences(old: Sequence[Segment], new: Sequence[Segment], module: str, *, 
 
 
 def imports_of(segments: Sequence[Segment], module: str, *, is_package: bool) -> dict[str, Imported]:
-    """Local name -> what the plain imports at the top level of a module bind it to."""
+    """Return a mapping, local name -> what the plain imports at the top level of a module bind it to."""
     found: dict[str, Imported] = {}
     for segment in segments:
         if isinstance(segment.node, (ast.Import, ast.ImportFrom)):
@@ -107,7 +107,7 @@ def imports_of(segments: Sequence[Segment], module: str, *, is_package: bool) ->
 
 
 def bound_by(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool) -> list[Imported]:
-    """What one import statement binds."""
+    """Return what one import statement binds."""
     if isinstance(node, ast.ImportFrom):
         origin = absolute(node, module, is_package=is_package)
         return [Imported(alias.asname or alias.name, origin, alias.name) for alias in node.names]
@@ -118,7 +118,7 @@ def bound_by(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool
 
 
 def absolute(node: ast.ImportFrom, module: str, *, is_package: bool) -> str:
-    """The absolute name of the module that a `from` statement names."""
+    """Return the absolute name of the module that a `from` statement names."""
     if not node.level:
         return node.module or ""
     parts = module.split(".")
@@ -127,7 +127,7 @@ def absolute(node: ast.ImportFrom, module: str, *, is_package: bool) -> str:
 
 
 def _reworded(before: Mapping[str, Segment], after: Mapping[str, Segment]) -> dict[str, str]:
-    """Key of a statement without a name in the fork -> key of the one of upstream's that it was made from."""
+    """Map the key of a statement without a name in the fork to that of the one of upstream's it was made from."""
     gone = [item for key, item in before.items() if key not in after and not item.is_named and item.node is not None]
     found: dict[str, str] = {}
     for key, item in after.items():

@@ -21,7 +21,7 @@ _CONFIG = "the project's configuration is its own: see config/, which has upstre
 
 
 def ledger(world: World, source: Source, carried: Carried) -> tuple[Edit, ...]:
-    """All edits, sorted by file and in the fork's order."""
+    """Return all edits, sorted by file and in the fork's order."""
     edits: list[Edit] = []
     kept = {sides.kept.upstream_path: sides for sides in world.sides.values()}
     for path, data in world.copy.files.items():
@@ -37,12 +37,12 @@ def ledger(world: World, source: Source, carried: Carried) -> tuple[Edit, ...]:
 
 
 def parked(path: str) -> str:
-    """Where the fork's version of a file goes that has edits without a place."""
+    """Return where the fork's version of a file goes that has edits without a place."""
     return f"{ORPHANED}/{path}"
 
 
 def orphans(world: World, source: Source, edits: Sequence[Edit]) -> dict[str, bytes]:
-    """The fork's version of every file that has edits without a place, and the notes."""
+    """Return the fork's version of every file that has edits without a place, and the notes."""
     by_path: dict[str, list[Edit]] = {}
     for edit in edits:
         if edit.fate is Fate.ORPHANED:

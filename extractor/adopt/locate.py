@@ -66,7 +66,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
 
 
 def _files(top: Path) -> Iterator[tuple[str, bytes]]:
-    """Path below the top and bytes of every file that may matter; other vextract projects are passed over."""
+    """Yield path below the top and bytes of every file that may matter; other vextract projects are passed over."""
 
     def fail(error: OSError) -> None:
         raise error
@@ -88,7 +88,7 @@ def _files(top: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _root(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> str | None:
-    """The directory below which most lines stand where upstream has them."""
+    """Return the directory below which most lines stand where upstream has them."""
     upstream: dict[str, set[str]] = {}
     for source in sources.values():
         for path, data in source.files.items():
@@ -115,13 +115,13 @@ def _root(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> str | No
 
 
 def _telling(data: bytes) -> set[str]:
-    """The lines that say something; licences and imports do not tell one project from another."""
+    """Return the lines that say something; licences and imports do not tell one project from another."""
     lines = (line.strip() for line in (decoded(data) or "").split("\n"))
     return {line for line in lines if len(line) > 12 and not line.startswith(("#", "import ", "from "))}
 
 
 def _prefixes(place: Path, inside: Mapping[str, bytes], upstream: set[str]) -> tuple[str, ...]:
-    """The endings of the copy's path under which its files import each other."""
+    """Return the endings of the copy's path under which its files import each other."""
     parts = place.parts[1:]
     names = [".".join(parts[start:]) for start in range(len(parts)) if all(map(str.isidentifier, parts[start:]))]
     modules = {str(PurePosixPath(path).with_suffix("")).replace("/", ".") for path in upstream if path.endswith(".py")}
@@ -139,7 +139,7 @@ def _prefixes(place: Path, inside: Mapping[str, bytes], upstream: set[str]) -> t
 
 
 def _neighbours(found: Mapping[str, bytes], root: str) -> frozenset[str]:
-    """Names of the modules at the top of the repository, and beside the copy; not the one that the copy is in."""
+    """Name the modules at the top of the repository and beside the copy, but for the one that the copy is in."""
     above = root.rpartition("/")[0]
     names = set()
     for folder in {"", above}:

@@ -97,7 +97,7 @@ def _parse(text: str) -> ast.Module:
 
 
 def _names(tree: ast.Module, core: str) -> set[str]:
-    """Names that a segment reads from its module."""
+    """Return the names that a segment reads from its module."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = global_names(core, "fork")
@@ -110,7 +110,7 @@ def _names(tree: ast.Module, core: str) -> set[str]:
 def _redirected(
     world: World, tree: ast.Module, core: str, module: str, *, is_package: bool
 ) -> tuple[str, tuple[Line, ...], set[Unit]]:
-    """The text with all imports in it redirected."""
+    """Return the text with all imports in it redirected."""
     lines = core.split("\n")
     needs: set[Unit] = set()
     inner: list[Line] = []

@@ -35,22 +35,22 @@ class Segment:
 
     @property
     def is_import(self) -> bool:
-        """True for a plain import statement."""
+        """Return True for a plain import statement."""
         return isinstance(self.node, (ast.Import, ast.ImportFrom))
 
     @property
     def is_definition(self) -> bool:
-        """True for a function or a class."""
+        """Return True for a function or a class."""
         return isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
 
     @property
     def is_named(self) -> bool:
-        """True where its key is the names that it binds."""
+        """Return True where its key is the names that it binds."""
         return bool(self.binds) and not self.is_import
 
     @property
     def title(self) -> str:
-        """What a reader would call it."""
+        """Return what a reader would call it."""
         if self.node is None or self.is_named:
             return self.key
         return ast.unparse(self.node).partition("\n")[0][:80]
@@ -103,7 +103,7 @@ def split(text: str) -> tuple[Segment, ...]:
 
 
 def join(segments: list[Segment]) -> str:
-    """The text of a module."""
+    """Return the text of a module."""
     return "".join(segment.lead + segment.core for segment in segments)
 
 
@@ -122,7 +122,7 @@ def _key(node: ast.stmt | None, binds: tuple[str, ...], start: int) -> str:
 
 
 def _binds(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement binds in its module."""
+    """Yield the names that a statement binds in its module."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
     elif isinstance(node, (ast.Import, ast.ImportFrom)):

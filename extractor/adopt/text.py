@@ -19,7 +19,7 @@ _FIRST += ("experimental", "interactions", "tools", "model_merger", "checkpoint_
 
 
 def decoded(data: bytes) -> str | None:
-    """The text with line feeds alone and without a byte order mark; None where it is no text."""
+    """Return the text with line feeds alone and without a byte order mark; None where it is no text."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -30,7 +30,7 @@ def decoded(data: bytes) -> str | None:
 
 
 def with_upstream_names(text: str, prefixes: Sequence[str]) -> str:
-    """The text with the copy's own import name turned back into `verl`."""
+    """Return the text with the copy's own import name turned back into `verl`."""
     for prefix in prefixes:
         if prefix not in text:
             continue

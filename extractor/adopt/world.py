@@ -134,17 +134,17 @@ class World:
         return Sides(kept, path, upstream, fork, split(emitted), found)
 
     def fork_text(self, upstream_path: str) -> str | None:
-        """The fork's text under upstream's names; None where it has none."""
+        """Return the fork's text under upstream's names; None where it has none."""
         data = self.copy.files.get(upstream_path, self.copy.own.get(upstream_path))
         text = decoded(data) if data is not None else None
         return None if text is None else with_upstream_names(text, self.copy.prefixes)
 
     def own_path(self, module: str) -> str:
-        """Where a file of the fork's own goes in the project."""
+        """Return where a file of the fork's own goes in the project."""
         return f"{self.package}/{self.own[module].removeprefix('verl/')}"
 
     def resolve(self, importer: str, item: Imported) -> tuple[Line, set[Unit]]:
-        """The import that gives the project's code what the fork's imported, and what has to come along for it.
+        """Return the import that gives the project's code what the fork's imported, and what has to come along for it.
 
         Raises:
             NoPlace: the project does not have it.
@@ -180,7 +180,7 @@ class World:
         raise NoPlace(f"it needs {what}, which the project does not have")
 
     def attribute(self, item: Imported, attribute: str) -> set[Unit]:
-        """What has to come along so that a module which is imported whole has an attribute.
+        """Return what has to come along so that a module which is imported whole has an attribute.
 
         Raises:
             NoPlace: the project's module does not have it.
@@ -214,7 +214,7 @@ class World:
 
 
 def is_future(segment: Segment) -> bool:
-    """True for `from __future__ import ...`."""
+    """Return True for `from __future__ import ...`."""
     return isinstance(segment.node, ast.ImportFrom) and segment.node.module == "__future__"
 
 

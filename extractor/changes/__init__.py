@@ -100,7 +100,7 @@ def report(
 
 
 def _field_changes(symbols: list[SymbolChange]) -> list[FieldChange]:
-    """The config classes among the vendored ones, with the fields that came and went."""
+    """Return the config classes among the vendored ones, with the fields that came and went."""
     found = []
     for item in symbols:
         if item.change is not Change.SIGNATURE or item.old is None or item.new is None:

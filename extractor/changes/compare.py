@@ -42,7 +42,7 @@ def compare(old: str, new: str) -> tuple[Change, tuple[str, ...]]:
 
 
 def shape(text: str) -> str:
-    """A definition's syntax without its name and its words: equal for a definition that was only renamed."""
+    """Return a definition's syntax without its name and its words: equal for a definition that was only renamed."""
     node = _parse(text)
     if isinstance(node, (*Function, ast.ClassDef)):
         node.name = ""
@@ -50,7 +50,7 @@ def shape(text: str) -> str:
 
 
 def fields_of(text: str) -> tuple[str, ...]:
-    """The fields that a class declares with annotations; () for anything but a class."""
+    """Return the fields that a class declares with annotations; () for anything but a class."""
     node = _parse(text)
     return tuple(_fields(node)) if isinstance(node, ast.ClassDef) else ()
 
@@ -178,7 +178,7 @@ def _fields(node: ast.ClassDef) -> dict[str, tuple[str, str]]:
 
 
 def _values(node: ast.ClassDef) -> dict[str, str]:
-    """What a class assigns without annotation, such as the members of an enumeration."""
+    """Return what a class assigns without annotation, such as the members of an enumeration."""
     return {
         target.id: _text(item.value)
         for item in node.body

@@ -33,7 +33,7 @@ class Renames:
             self._steps = [inverse(step) for step in reversed(self._steps)]
 
     def __call__(self, key: str) -> str | None:
-        """The new name of a key; None where it keeps its name as far as is known."""
+        """Return the new name of a key; None where it keeps its name as far as is known."""
         name = key
         for step in self._steps:
             name = renamed(name, step)
@@ -41,17 +41,17 @@ class Renames:
 
 
 def is_config(path: str) -> bool:
-    """True for a file of a project that holds settings."""
+    """Return True for a file of a project that holds settings."""
     return path.startswith(FOLDER) and path.endswith((".yaml", ".yml"))
 
 
 def project_config(generated: Generated) -> dict[str, str]:
-    """The config files of a project as it is emitted, by path below config/."""
+    """Return the config files of a project as it is emitted, by path below config/."""
     return {file.path.removeprefix(FOLDER): file.data.decode() for file in generated.tree if is_config(file.path)}
 
 
 def read_config(folder: Path) -> dict[str, str]:
-    """The YAML files below a directory, by path as a project has them ("config/ppo_trainer.yaml").
+    """Return the YAML files below a directory, by path as a project has them ("config/ppo_trainer.yaml").
 
     Raises:
         UsageError: there is no such directory.
@@ -85,7 +85,7 @@ def upstream_config(source: Source) -> dict[str, Setting]:
 
 
 def last_setting(settings: Iterable[Setting]) -> dict[str, Setting]:
-    """Key -> the setting that has the last word."""
+    """Return a mapping, key -> the setting that has the last word."""
     return {item.key: item for item in settings}
 
 
@@ -157,7 +157,7 @@ def gone_in(
     old_project: set[str],
     renames: Callable[[str], str | None],
 ) -> tuple[OwnerKey, ...]:
-    """Where the owner's config files speak of keys that no longer exist.
+    """Return where the owner's config files speak of keys that no longer exist.
 
     Args:
         owner: The owner's files by path, those below config/ as the project has them.
@@ -237,7 +237,7 @@ def _existing(name: str | None, known: Iterable[str]) -> str | None:
 
 
 def _outermost(keys: Iterable[str]) -> tuple[str, ...]:
-    """The keys without those that stand in a section that is listed itself, and without `_target_` and the like."""
+    """Leave out keys that stand in a section that is listed itself, and `_target_` and the like."""
     found: list[str] = []
     wanted = sorted(key for key in keys if not key.rpartition(".")[2].startswith("_"))
     listed = set(wanted)

@@ -42,7 +42,7 @@ class Unreadable(ValueError):
 
 
 def compose(files: Mapping[str, str], main: str) -> dict[str, Setting]:
-    """The config that `main` makes with its defaults, as Hydra would compose it.
+    """Return the config that `main` makes with its defaults, as Hydra would compose it.
 
     Args:
         files: Texts by path relative to the config directory ("ppo_trainer.yaml", "actor/dp_actor.yaml").
@@ -64,7 +64,7 @@ def compose(files: Mapping[str, str], main: str) -> dict[str, Setting]:
 
 
 def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
-    """Every setting in a tree, with the key that it has in the whole config: all options of each group, and files that
+    """Return all settings in a tree, with their keys in the whole config: all options of each group, and files that
     no defaults list names as if they were given at the root. Files that cannot be read count as empty.
     """
     tree = _Tree(files, every=True)
@@ -75,7 +75,7 @@ def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
 
 
 def packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
-    """Where the keys of each file go in the whole config: the key of a section, or "" for the root. A file that
+    """Return where the keys of each file go in the whole config: the key of a section, or "" for the root. A file that
     several defaults lists name goes to several.
     """
     tree = _Tree(files, every=True)
@@ -86,7 +86,7 @@ def packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
 
 
 def unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
-    """The files that are no YAML."""
+    """Return the files that are no YAML."""
     found = []
     for path in sorted(files):
         try:
@@ -105,7 +105,7 @@ class _Tree:
         self.seen: dict[str, tuple[str, ...]] = {}
 
     def settings(self, path: str, package: str, above: tuple[str, ...] = ()) -> Iterator[Setting]:
-        """The settings of a file and of those that its defaults list names, in the order in which they are merged."""
+        """Yield the settings of a file and of those that its defaults list names, in the order of merging."""
         self.seen[path] = tuple(dict.fromkeys((*self.seen.get(path, ()), package)))
         pairs = self._pairs(path)
         own = [
@@ -136,14 +136,14 @@ class _Tree:
         return self._parsed[path]
 
     def package_of(self, path: str, package: str) -> str:
-        """Where a file goes that is named without `@`: what its header says, or else `package`."""
+        """Return where a file goes that is named without `@`: what its header says, or else `package`."""
         header = _PACKAGE.search(self._files.get(path, ""))
         return package_under("", header.group(1)) if header is not None else package
 
     def _children(
         self, entry: yaml.Node, folder: str, package: str, choices: Mapping[str, str]
     ) -> Iterator[tuple[str, str]]:
-        """The files that an entry of a defaults list names, and the package that each goes to."""
+        """Yield the files that an entry of a defaults list names, and the package that each goes to."""
         if isinstance(entry, yaml.ScalarNode):
             name, _, at = entry.value.partition("@")
             path = file_of(folder, name)
@@ -164,7 +164,7 @@ class _Tree:
 
 
 def _choices(entries: list[yaml.Node]) -> dict[str, str]:
-    """What a defaults list chooses of each group: other entries may name it, as `${group}_actor`."""
+    """Return what a defaults list chooses of each group: other entries may name it, as `${group}_actor`."""
     pairs = [pair for entry in entries if isinstance(entry, yaml.MappingNode) for pair in entry.value]
     return {str(key.value): str(value.value) for key, value in pairs if isinstance(value, yaml.ScalarNode)}
 
@@ -205,7 +205,7 @@ def _flatten(pairs: list[tuple[yaml.ScalarNode, yaml.Node]], package: str, path:
 
 
 def one_line(node: yaml.Node) -> str:
-    """A value in one line; equal for values that mean the same to YAML."""
+    """Return a value in one line; equal for values that mean the same to YAML."""
     if isinstance(node, yaml.SequenceNode):
         return f"[{', '.join(map(one_line, node.value))}]"
     if isinstance(node, yaml.MappingNode):

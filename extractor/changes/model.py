@@ -58,14 +58,14 @@ class SymbolChange:
 
     @property
     def place(self) -> Place:
-        """Where it is, in the new release if it is there."""
+        """Return where it is, in the new release if it is there."""
         found = self.new or self.old
         assert found is not None
         return found
 
     @property
     def moved(self) -> bool:
-        """True where its module or its name is another one now."""
+        """Return True where its module or its name is another one now."""
         return self.old is not None and self.new is not None and self.old.symbol != self.new.symbol
 
     def diff(self, old_release: str, new_release: str) -> str:
@@ -191,9 +191,9 @@ class Changes:
     unreadable: tuple[str, ...] = ()
 
     def of(self, *changes: Change) -> Iterator[SymbolChange]:
-        """The symbols that changed in one of these ways."""
+        """Yield the symbols that changed in one of these ways."""
         return (item for item in self.symbols if item.change in changes)
 
     def counts(self) -> dict[Change, int]:
-        """How many symbols there are of each kind of change."""
+        """Count how many symbols there are of each kind of change."""
         return {change: sum(item.change is change for item in self.symbols) for change in Change}

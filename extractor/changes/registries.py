@@ -53,14 +53,14 @@ def registered(generated: Generated) -> dict[str, set[str]]:
 
 
 def _calls(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
-    """The decorators that are called with something: their names, and the first argument."""
+    """Yield the decorators that are called with something: their names, and the first argument."""
     for decorator in node.decorator_list:
         if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.args:
             yield decorator.func.id, decorator.args[0]
 
 
 def _registry(generated: Generated, modules: dict[str, KeptModule], user: KeptModule, name: str) -> str | None:
-    """The registry that a decorator fills; None for a decorator that fills none."""
+    """Return the registry that a decorator fills; None for a decorator that fills none."""
     home, symbol = user, name
     for imported, original, local in _imports(user):
         if local == name:
@@ -96,7 +96,7 @@ def _imports(module: KeptModule) -> Iterator[tuple[str, str, str]]:
 
 
 def _text(node: ast.expr, module: KeptModule) -> str | None:
-    """The string that a decorator's first argument is: a literal, or a member of an enumeration of its module."""
+    """Return a decorator's first argument as a string: a literal, or a member of an enumeration of its module."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     chain = attribute_chain(node)

@@ -15,7 +15,7 @@ from extractor.source import Source
 
 
 def places(generated: Generated) -> dict[str, Place]:
-    """Every symbol that a project vendors, by file and in upstream's order."""
+    """Return every symbol that a project vendors, by file and in upstream's order."""
     found: dict[str, Place] = {}
     for module in generated.found.modules:
         substituted = {item.statement for item in module.substitutes}
@@ -98,7 +98,7 @@ def _shape(place: Place) -> str:
 
 
 def _why(symbol: str, other: Generated, source: Source, release: str) -> tuple[str, ...]:
-    """Why the other project lacks a symbol although its release may have it."""
+    """Say why the other project lacks a symbol although its release may have it."""
     if symbol in other.found.replaced:
         return (f"ours instead of upstream's with {release}",)
     module, _, name = symbol.partition(":")
@@ -117,7 +117,7 @@ def _place(module: KeptModule, symbol: str, kind: str, node: ast.stmt, lines: li
 
 
 def _binds(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """The names that a top-level statement defines, and as what; imports are no definitions."""
+    """Yield the names that a top-level statement defines, and as what; imports are no definitions."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         yield node.name, "function"
     elif isinstance(node, ast.ClassDef):

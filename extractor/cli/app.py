@@ -111,7 +111,7 @@ def _traceback() -> None:
 
 
 def _usage(error: Any, arguments: list[str], commands: list[str]) -> tuple[str, str]:
-    """The message and the hint for a command line that does not parse."""
+    """Return the message and the hint for a command line that does not parse."""
     from difflib import get_close_matches
 
     text = str(error.format_message())

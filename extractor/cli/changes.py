@@ -59,7 +59,7 @@ def command(
 
 
 def select(found: Changes, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:
-    """The symbols of these names, or of files of these names; all of them without names.
+    """Return the symbols of these names, or of files of these names; all of them without names.
 
     Raises:
         UsageError: nothing is called that.
@@ -88,7 +88,7 @@ def _names(item: SymbolChange) -> set[str]:
 
 
 def as_text(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool, names: bool = False) -> str:
-    """The report as a terminal shows it; with `names` only the symbols."""
+    """Return the report as a terminal shows it; with `names` only the symbols."""
     lines = [f"verl {found.old} -> {found.new}"]
     file = None
     for item in chosen:
@@ -117,7 +117,7 @@ def as_text(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool, names:
 
 
 def owner_lines(found: Changes) -> list[str]:
-    """What the owner's config files have to change, a line each, after a heading."""
+    """Return what the owner's config files have to change, a line each, after a heading."""
     lines = []
     if found.owner_keys or found.unreadable:
         lines += ["", "your config"]
@@ -147,7 +147,7 @@ def _keys(title: str, keys: KeyChanges) -> list[str]:
 
 
 def as_json(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool) -> dict[str, object]:
-    """The whole report as JSON's types."""
+    """Return the whole report as JSON's types."""
     from dataclasses import asdict
 
     return {

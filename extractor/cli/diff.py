@@ -47,7 +47,7 @@ def command(
 
 
 def _split(paths: list[Path]) -> tuple[Path, list[str]]:
-    """The project that the paths belong to, and the paths relative to it."""
+    """Return the project that the paths belong to, and the paths relative to it."""
     from extractor import project
     from extractor.errors import UsageError
 

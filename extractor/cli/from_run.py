@@ -88,7 +88,7 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None)
 
 
 def _as_named(run: Run, overrides: Sequence[Any]) -> Run:
-    """The run under the names of the release that it fits best, with a note on those that it has otherwise."""
+    """Return the run under the names of the release that it fits best, with a note on those that it has otherwise."""
     from dataclasses import replace
 
     if not overrides:
@@ -119,7 +119,7 @@ def _refuse(request: Request, best: Any) -> None:
 
 
 def _candidates(request: Request, run: Run, release: str) -> list[str]:
-    """The releases to try, the likeliest first."""
+    """Return the releases to try, the likeliest first."""
     from extractor import releases
 
     if request.run_verl is not None:
@@ -148,7 +148,7 @@ class Settled:
 
 
 def options(asked: Options, found: Found, given: set[str], without: tuple[str, ...]) -> Options:
-    """The options that the run has, where the command line does not say otherwise.
+    """Return the options that the run has, where the command line does not say otherwise.
 
     Args:
         asked: By the command line and its defaults.
@@ -188,7 +188,7 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
 
 
 def report(settled: Settled) -> dict[str, object]:
-    """The report as JSON's types."""
+    """Return the report as JSON's types."""
     found = settled.found
     return {
         "file": found.run.file,

@@ -137,7 +137,7 @@ def try_release(release: str, base: str, origin: Path | None, offline: bool) -> 
 
 
 def project_problems(found: Fit, source: Source) -> tuple[str, ...]:
-    """What is wrong with projects made from what holds: the plainest one, and one with all features."""
+    """Return what is wrong with projects made from what holds: the plainest one, and one with all features."""
     from extractor.draft import choices
     from extractor.errors import VextractError
     from extractor.generate import generate
@@ -164,7 +164,7 @@ def _summary(made: Draft) -> str:
 
 
 def finding_json(item: Finding) -> dict[str, object]:
-    """One finding, as JSON's types."""
+    """Return one finding, as JSON's types."""
     return {
         "kind": item.kind.value,
         "where": item.where,

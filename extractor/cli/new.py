@@ -123,7 +123,7 @@ def command(
 
 
 def _given(context: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
+    """Tell whether an option stands on the command line."""
     where = context.get_parameter_source(name)
     return where is not None and where.name != "DEFAULT"
 

@@ -9,7 +9,7 @@ import typer
 
 
 def features(flag: str, purpose: str) -> Any:
-    """An option that takes names of features: several at once, divided by commas, or one each time."""
+    """Return an option that takes names of features: several at once, divided by commas, or one each time."""
 
     def split(values: list[str] | None) -> list[str]:
         return [name.strip() for value in values or () for name in value.split(",") if name.strip()]

@@ -18,7 +18,7 @@ def data(text: str) -> None:
 
 
 def reader_left() -> NoReturn:
-    """The reader of stdout has seen enough. Keep Python from complaining once more when it flushes at exit."""
+    """Keep Python from complaining when it flushes at exit: the reader of stdout has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(141) from None
 

@@ -76,7 +76,7 @@ def _line(file: FileStatus) -> str:
 
 
 def _next(found: Status) -> list[str]:
-    """What to do about it."""
+    """Return what to do about it."""
     from extractor.journal import Phase
     from extractor.status import State
 

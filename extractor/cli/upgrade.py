@@ -141,7 +141,7 @@ def _prepare(root: Path, request: Request, origin: Path | None, offline: bool) -
 
 
 def _changes(root: Path, found: Upgrade, origin: Path | None, offline: bool) -> Changes | None:
-    """What changed in the vendored code; None where the present release cannot be had to compare with."""
+    """Return what changed in the vendored code; None where the present release cannot be had to compare with."""
     from extractor import restore
     from extractor.changes import report
     from extractor.changes.config_keys import is_config, read_config

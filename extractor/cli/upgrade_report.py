@@ -27,7 +27,7 @@ RESOLVE = (
 
 
 def as_text(found: Upgrade, dry_run: bool) -> str:
-    """The verdicts and their counts."""
+    """Return the verdicts and their counts."""
     if not found.changes_anything:
         return f"up to date: {_options(found)}"
     lines = [_line(action) for action in found.plan.actions if _worth_saying(action)]
@@ -38,7 +38,7 @@ def as_text(found: Upgrade, dry_run: bool) -> str:
 
 
 def _settings(found: Upgrade) -> list[str]:
-    """What became of the owner's settings, a line each, after a heading."""
+    """Return what became of the owner's settings, a line each, after a heading."""
     lines = [f"  moved     {item.key}: {item.value}  ({_where(item)})" for item in found.settings.moved]
     lines += [
         f"  lost      {item.key}: {item.value}  ({found.labels.theirs} has no such setting)"
@@ -58,7 +58,7 @@ def _where(item: Moved) -> str:
 
 
 def _worth_saying(action: Action) -> bool:
-    """What stays as it was and needs no thought is only counted."""
+    """Return what stays as it was and needs no thought is only counted."""
     return action.verdict.value != "keep" or bool(action.note) or action.reason.value == "edited"
 
 
@@ -79,7 +79,7 @@ def _options(found: Upgrade) -> str:
 
 
 def next_steps(found: Upgrade, dry_run: bool) -> list[str]:
-    """What a user should know or do now, a line each."""
+    """Return what a user should know or do now, a line each."""
     counts = counts_of(found.plan)
     lines = []
     if dry_run and found.uncommitted:
@@ -98,7 +98,7 @@ def next_steps(found: Upgrade, dry_run: bool) -> list[str]:
 
 
 def as_json(root: Path, found: Upgrade, written: bool) -> dict[str, object]:
-    """The whole report as JSON's types."""
+    """Return the whole report as JSON's types."""
     from dataclasses import asdict
 
     return {

@@ -102,7 +102,7 @@ class _Check:
                 yield from self._swapped(symbol, Kind.SWAP, where)
 
     def _swapped(self, symbol: str, kind: Kind, where: str) -> Iterator[Finding]:
-        """A symbol that gives way to ours: it must be defined where the manifest says, and look as it did."""
+        """Yield a symbol that gives way to ours: it must be defined where the manifest says, and look as it did."""
         if not binds(self._new, symbol):
             if binds(self._old, symbol):
                 yield self._gone(kind, where, symbol)
@@ -148,7 +148,7 @@ class _Check:
                 )
 
     def _moved_fix(self, fix: Fix, found: tuple[Suggestion, ...]) -> str | None:
-        """Where the code of a fix has gone: a module in which every edit matches as often as it says."""
+        """Return where the code of a fix has gone: a module in which every edit matches as often as it says."""
         for item in found:
             if fix.edits and count_matches(self._new[item.place].source, fix) == [edit.count for edit in fix.edits]:
                 return item.place
@@ -179,7 +179,7 @@ class _Check:
         return Finding(kind, where, symbol, problem, found, certain(name, found))
 
     def _as_exported(self, symbol: str) -> str:
-        """The package that a symbol can be imported from, where its own module's package offers it."""
+        """Return the package that a symbol can be imported from, where its own module's package offers it."""
         module, _, name = symbol.partition(":")
         package = module.rpartition(".")[0]
         exported = self._new_names.define(package, name)
@@ -213,13 +213,13 @@ def _few(details: list[str]) -> str:
 
 
 def holds(path: str, files: Collection[str]) -> bool:
-    """Whether a source has what a key of `[layout]` names."""
+    """Tell whether a source has what a key of `[layout]` names."""
     full = f"verl/{path}"
     return any(file.startswith(full) for file in files) if path.endswith("/") else full in files
 
 
 def matched(pattern: str, index: Index, modules: Collection[str]) -> bool:
-    """Whether a pattern of `cut` names something; `modules` are all that the source has."""
+    """Tell whether a pattern of `cut` names something; `modules` are all that the source has."""
     module, _, name = pattern.partition(":")
     if "*" in module:
         return any(fnmatchcase(item, module) for item in modules)
@@ -227,7 +227,7 @@ def matched(pattern: str, index: Index, modules: Collection[str]) -> bool:
 
 
 def binds(index: Index, symbol: str) -> bool:
-    """Whether a module defines a name, or has it from another package."""
+    """Tell whether a module defines a name, or has it from another package."""
     module, _, name = symbol.partition(":")
     if module not in index:
         return False
@@ -236,5 +236,5 @@ def binds(index: Index, symbol: str) -> bool:
 
 
 def _taken_module(found: tuple[Suggestion, ...]) -> str | None:
-    """The module that can be taken without asking: it has most of what the old one had."""
+    """Return the module that can be taken without asking: it has most of what the old one had."""
     return found[0].place if found and found[0].score is not None and found[0].score >= 0.6 else None

@@ -47,7 +47,7 @@ class Draft:
 
     @property
     def done(self) -> bool:
-        """True where nothing is left to decide."""
+        """Return True where nothing is left to decide."""
         return not self.todo
 
 

@@ -44,7 +44,7 @@ class Fit:
 
     @property
     def holds(self) -> bool:
-        """True where the manifest holds as it is."""
+        """Return True where the manifest holds as it is."""
         return not self.findings and not self.left
 
 

@@ -38,7 +38,7 @@ def _one(key: str, item: Setting, came: Mapping[str, Setting]) -> str | None:
 
 
 def _rank(key: str, item: Setting, place: str, other: Setting) -> tuple[int, int]:
-    """How well two keys fit, (0, 0) where they do not: names in common at the end, names in common at the start."""
+    """Rate how two keys fit: names in common at the end, and at the start; (0, 0) where they do not."""
     ours, theirs = key.split("."), place.split(".")
     end = _common(ours[::-1], theirs[::-1])
     start = _common(ours, theirs)

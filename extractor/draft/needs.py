@@ -59,7 +59,7 @@ def _by_name(lines: tuple[str, ...]) -> dict[str, Requirement]:
 
 
 def _raised(mine: str, theirs: SpecifierSet) -> str:
-    """A requirement with the other's lower bound, where that is higher, and what the other excludes."""
+    """Return a requirement with the other's lower bound, where that is higher, and what the other excludes."""
     parsed = Requirement(mine)
     lowest = [item for item in theirs if item.operator == ">="]
     own = [item for item in parsed.specifier if item.operator == ">="]

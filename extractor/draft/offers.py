@@ -15,7 +15,7 @@ _ALGORITHMS = "verl.trainer.ppo.core_algos"
 
 
 def new_offers(manifest: Manifest, old: Source, new: Source) -> list[Note]:
-    """A remark on each kind of thing that is newly registered."""
+    """Return a remark on each kind of thing that is newly registered."""
     before, after = Index(old), Index(new)
     notes = []
     for what, decorators in (
@@ -38,7 +38,7 @@ def new_offers(manifest: Manifest, old: Source, new: Source) -> list[Note]:
 
 
 def _registered(index: Index, modules: Iterable[str], decorators: set[str]) -> set[str]:
-    """The names under which these decorators register."""
+    """Return the names under which these decorators register."""
     found: set[str] = set()
     for module in modules:
         if module not in index:

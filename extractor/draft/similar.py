@@ -30,7 +30,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def runs(node: _Definition) -> Counter[tuple[str, ...]]:
-    """The runs of three tokens of a definition."""
+    """Return the runs of three tokens of a definition."""
     node = copy.deepcopy(node)
     node.name, node.decorator_list = "_", []
     for item in ast.walk(node):
@@ -41,7 +41,7 @@ def runs(node: _Definition) -> Counter[tuple[str, ...]]:
 
 
 def score(one: Counter[tuple[str, ...]], other: Counter[tuple[str, ...]]) -> float:
-    """The share of runs that two have in common."""
+    """Return the share of runs that two have in common."""
     return 2 * (one & other).total() / max(one.total() + other.total(), 1)
 
 
@@ -82,13 +82,13 @@ class Catalogue:
         return {symbol: sum(1 for _ in ast.walk(node)) for symbol, node in self.places.items()}
 
     def runs_of(self, symbol: str) -> Counter[tuple[str, ...]]:
-        """The runs of one of the places."""
+        """Return the runs of one of the places."""
         if symbol not in self._runs:
             self._runs[symbol] = runs(self.places[symbol])
         return self._runs[symbol]
 
     def suggestions(self, name: str, old: _Definition | None) -> tuple[Suggestion, ...]:
-        """The places that may have taken a definition's part, the best first.
+        """Return the places that may have taken a definition's part, the best first.
 
         Args:
             name: Its name.
@@ -120,7 +120,7 @@ class Catalogue:
 
 
 def certain(name: str, suggestions: tuple[Suggestion, ...]) -> str | None:
-    """The suggestion that can be taken without asking: clearly ahead of the others, and clearly the same code."""
+    """Return the suggestion to take without asking: clearly ahead of the others, and clearly the same code."""
     if not suggestions or suggestions[0].score is None or "." in suggestions[0].place.partition(":")[2]:
         return None
     best = suggestions[0]
@@ -134,7 +134,7 @@ def certain(name: str, suggestions: tuple[Suggestion, ...]) -> str | None:
 
 
 def definition_of(index: Index, symbol: str) -> _Definition | None:
-    """The function or class of this symbol; None for other values, and where there is none."""
+    """Return the function or class of this symbol; None for other values, and where there is none."""
     module, _, name = symbol.partition(":")
     if module not in index:
         return None
@@ -147,7 +147,7 @@ def definition_of(index: Index, symbol: str) -> _Definition | None:
 
 
 def module_moved(old: Index, module: str, new: Catalogue) -> tuple[Suggestion, ...]:
-    """The modules that now hold what a module held, by the share of its functions and classes that they have."""
+    """Return the modules that now hold what a module held, by the share of its functions and classes that they have."""
     if module not in old:
         return ()
     names = [name for name in old[module].bindings if definition_of(old, f"{module}:{name}") is not None]
@@ -165,7 +165,7 @@ def module_moved(old: Index, module: str, new: Catalogue) -> tuple[Suggestion, .
 
 
 def _definitions(node: ast.stmt) -> Iterator[_Definition]:
-    """The definitions that a top-level statement makes, those in `if` and `try` included."""
+    """Yield the definitions that a top-level statement makes, those in `if` and `try` included."""
     if isinstance(node, _Definition):
         yield node
     elif isinstance(node, (ast.If, ast.Try)):

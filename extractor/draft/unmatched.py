@@ -13,7 +13,7 @@ from extractor.source import Source
 
 
 def unmatched(manifest: Manifest, source: Source) -> tuple[str, ...]:
-    """The entries that match nothing in the source, each as the manifest's key and what it says.
+    """Return the entries that match nothing in the source, each as the manifest's key and what it says.
 
     Args:
         manifest: Of a release.

@@ -125,7 +125,7 @@ class _Bundle:
         edits: tuple[UpstreamEdit, ...],
         remarks: Sequence[str],
     ) -> dict[str, bytes]:
-        """All files, by path."""
+        """Return all files, by path."""
         reached = needed(self.project, self.lock, self._roots())
         texts = self._adapters(bool(edits), remarks)
         texts.update(self._aliases(reached.vendored))
@@ -196,7 +196,7 @@ class _Bundle:
 
 
 def _class(path: Path, suffix: str, wanted: bool) -> str:
-    """The name of the class in a hook's file whose name ends so: the last one."""
+    """Return the name of the class in a hook's file whose name ends so: the last one."""
     if not wanted:
         return ""
     if not path.is_file():
@@ -213,7 +213,7 @@ def _class(path: Path, suffix: str, wanted: bool) -> str:
 
 
 def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
-    """What the adapters read."""
+    """Return what the adapters read."""
     flat, tree = config.flat, config.config
     local = tree.get("local", {})
     rollout = tree["actor_rollout_ref"]["rollout"].get("multi_turn", {})

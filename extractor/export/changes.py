@@ -23,7 +23,7 @@ _COUNTED = ("$NNODES", "$GPUS")
 def changes(
     config: ProjectConfig, target: Target, way: Way, copied: Mapping[str, str], remarks: list[str]
 ) -> dict[str, tuple[Any, str]]:
-    """Key -> the value that it has in full verl, and why.
+    """Return a mapping, key -> the value that it has in full verl, and why.
 
     Args:
         config: The project's.
@@ -64,17 +64,17 @@ def changes(
 
 
 def plays(config: ProjectConfig) -> bool:
-    """Whether the model and an environment take turns."""
+    """Tell whether the model and an environment take turns."""
     return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable"))
 
 
 def own_dataset(config: ProjectConfig) -> bool:
-    """Whether the prompts come from the hook env_dataset.py."""
+    """Tell whether the prompts come from the hook env_dataset.py."""
     return not config.flat.get("data.train_files") and not config.flat.get("data.custom_cls.path")
 
 
 def named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
-    """The keys that name a Python file of the project, and its path there."""
+    """Return the keys that name a Python file of the project, and its path there."""
     found = {}
     for key, value in config.flat.items():
         if isinstance(value, str) and value.endswith(".py"):
@@ -85,7 +85,7 @@ def named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
 
 
 def _made(config: ProjectConfig) -> dict[str, tuple[Any, str]]:
-    """Paths of what prepare.py makes."""
+    """Return the paths of what prepare.py makes."""
     flat = config.flat
     found: dict[str, tuple[Any, str]] = {}
     if config.toy:
@@ -101,7 +101,7 @@ def _made(config: ProjectConfig) -> dict[str, tuple[Any, str]]:
 
 
 def further(config: ProjectConfig, way: Way, reward: RewardConfig, defaults: Defaults) -> dict[str, Any]:
-    """What verl must be told besides: where the adapters are, and what it has two keys for."""
+    """Return what verl must be told besides: where the adapters are, and what it has two keys for."""
     flat = config.flat
     found: dict[str, Any] = {"trainer.nnodes": "$NNODES", "trainer.n_gpus_per_node": "$GPUS"}
     found.update(chosen_manager(reward, way, f"{HERE}/adapters/reward.py"))
@@ -127,14 +127,14 @@ def further(config: ProjectConfig, way: Way, reward: RewardConfig, defaults: Def
 
 
 def override(name: str, value: Any, defaults: Defaults) -> str:
-    """An override of the launch script."""
+    """Return an override of the launch script."""
     if value in _COUNTED:
         return f"{name}={value}"  # a number when the script runs
     return write_override(name, value, "" if name in defaults else "+")
 
 
 def replaced(key: Key, told: Mapping[str, Any]) -> Key:
-    """A key in place of whose value verl is told where an adapter is."""
+    """Return a key in place of whose value verl is told where an adapter is."""
     if key.target is None or key.target not in told:
         return key
     return Key(key.key, key.value, Status.CHANGED, key.target, told[key.target], reason="names the adapter")

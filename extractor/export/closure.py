@@ -62,7 +62,7 @@ def needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
 
 
 def _packages(project: Path, path: str) -> Iterable[str]:
-    """The `__init__.py` of each package that a module is in."""
+    """Return the `__init__.py` of each package that a module is in."""
     for folder in list(PurePosixPath(path).parents)[:-1]:
         init = f"{folder}/__init__.py"
         if (project / init).is_file() and init != path:

@@ -72,7 +72,7 @@ def environment(modules: str | None) -> str:
 
 
 def _quoted(override: str) -> str:
-    """An argument for bash, in which the script's own variables stay variables."""
+    """Return an argument for bash, in which the script's own variables stay variables."""
     if "$" not in override:
         return shlex.quote(override)
     escaped = override.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")

@@ -126,17 +126,17 @@ class Key:
 
     @property
     def written(self) -> bool:
-        """Whether the launch script has it."""
+        """Tell whether the launch script has it."""
         return self.status not in (Status.DROPPED, Status.DEFAULT)
 
 
 def about_the_machine(key: str) -> bool:
-    """Whether a key says where and how something is computed rather than what."""
+    """Tell whether a key says where and how something is computed rather than what."""
     return any(key == name or key.startswith(f"{name}.") for name in ABOUT_THE_MACHINE)
 
 
 def candidates(key: str, renamed: Callable[[str], str | None]) -> list[str]:
-    """The names that a key may have in another release, the most likely first."""
+    """Return the names that a key may have in another release, the most likely first."""
     newer, older = [name for name in (renamed(key),) if name is not None], []
     for old, new in reversed(MOVES):
         if key == old or key.startswith(f"{old}."):
@@ -147,7 +147,7 @@ def candidates(key: str, renamed: Callable[[str], str | None]) -> list[str]:
 
 
 def name_in(key: str, defaults: Defaults, renamed: Callable[[str], str | None]) -> str | None:
-    """The name of a key in a release; None where it has none."""
+    """Return the name of a key in a release; None where it has none."""
     # A release may keep an old name that nothing reads any more, beside the new one.
     return next((name for name in candidates(key, renamed) if name in defaults), None)
 
@@ -202,7 +202,7 @@ _LOCAL = {
 
 
 def _added(key: str, value: Any, new_value: Any, why: str, target: Target, defaults: Defaults) -> Key:
-    """A key that the release's config does not have: it may still be read."""
+    """Return a key that the release's config does not have: it may still be read."""
     if value is None or value == {}:
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has no such key, and it is not set")
     if key.startswith("reward_model.") and "reward.reward_model" in defaults:
@@ -219,5 +219,5 @@ def _added(key: str, value: Any, new_value: Any, why: str, target: Target, defau
 
 
 def _is_open(section: str, defaults: Defaults) -> bool:
-    """Whether a section is one that takes anything: empty in the release's config."""
+    """Tell whether a section is one that takes anything: empty in the release's config."""
     return section in defaults.flat and defaults.flat[section] in ({}, None)

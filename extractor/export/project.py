@@ -32,7 +32,7 @@ class ProjectConfig:
 
 
 def read_files(project: Path) -> dict[str, str]:
-    """The YAML files of a project's config directory, by path there.
+    """Return the YAML files of a project's config directory, by path there.
 
     Raises:
         UsageError: it has none.

@@ -46,17 +46,17 @@ class RewardConfig:
 
     @property
     def own(self) -> bool:
-        """Whether it is the project's own manager."""
+        """Tell whether it is the project's own manager."""
         return self.manager == OWN
 
     @property
     def penalises_length(self) -> bool:
-        """Whether the penalty on long responses is on."""
+        """Tell whether the penalty on long responses is on."""
         return bool(self.overlong.get("enable"))
 
 
 def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
-    """The first of these that the config has, a value or a section."""
+    """Return the first of these that the config has, a value or a section."""
     for name in names:
         node: Any = config.config
         for part in name.split("."):
@@ -67,7 +67,7 @@ def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
 
 
 def arguments_as_keys(keys: list[Key], reward: RewardConfig, way: Way) -> list[Key]:
-    """What becomes of the keys that are arguments of the reward manager."""
+    """Return what becomes of the keys that are arguments of the reward manager."""
     return [_argument(key, reward, way) for key in keys]
 
 
@@ -90,7 +90,7 @@ def _argument(key: Key, reward: RewardConfig, way: Way) -> Key:
 
 
 def _short(key: str) -> str | None:
-    """The name of a reward manager's argument, as the manager knows it; None where the key is none."""
+    """Return the name of a reward manager's argument, as the manager knows it; None where the key is none."""
     for prefix in _OVERLONG:
         if key.startswith(f"{prefix}."):
             return f"overlong_buffer_cfg.{key.removeprefix(prefix + '.')}"
@@ -103,7 +103,7 @@ def _short(key: str) -> str | None:
 
 
 def chosen_manager(reward: RewardConfig, way: Way, file: str) -> dict[str, Any]:
-    """What verl must be told to use the project's own reward manager.
+    """Return what verl must be told to use the project's own reward manager.
 
     Args:
         reward, way: The project's, and the release's.

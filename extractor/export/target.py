@@ -33,7 +33,7 @@ class Target:
 
     @classmethod
     def of(cls, source: Source) -> Target:
-        """The target that a source is."""
+        """Return the target that a source is."""
         files = {
             path.removeprefix(CONFIG): source.read(path)
             for path in source.files
@@ -42,15 +42,15 @@ class Target:
         return cls(source.release, files, source)
 
     def compose(self, overrides: Sequence[Override] = (), main: str = MAIN) -> Composed:
-        """The release's config with overrides."""
+        """Return the release's config with overrides."""
         return compose(self.files, main, overrides)
 
     def has(self, path: str) -> bool:
-        """Whether the release has a file."""
+        """Tell whether the release has a file."""
         return path in self.source.files
 
     def function(self, path: str, name: str) -> str:
-        """The text of a function of the release; "" where there is none."""
+        """Return the text of a function of the release; "" where there is none."""
         if not self.has(path):
             return ""
         text = self.source.read(path)
@@ -63,11 +63,11 @@ class Target:
         return rest[: end.start()] if end is not None else rest
 
     def reads(self, name: str) -> bool:
-        """Whether any code of the release reads a setting of this name."""
+        """Tell whether any code of the release reads a setting of this name."""
         return name in _names(self.source)
 
     def refuses(self, key: str, config: Mapping[str, Any]) -> str | None:
-        """Why a key may not be added: the dataclass that its section becomes has no such field. None: it may."""
+        """Say why a key may not be added: the dataclass that its section becomes has no such field. None: it may."""
         parts = key.split(".")
         for end in range(len(parts) - 1, 0, -1):
             try:
@@ -93,7 +93,7 @@ class Defaults:
 
     @classmethod
     def of(cls, target: Target) -> Defaults:
-        """The defaults of a release."""
+        """Return the defaults of a release."""
         config = target.compose().config
         return cls(config, flatten(resolve(config)))
 
@@ -124,7 +124,7 @@ _CLASSES: dict[str, dict[str, tuple[set[str], list[str]]]] = {}
 
 
 def _fields(source: Source, name: str) -> set[str] | None:
-    """The fields of a config class and of those that it derives from; None where it is not found."""
+    """Return the fields of a config class and of those that it derives from; None where it is not found."""
     if source.sha256 not in _CLASSES:
         _CLASSES[source.sha256] = _classes(source)
     known = _CLASSES[source.sha256]

@@ -48,7 +48,7 @@ class Way:
 
     @classmethod
     def of(cls, target: Target) -> Way:
-        """The way of a release, read off its source."""
+        """Return the way of a release, read off its source."""
         text = target.source.read(_LOOPS) if target.has(_LOOPS) else ""
         return cls(
             _interface(target),
@@ -62,12 +62,12 @@ class Way:
 
     @property
     def reward_section(self) -> str:
-        """Where the release's config says which class the reward manager is; "" where it cannot."""
+        """Return where the release's config says which class the reward manager is; "" where it cannot."""
         return {Interface.LOOP: "reward.reward_manager", Interface.CLASS: "reward_manager"}.get(self.manager, "")
 
     @property
     def arguments_section(self) -> str:
-        """Where the release's config has further arguments of the reward manager."""
+        """Return where the release's config has further arguments of the reward manager."""
         return "reward.reward_kwargs" if self.manager is Interface.LOOP else "reward_model.reward_kwargs"
 
 

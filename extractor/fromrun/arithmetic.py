@@ -37,7 +37,7 @@ class NotKnown(ValueError):
 
 
 def evaluate(text: str, lookup: Callable[[str], str | None]) -> int:
-    """The value of an expression.
+    """Return the value of an expression.
 
     Args:
         text: Between the parentheses, expansions done.

@@ -41,7 +41,7 @@ class Assembled:
 
 
 def config_of(tree: Tree) -> dict[str, str]:
-    """The config files of a tree, by path below config/."""
+    """Return the config files of a tree, by path below config/."""
     return {
         file.path.removeprefix(_CONFIG): file.data.decode()
         for file in tree
@@ -50,13 +50,13 @@ def config_of(tree: Tree) -> dict[str, str]:
 
 
 def before(tree: Tree, run: Run) -> Mapping[str, Any]:
-    """The project's config without the run's settings: with the toy sizes where the run comes from a toy project."""
+    """Compose the project's config without the run's settings, with toy sizes for a run of a toy project."""
     toy = bool(run.hints) and run.kept.get("actor_rollout_ref.model.path", "") is None
     return load(config_of(tree), () if toy else ("actor_rollout_ref.model.path=given",)).flat
 
 
 def differing(tree: Tree, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """What a tree's config, once composed, has otherwise than it is wanted."""
+    """Return what a tree's config, once composed, has otherwise than it is wanted."""
     made = load(config_of(tree)).flat
     return {key: value for key, value in wanted.items() if key in made and made[key] != value}
 
@@ -94,7 +94,7 @@ def assemble(tree: Tree, package: str, run: Run, experiment: Experiment, setting
 
 
 def _over_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
-    """The toy sizes come after the recipe: what they would undo is put there as well."""
+    """Put what the toy sizes would undo there as well: they come after the recipe."""
     if settings.get("actor_rollout_ref.model.path") is not None:
         return
     for name in ("scale/toy.yaml", "critic_scale/toy.yaml"):
@@ -133,7 +133,7 @@ def _take_reward(
 
 
 def _take_hooks(files: dict[str, File], package: str, run: Run) -> None:
-    """The hooks of an export come back as they are there."""
+    """Take the hooks of an export back as they are."""
     folder = Path(run.file).parent / str(run.hints.get("package", package)) / "custom"
     for place in sorted(folder.rglob("*.py")) if folder.is_dir() else ():
         path = f"{package}/custom/{place.relative_to(folder).as_posix()}"

@@ -28,7 +28,7 @@ class Branches(Statements):
         return self._checked([right], node) if outcome is wanted else outcome
 
     def _checked(self, nodes: Iterable[Any], whole: Any) -> bool | None:
-        """What a condition that holds leads to. A check that fails may not fail where the script is started."""
+        """Return what a condition that holds leads to. A check that fails may not fail where the script is started."""
         try:
             return self.run(nodes)
         except Failure:
@@ -39,7 +39,7 @@ class Branches(Statements):
         return self._branches(node, node)
 
     def _branches(self, node: Any, whole: Any) -> bool | None:
-        """An `if` or `elif`: what follows `then`, or the clauses behind it."""
+        """Return an `if` or `elif`: what follows `then`, or the clauses behind it."""
         children = [child for child in node.children if child.type != "comment"]
         then = next(index for index, child in enumerate(children) if child.type == "then")
         condition = [child for child in children[:then] if child.is_named]
@@ -63,7 +63,7 @@ class Branches(Statements):
         return self.run(clauses[0].named_children)
 
     def _perhaps(self, ways: list[list[Any]], node: Any, whole: Any = None) -> bool | None:
-        """A condition that is not known: what the ways differ in is not known behind it either."""
+        """Follow both ways of an unknown condition: what they differ in is unknown behind it."""
         self._doubts += 1
         before, results = dict(self._variables), []
         count = len(self.commands)

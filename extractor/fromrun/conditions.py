@@ -27,7 +27,7 @@ class Conditions(Expansions):
             return None
 
     def _condition(self, node: Any) -> bool | None:
-        """What stands between brackets."""
+        """Return what stands between brackets."""
         if node.type == "parenthesized_expression":
             return self._condition(node.named_children[0])
         operators = [child.type for child in node.children if not child.is_named]

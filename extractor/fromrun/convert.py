@@ -107,7 +107,7 @@ def _check_known(run: Run, flat: Mapping[str, Any]) -> None:
 
 
 def readable_name(name: str) -> str:
-    """A variable's or a command's name for a message."""
+    """Return a variable's or a command's name for a message."""
     return f"${name}" if re.fullmatch(r"\w+", name) else name
 
 
@@ -169,7 +169,7 @@ def _reward_manager(flat: Mapping[str, Any]) -> str:
 
 
 def _unregistered(flat: Mapping[str, Any], manifest: Manifest, target: Target) -> list[Remark]:
-    """What the run names and verl does not have: upstream's recipes and users register their own."""
+    """Return what the run names and verl does not have: upstream's recipes and users register their own."""
     known = {"gae", *manifest.algorithms, *_PLAIN_MANAGERS}
     named = (
         ("algorithm.adv_estimator", str(flat.get("algorithm.adv_estimator", "gae")), "custom/algorithms.py"),

@@ -56,7 +56,7 @@ class Expansions(Parameters):
         return self._one(node)
 
     def _one(self, node: Any) -> str:
-        """The text of a node, without splitting it into words."""
+        """Return the text of a node, without splitting it into words."""
         method = getattr(self, f"_text_of_{node.type}", None)
         if method is not None:
             text: str = method(node)
@@ -66,7 +66,7 @@ class Expansions(Parameters):
         return _unescaped(node.text.decode())
 
     def _words(self, node: Any) -> list[str]:
-        """A node as the words that it expands to."""
+        """Return a node as the words that it expands to."""
         if node.type in ("comment", "file_redirect"):
             return []
         if node.type == "string":
@@ -84,7 +84,7 @@ class Expansions(Parameters):
         return [self._one(node)]
 
     def _quoted_words(self, node: Any) -> list[str]:
-        """A string; `"${A[@]}"` and `"$@"` inside it are as many words as they have."""
+        """Return a string; `"${A[@]}"` and `"$@"` inside it are as many words as they have."""
         words = [""]
         for text, several in self._string_parts(node):
             if several is None:
@@ -123,7 +123,7 @@ class Expansions(Parameters):
         return parts
 
     def _array(self, node: Any) -> list[str] | None:
-        """The words of `$@`, `${A[@]}` and the like; None for anything else."""
+        """Return the words of `$@`, `${A[@]}` and the like; None for anything else."""
         text = node.text.decode()
         if text in ("$@", "$*", "${@}", "${*}", "${@:1}"):
             return list(self._arguments)
@@ -187,7 +187,7 @@ class Expansions(Parameters):
         return unknown(text) if captured is None else captured
 
     def _captured(self, nodes: list[Any]) -> str | None:
-        """What `a && echo b || echo c` prints, where that can be said without running anything."""
+        """Return what `a && echo b || echo c` prints, where that can be said without running anything."""
         kept, notes, variables, doubts = self.commands, list(self.notes), dict(self._variables), self._doubts
         self.commands = []
         try:
@@ -205,7 +205,7 @@ class Expansions(Parameters):
         return self._words(node.children[0]) if node.type == "command_name" else self._words(node)
 
     def _known_command(self, words: list[str]) -> str | None:
-        """What a harmless command prints, where that can be said without running it."""
+        """Return what a harmless command prints, where that can be said without running it."""
         if not words or any(unknowns(word) for word in words):
             return None
         name, arguments = words[0], words[1:]
@@ -242,5 +242,5 @@ def _in_quotes(text: str) -> str:
 
 
 def is_probe(words: list[str]) -> bool:
-    """Whether a command looks for an accelerator that a project does not run on."""
+    """Tell whether a command looks for an accelerator that a project does not run on."""
     return _PROBE.match(" ".join(words[:3])) is not None

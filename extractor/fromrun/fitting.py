@@ -98,7 +98,7 @@ def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
 
 
 def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None:
-    """The name in a release of a key that it does not know; None where no release knows it."""
+    """Return the name in a release of a key that it does not know; None where no release knows it."""
     if not others:
         return None
     if key.endswith(_READ):
@@ -115,7 +115,7 @@ def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None
 
 
 def unhandled(problems: Sequence[Problem]) -> list[Problem]:
-    """The overrides that name keys that no release has, which nothing is known about."""
+    """Return the overrides that name keys that no release has, which nothing is known about."""
     kept = []
     for problem in problems:
         key = problem.override.key

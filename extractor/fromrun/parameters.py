@@ -16,11 +16,11 @@ class Parameters(Variables):
     """Expansions of one variable each."""
 
     def _one(self, node: Any) -> str:
-        """The text of a node, without splitting it into words."""
+        """Return the text of a node, without splitting it into words."""
         raise NotImplementedError
 
     def _array(self, node: Any) -> list[str] | None:
-        """The words of `$@`, `${A[@]}` and the like; None for anything else."""
+        """Return the words of `$@`, `${A[@]}` and the like; None for anything else."""
         raise NotImplementedError
 
     def _text_of_expansion(self, node: Any) -> str:

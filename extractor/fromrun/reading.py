@@ -131,7 +131,7 @@ def _from_script(
 
 
 def _launch(words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The module that a command runs, and what it passes to it."""
+    """Return the module that a command runs, and what it passes to it."""
     if words and words[0] in ("echo", "printf", "grep", "cat", "pkill", "ps"):
         return None
     for index, word in enumerate(words):
@@ -231,5 +231,5 @@ def _kept(text: str) -> dict[str, Any]:
 
 
 def script_folder(run: Run) -> str:
-    """The directory of the run's file."""
+    """Return the directory of the run's file."""
     return posixpath.dirname(run.file) or "."

@@ -22,7 +22,7 @@ def settings_for(
     target: Target,
     renamed_back: Callable[[str], str | None],
 ) -> tuple[dict[str, Any], list[Remark], dict[str, Any]]:
-    """The project's settings that differ from what it would have anyway.
+    """Return the project's settings that differ from what it would have anyway.
 
     Args:
         experiment: The run.
@@ -82,7 +82,7 @@ _ABSENT: Any = _Absent()
 
 
 def _stated(run: Run) -> dict[str, Any]:
-    """The keys that the run itself sets, with what it sets them to."""
+    """Return the keys that the run itself sets, with what it sets them to."""
     if run.resolved is not None:
         return dict(flatten(run.resolved))
     found: dict[str, Any] = {}
@@ -107,7 +107,7 @@ def _devices(flat: Mapping[str, Any]) -> int:
 def _local(
     key: str, name: str, value: Any, current: Any, stated: Mapping[str, Any], experiment: Experiment, exported: bool
 ) -> tuple[Any, Remark | None]:
-    """A setting as the project has it."""
+    """Return a setting as the project has it."""
     if value is _ABSENT or (isinstance(value, str) and unknowns(value)):
         if name in stated and isinstance(value, str):
             return _ABSENT, Remark(
@@ -148,7 +148,7 @@ _ONE_DEVICE: dict[str, tuple[Any, str]] = {
 
 
 def _open_sections(flat: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
-    """The run's settings in sections of the project's config that take anything."""
+    """Return the run's settings in sections of the project's config that take anything."""
     found = {}
     for key, value in flat.items():
         if key in project or unknowns(str(value)):
@@ -207,7 +207,7 @@ _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.reward_k
 
 
 def _reward_arguments(flat: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
-    """The penalty on long responses, which the project has a section for."""
+    """Return the penalty on long responses, which the project has a section for."""
     found = {}
     for key, value in flat.items():
         short = next((key.removeprefix(prefix) for prefix in _OVERLONG if key.startswith(prefix)), None)
@@ -218,7 +218,7 @@ def _reward_arguments(flat: Mapping[str, Any], project: Mapping[str, Any]) -> di
 
 
 def _rest(stated: Mapping[str, Any], flat: Mapping[str, Any], used: set[str], run: Run) -> list[Remark]:
-    """The run's settings that the project has no key for."""
+    """Return the run's settings that the project has no key for."""
     remarks = []
     done = set(_GLOBAL)
     for key in sorted(stated):

@@ -86,7 +86,7 @@ class Statements(Conditions):
         return self._call(node, words, before)
 
     def _ends_line(self, assignment: Any, command: Any) -> bool:
-        """Whether a line ends behind an assignment, which the parser has taken for the start of the next command."""
+        """Tell whether a line ends after an assignment that the parser took for the start of the next command."""
         children = [child for child in command.children if child.start_byte >= assignment.start_byte]
         for child, following in itertools.pairwise(children):
             if child.type == "variable_assignment":

@@ -8,15 +8,15 @@ _MARK = re.compile("\ue000([^\ue001]*)\ue001")
 
 
 def unknown(name: str) -> str:
-    """A stand-in for a text that cannot be known, named after where it would come from."""
+    """Return a stand-in for a text that cannot be known, named after where it would come from."""
     return f"\ue000{name}\ue001"
 
 
 def unknowns(text: str) -> tuple[str, ...]:
-    """The names of what is unknown in a text."""
+    """Return the names of what is unknown in a text."""
     return tuple(dict.fromkeys(_MARK.findall(text)))
 
 
 def readable(text: str) -> str:
-    """The text as it may be shown."""
+    """Return the text as it may be shown."""
     return _MARK.sub(lambda found: found[1] if found[1].startswith("$") else f"${found[1]}", text)

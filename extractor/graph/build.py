@@ -65,7 +65,7 @@ def build(project: Path, lock: Lock) -> Graph:
 
 
 def _files(project: Path, lock: Lock) -> dict[str, bytes]:
-    """The project's modules as they are on disk; of a file that is missing, what was emitted."""
+    """Return the project's modules as they are on disk; of a file that is missing, what was emitted."""
     package = lock.options.package
     found: dict[str, bytes] = {}
     missing = []
@@ -141,7 +141,7 @@ def _roles(
     trees: Mapping[str, ast.Module],
     imports: Mapping[str, tuple[str, ...]],
 ) -> dict[str, str]:
-    """The role of each vendored module: that of its roots, or of the only role that needs it, or `shared`."""
+    """Return the role of each vendored module: that of its roots, or of the only role that needs it, or `shared`."""
     if manifest is None:
         return {}
     roots: dict[str, str] = {}
@@ -170,7 +170,7 @@ def _roles(
 
 
 def _role_of_ours(path: str, roles: Mapping[str, str], imports: tuple[str, ...]) -> str:
-    """The role that a module of ours serves: that of the vendored modules in its folder, or of those it imports."""
+    """Return the role that a module of ours serves: that of the vendored modules in its folder or its imports."""
     folder = posixpath.dirname(path)
     near = [other for other in roles if posixpath.dirname(other) == folder]
     for names in ({roles[other] for other in near}, {roles[other] for other in near if other in imports}):
@@ -180,7 +180,7 @@ def _role_of_ours(path: str, roles: Mapping[str, str], imports: tuple[str, ...])
 
 
 def _definers(symbol: str, upstream: Mapping[str, str], trees: Mapping[str, ast.Module]) -> Iterator[str]:
-    """The vendored files that define a root: its module, or where a package has it from, one below the package."""
+    """Yield the vendored files that define a root: its module, or one below the package that offers it."""
     module, _, name = symbol.partition(":")
     stem = module.replace(".", "/")
     for path, origin in upstream.items():

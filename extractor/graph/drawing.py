@@ -55,7 +55,7 @@ class _Card:
 
 
 def draw(graph: Graph) -> str:
-    """The SVG; equal graphs give equal bytes.
+    """Return the SVG; equal graphs give equal bytes.
 
     Raises:
         UsageError: graphlay, which lays the picture out, is not installed.
@@ -103,7 +103,7 @@ def _layout(cards: Sequence[_Card], between: Mapping[tuple[str, str], list[_Impo
 
 
 def _between(graph: Graph) -> dict[tuple[str, str], list[_Import]]:
-    """(importing group, imported group) -> the imports behind it."""
+    """Return (importing group, imported group) -> the imports behind it."""
     found: dict[tuple[str, str], list[_Import]] = {}
     modules = {module.path: module for module in graph.modules}
     for importer, imported in graph.edges():
@@ -114,7 +114,7 @@ def _between(graph: Graph) -> dict[tuple[str, str], list[_Import]]:
 
 
 def _is_ours(imports: list[_Import]) -> bool:
-    """True where no module of upstream's is among those that import."""
+    """Return True where no module of upstream's is among those that import."""
     return not any(importer.kind == "vendored" for importer, _ in imports)
 
 
@@ -127,7 +127,7 @@ def _card(graph: Graph, group: str) -> _Card:
 
 
 def _in_order(modules: tuple[Module, ...]) -> tuple[Module, ...]:
-    """Importing modules above imported ones, as far as they import each other in no circle."""
+    """Order importing modules above imported ones, as far as they import each other in no circle."""
     paths = {module.path for module in modules}
     depth = dict.fromkeys(paths, 0)
     for _ in modules:
@@ -139,7 +139,7 @@ def _in_order(modules: tuple[Module, ...]) -> tuple[Module, ...]:
 
 
 def _inner(rows: tuple[Module, ...]) -> Iterator[tuple[int, int]]:
-    """The imports inside a card, as pairs of row numbers, the smaller first."""
+    """Yield the imports inside a card, as pairs of row numbers, the smaller first."""
     number = {row.path: index for index, row in enumerate(rows)}
     for index, row in enumerate(rows):
         for target in row.imports:

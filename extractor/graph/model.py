@@ -50,11 +50,11 @@ class Graph:
     modules: tuple[Module, ...]
 
     def of(self, group: str) -> tuple[Module, ...]:
-        """The modules of a group."""
+        """Return the modules of a group."""
         return tuple(module for module in self.modules if module.group == group)
 
     def only(self, kind: str) -> Graph:
-        """The graph of the modules of one kind."""
+        """Return the graph of the modules of one kind."""
         modules = tuple(module for module in self.modules if module.kind == kind)
         paths = {module.path for module in modules}
         modules = tuple(
@@ -64,7 +64,7 @@ class Graph:
         return Graph(self.title, tuple(group for group in self.groups if group in named), modules)
 
     def importers(self, path: str) -> tuple[str, ...]:
-        """Paths of the modules that import a module."""
+        """Return the paths of the modules that import a module."""
         return tuple(module.path for module in self.modules if path in module.imports)
 
     def edges(self) -> Iterator[tuple[str, str]]:

@@ -65,7 +65,7 @@ class Composed:
 
 
 def read_yaml(text: str) -> Any:
-    """One YAML document, as OmegaConf reads it.
+    """Return one YAML document, as OmegaConf reads it.
 
     Raises:
         yaml.YAMLError: it is none.
@@ -74,7 +74,7 @@ def read_yaml(text: str) -> Any:
 
 
 def compose(files: Mapping[str, str], main: str, overrides: Sequence[Override] = ()) -> Composed:
-    """The config that a tree makes with overrides.
+    """Return the config that a tree makes with overrides.
 
     Args:
         files: Texts by path relative to the config directory.
@@ -177,7 +177,7 @@ class _Tree:
         )
 
     def parts(self, path: str, package: str) -> Iterator[dict[str, Any]]:
-        """The texts that are merged, in order, each below its package."""
+        """Yield the texts that are merged, in order, each below its package."""
         text = self._files[path]
         body = read_yaml(text) or {}
         entries = body.pop("defaults", []) if isinstance(body.get("defaults"), list) else []

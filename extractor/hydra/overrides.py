@@ -46,7 +46,7 @@ def parse_override(text: str) -> Override:
 
 
 def write_override(key: str, value: object, mark: str = "") -> str:
-    """An override as Hydra reads it, not yet quoted for a shell."""
+    """Return an override as Hydra reads it, not yet quoted for a shell."""
     return f"{mark}{key}={_write(value)}"
 
 

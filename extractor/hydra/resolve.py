@@ -24,7 +24,7 @@ _MISSING = _Missing()
 
 
 def resolve(config: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The config with every interpolation replaced; one that leads nowhere stays as it was written.
+    """Return the config with every interpolation replaced; one that leads nowhere stays as it was written.
 
     Args:
         config: Nested.
@@ -37,7 +37,7 @@ def resolve(config: Mapping[str, Any], environment: Mapping[str, str] | None = N
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted key -> value; an empty mapping is a value."""
+    """Return a mapping, dotted key -> value; an empty mapping is a value."""
     found: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
@@ -48,7 +48,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def select(config: Any, key: str) -> Any:
-    """The value at a dotted key; KeyError where there is none."""
+    """Return the value at a dotted key; KeyError where there is none."""
     for part in key.split(".") if key else ():
         if isinstance(config, list) and part.isdigit() and int(part) < len(config):
             config = config[int(part)]
@@ -134,7 +134,7 @@ def _as_text(value: Any) -> str:
 
 
 def keys(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Every key, sections too."""
+    """Yield every key, sections too."""
     for key, value in config.items():
         yield f"{prefix}{key}"
         if isinstance(value, Mapping):

@@ -36,7 +36,7 @@ class Index:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Dotted names of all modules and packages."""
+        """Return the dotted names of all modules and packages."""
         return frozenset(self._paths)
 
     def __contains__(self, module: object) -> bool:
@@ -50,6 +50,6 @@ class Index:
 
 
 def module_name(path: str) -> str:
-    """The dotted module of a path: "verl/utils/__init__.py" -> "verl.utils"."""
+    """Return the dotted module of a path: "verl/utils/__init__.py" -> "verl.utils"."""
     parts = PurePosixPath(path).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -32,7 +32,7 @@ class Module:
 
     @cached_property
     def sha256(self) -> str:
-        """Hex digest of the upstream file."""
+        """Return the hex digest of the upstream file."""
         return sha256(self.source.encode()).hexdigest()
 
     @cached_property
@@ -61,7 +61,7 @@ class Module:
 
     @cached_property
     def imports(self) -> dict[str, Import]:
-        """Local name -> the module-level import that binds it; of several the first (the others are fallbacks)."""
+        """Map local names to the module-level imports that bind them; of several to the first, before its fallbacks."""
         found: dict[str, Import] = {}
         for statement in self.statements:
             for item in statement.imports:
@@ -94,13 +94,13 @@ class Module:
         return {name: tuple(indices) for name, indices in found.items()}
 
     def uses(self, index: int) -> Uses:
-        """What the statement at `index` takes from elsewhere."""
+        """Return what the statement at `index` takes from elsewhere."""
         if index not in self._uses:
             self._uses[index] = self._find_uses(self.statements[index])
         return self._uses[index]
 
     def decorators(self, index: int) -> Iterator[tuple[str, ...]]:
-        """The decorators of a definition as dotted chains, calls stripped: ("register_adv_est",)."""
+        """Yield the decorators of a definition as dotted chains, calls stripped: ("register_adv_est",)."""
         node = self.statements[index].node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             for decorator in node.decorator_list:
@@ -136,7 +136,7 @@ class Module:
         return frozenset(found)
 
     def absolute(self, module: str | None, level: int) -> str:
-        """The absolute name of the module that `from ..module import x` (level 2) names in this module."""
+        """Return the absolute name of the module that `from ..module import x` (level 2) names in this module."""
         if level == 0:
             return module or ""
         parts = self.name.split(".")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 def attribute_chain(node: ast.AST) -> tuple[str, ...]:
-    """("a", "b", "c") for the expression a.b.c; () for any other expression."""
+    """Return ("a", "b", "c") for the expression a.b.c; () for any other expression."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -33,7 +33,7 @@ def chains_of(node: ast.AST) -> dict[str, set[tuple[str, ...]]]:
 
 
 def string_annotations(node: ast.AST) -> Iterator[ast.expr]:
-    """The annotations of a function or a variable that are written as strings, parsed."""
+    """Yield the annotations of a function or a variable that are written as strings, parsed."""
     annotations: list[ast.expr | None] = []
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         annotations.append(node.returns)
@@ -49,7 +49,7 @@ def string_annotations(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) -> Iterator[ast.stmt]:
-    """The statements in the blocks of a compound statement, in order."""
+    """Yield the statements in the blocks of a compound statement, in order."""
     yield from node.body
     if isinstance(node, ast.Try):
         for handler in node.handlers:
@@ -61,14 +61,14 @@ def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) ->
 
 
 def is_main_guard(node: ast.stmt) -> bool:
-    """True for `if __name__ == "__main__":`."""
+    """Return True for `if __name__ == "__main__":`."""
     return isinstance(node, ast.If) and any(
         isinstance(item, ast.Name) and item.id == "__name__" for item in ast.walk(node.test)
     )
 
 
 def global_names(text: str, path: str) -> set[str]:
-    """The names that a top-level statement reads from its module's namespace (builtins included)."""
+    """Return the names that a top-level statement reads from its module's namespace (builtins included)."""
     table = symtable.symtable(text, path, "exec")
     found = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
     pending = list(table.get_children())

@@ -45,7 +45,7 @@ _IGNORE = f"{FOLDER}/.gitignore"
 def of_plan(
     project: Path, plan: Plan, seen: Mapping[str, bytes | None], *, lock_data: bytes, base_data: bytes, title: str
 ) -> Journal:
-    """What a plan does to a project.
+    """Return what a plan does to a project.
 
     Args:
         project: The project.
@@ -150,7 +150,7 @@ def end(project: Path) -> bool:
 
 
 def read(project: Path) -> Journal | None:
-    """The journal that lies in a project; None: there is none.
+    """Return the journal that lies in a project; None: there is none.
 
     Raises:
         CheckFailed: it is damaged.
@@ -167,14 +167,14 @@ def read(project: Path) -> Journal | None:
 
 
 def phase(project: Path, journal: Journal) -> Phase:
-    """How far it has come."""
+    """Return how far it has come."""
     if _read(project, journal.lock.path) != journal.lock.new:
         return Phase.HALF_WAY
     return Phase.CONFLICTS if journal.conflicts else Phase.DONE
 
 
 def interrupted(journal: Journal) -> CheckFailed:
-    """The error of a command that cannot work on a project in between two states."""
+    """Return the error of a command that cannot work on a project in between two states."""
     return CheckFailed(
         f"an upgrade was interrupted half way: {journal.title}",
         hint="finish it with `vextract upgrade --continue`, or go back with `vextract upgrade --abort`",
@@ -182,7 +182,7 @@ def interrupted(journal: Journal) -> CheckFailed:
 
 
 def running() -> CheckFailed:
-    """The error of a command while another process upgrades the project."""
+    """Return the error of a command while another process upgrades the project."""
     return CheckFailed("another vextract is upgrading this project", hint="wait until it has ended, then try again")
 
 
@@ -243,7 +243,7 @@ def _parents(path: str) -> list[str]:
 
 
 def _emptied(project: Path, removed: set[str], written: set[str]) -> list[tuple[str, int]]:
-    """The directories that hold nothing but what is removed."""
+    """Return the directories that hold nothing but what is removed."""
     stay = {folder for path in written for folder in _parents(path)}
     gone = set(removed)
     found = []
@@ -270,5 +270,5 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def paths(conflicts: Iterable[Conflict]) -> tuple[str, ...]:
-    """The files that are to be resolved."""
+    """Return the files that are to be resolved."""
     return tuple(item.path for item in conflicts)

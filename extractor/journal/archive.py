@@ -15,7 +15,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def dump(journal: Journal) -> bytes:
-    """The bytes of a journal."""
+    """Return the bytes of a journal."""
     index = {
         "schema": _SCHEMA,
         "title": journal.title,

@@ -67,5 +67,5 @@ class Journal:
         return self.changes[-1]
 
     def change(self, path: str) -> Change | None:
-        """The change of a file."""
+        """Return the change of a file."""
         return next((change for change in self.changes if change.path == path), None)

@@ -161,7 +161,7 @@ class Manifest:
     borrowed_from: str | None = None
 
     def target_path(self, upstream_path: str) -> str:
-        """Where an upstream file goes in the package: "verl/protocol.py" -> "protocol.py"."""
+        """Return where an upstream file goes in the package: "verl/protocol.py" -> "protocol.py"."""
         path = upstream_path.removeprefix("verl/")
         for prefix in sorted(self.layout, key=len, reverse=True):
             if path == prefix or (prefix.endswith("/") and path.startswith(prefix)):
@@ -169,7 +169,7 @@ class Manifest:
         return path
 
     def active_roles(self, options: Options) -> tuple[Role, ...]:
-        """The roles that a project with these options has."""
+        """Return the roles that a project with these options has."""
         return tuple(
             role
             for role in self.roles
@@ -186,12 +186,12 @@ class Manifest:
         return tuple(sorted(chosen, key=str.lower))
 
     def tested_for(self, options: Options) -> tuple[str, ...]:
-        """The exact versions that a project with these options was tested with, sorted; empty: it was not."""
+        """Return the exact versions that a project with these options was tested with, sorted; empty: none."""
         versions = self.requirements.tested.get(options.engine, ())
         further = self.requirements.tested.get(options.recipe, ()) if versions else ()
         return tuple(sorted({*versions, *further}, key=str.lower))
 
 
 def matches(symbol: str, patterns: Iterable[str]) -> bool:
-    """True where `symbol` ("module:name") is named by one of the patterns."""
+    """Return True where `symbol` ("module:name") is named by one of the patterns."""
     return any(fnmatchcase(symbol, pattern) for pattern in patterns)

@@ -113,7 +113,7 @@ class Table:
         return tuple(value)
 
     def symbols(self, name: str, optional: bool = False) -> tuple[str, ...]:
-        """Strings of the form module:name."""
+        """Require strings of the form module:name."""
         found = self.strings(name, optional)
         for item in found:
             if not re.fullmatch(r"verl(\.[\w*]+)*:[\w*]+", item):
@@ -123,7 +123,7 @@ class Table:
         return found
 
     def requirements(self, name: str, optional: bool = False) -> tuple[str, ...]:
-        """Strings that are PEP 508 requirements."""
+        """Require strings that are PEP 508 requirements."""
         found = self.strings(name, optional)
         for item in found:
             try:

@@ -63,7 +63,7 @@ def _item(key: str, value: object, where: str, remarks: Remarks, said: set[str])
 
 
 def _comments(where: str, remarks: Remarks, said: set[str]) -> list[str]:
-    """The remarks on a table; on what is dropped they are said once, at the top."""
+    """Return the remarks on a table; on what is dropped they are said once, at the top."""
     names = [name for name in remarks if name == where or (where == "drop" and name.startswith("drop."))]
     names = [name for name in names if name not in said]
     said.update(names)

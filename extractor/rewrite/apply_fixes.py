@@ -80,7 +80,7 @@ def _edited(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
 
 
 def count_matches(source: str, fix: Fix) -> list[int]:
-    """How often each edit of a fix matches in a whole upstream file."""
+    """Return how often each edit of a fix matches in a whole upstream file."""
     return _edited(cst.parse_module(source), fix)[1]
 
 
@@ -107,7 +107,7 @@ def _times(count: int) -> str:
 
 
 def shape(code: str, mode: str = "eval") -> str | None:
-    """The syntax tree of a piece of code as text: equal for codes that differ in layout alone."""
+    """Return the syntax tree of a piece of code as text: equal for codes that differ in layout alone."""
     try:
         return ast.dump(ast.parse(code.strip(), mode=mode))
     except SyntaxError:
@@ -131,7 +131,7 @@ class FixTransform(cst.CSTTransformer):
         self.labels: set[int] = set()
 
     def concerns(self, statement: cst.BaseStatement) -> bool:
-        """False where a top-level statement cannot hold a match, which saves walking it."""
+        """Return False where a top-level statement cannot hold a match, which saves walking it."""
         if self.edit.within and isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             return statement.name.value == self.edit.within.partition(".")[0]
         code = self.code(statement)
@@ -139,7 +139,7 @@ class FixTransform(cst.CSTTransformer):
 
     @property
     def inside(self) -> bool:
-        """True where the walk is within the edit's function or class."""
+        """Return True where the walk is within the edit's function or class."""
         wanted = self.edit.within.split(".") if self.edit.within else []
         return self.path[: len(wanted)] == wanted
 
@@ -251,7 +251,7 @@ class FixTransform(cst.CSTTransformer):
         return updated_node.with_changes(body=left)
 
     def leave_For(self, original_node: cst.For, updated_node: cst.For) -> cst.BaseStatement | cst.RemovalSentinel:
-        """A loop is named by its first line."""
+        """Name a loop by its first line."""
         if self.edit.op != "drop_statement" or not self.inside:
             return updated_node
         bare = cst.For(original_node.target, original_node.iter, cst.SimpleStatementSuite([cst.Pass()]))

@@ -11,7 +11,7 @@ Item = TypeVar("Item", cst.ImportAlias, cst.BaseElement, cst.Arg)
 
 
 def only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
-    """The items marked in `keep`; the last one takes over the comma, or lack of one, of the last item before."""
+    """Return the items marked in `keep`; the last one takes over the comma, or lack of one, of the last item before."""
     left = [item for item, stays in zip(items, keep, strict=True) if stays]
     if left and not keep[-1]:
         left[-1] = left[-1].with_changes(comma=items[-1].comma)
@@ -19,5 +19,5 @@ def only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
 
 
 def has_comment(node: cst.CSTNode) -> bool:
-    """True where a comment stands between the elements."""
+    """Return True where a comment stands between the elements."""
     return isinstance(node, cst.Comment) or any(has_comment(child) for child in node.children)

@@ -119,7 +119,7 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def _chunks(lines: list[str], body: list[ast.stmt]) -> tuple[list[str], list[_Chunk], list[str]]:
-    """The lines above the first statement, the statements with their comments, and the lines below the last."""
+    """Return the lines above the first statement, the statements with their comments, and the lines below the last."""
     spans: list[tuple[int, int, list[int]]] = []
     for index, node in enumerate(body):
         first, last = _first_line(node) - 1, node.end_lineno or node.lineno
@@ -178,14 +178,14 @@ def _split_gap(gap: list[str]) -> tuple[list[str], list[_Section], int, list[str
 
 
 def _some_of_line(source: str, body: list[ast.stmt], chunk: _Chunk, stays: list[int]) -> str:
-    """The kept ones of several statements that share a line, joined by semicolons again."""
+    """Return the kept ones of several statements that share a line, joined by semicolons again."""
     parts = [ast.get_source_segment(source, body[index]) or "" for index in stays]
     end = chunk.text[-1][len(chunk.text[-1].rstrip("\r\n")) :]
     return "; ".join(parts) + end
 
 
 def _bound(node: ast.stmt) -> list[str]:
-    """Names that a definition or assignment binds; imports do not count."""
+    """Return the names that a definition or assignment binds; imports do not count."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]
     if isinstance(node, ast.Assign):

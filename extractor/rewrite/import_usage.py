@@ -22,22 +22,22 @@ class Usage:
         self._reexports = reexports
 
     def used(self, scope: Scope, name: str) -> bool:
-        """True where code reads the name, others reach for it or `__all__` mentions it."""
+        """Return True where code reads the name, others reach for it or `__all__` mentions it."""
         if scope.kind == "class" or self._names.uses(scope, name):
             return True
         return scope is self._names.module and (name in self._names.exported or name in self._reexports)
 
     def read(self, scope: Scope, name: str) -> bool:
-        """True where code reads the name or others reach for it; a mention in `__all__` alone does not count."""
+        """Return True where code reads the name or others reach for it; a mention in `__all__` alone does not count."""
         return bool(self._names.uses(scope, name)) or (scope is self._names.module and name in self._reexports)
 
     def idle(self, scope: Scope, name: str) -> bool:
-        """True where the module itself has no need of the name: it stays for others, or for what importing it does."""
+        """Return True where the module itself does not need the name: it stays for others, or for its effect."""
         mentioned = scope is self._names.module and name in self._names.exported
         return not (scope.kind == "class" or self._names.uses(scope, name) or mentioned)
 
     def is_dead(self, node: ast.stmt) -> bool:
-        """A guarded import of names that nobody uses, with nothing else in it than constants nobody uses."""
+        """Return a guarded import of names that nobody uses, with nothing else in it than constants nobody uses."""
         if not isinstance(node, ast.Try) or not catches_import_error(node) or node.finalbody:
             return False
         inner = [*node.body, *node.orelse, *(part for handler in node.handlers for part in handler.body)]
@@ -63,7 +63,7 @@ class Usage:
         return imports_something
 
     def kept_unused(self, site: ImportSite) -> bool:
-        """Imports outside verl that stay although nothing reads them."""
+        """Return the imports outside verl that stay although nothing reads them."""
         if site.checked:
             return True
         line = self._names.text.splitlines()[site.node.lineno - 1] if site.scope is not self._names.module else ""

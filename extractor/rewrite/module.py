@@ -166,7 +166,7 @@ def _re_exported(tree: cst.Module, text: str, aside: Aside, lines: list[str]) ->
 
 
 def _check(text: str, module: KeptModule) -> None:
-    """The result must be Python, and must import neither verl nor Ray."""
+    """Refuse a result that is no Python, or imports verl or Ray."""
     try:
         parsed = ast.parse(text)
     except SyntaxError as error:

@@ -37,7 +37,7 @@ class Names:
                 self._unbound.append(use)
 
     def uses(self, scope: Scope, name: str) -> list[Use]:
-        """Reads of the name that `scope` binds."""
+        """Return the reads of the name that `scope` binds."""
         return self._uses.get((scope, name), [])
 
     def adopt(self, name: str) -> None:
@@ -48,12 +48,12 @@ class Names:
         self._unbound = [use for use in self._unbound if use.chain[0] != name]
 
     def unbound(self) -> list[Use]:
-        """Reads of names that nothing in the module binds: builtins, star imports, mistakes."""
+        """Return the reads of names that nothing in the module binds: builtins, star imports, mistakes."""
         return self._unbound
 
 
 def exported_names(body: Iterable[ast.stmt]) -> list[str]:
-    """The strings inside every assignment or addition to `__all__`."""
+    """Return the strings inside every assignment or addition to `__all__`."""
     names: list[str] = []
     for node in body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
@@ -68,7 +68,7 @@ def exported_names(body: Iterable[ast.stmt]) -> list[str]:
 
 
 def _owners(name: str, scope: Scope) -> Iterable[Scope]:
-    """The scopes whose binding a read of `name` in `scope` may mean; a class body may mean its own or an outer one."""
+    """Return the scopes whose binding a read of `name` may mean; a class body may mean its own or an outer one."""
     current: Scope | None = scope
     while current is not None:
         declared = current.shared.get(name)

@@ -6,7 +6,7 @@ import libcst as cst
 
 
 def is_import(statement: cst.CSTNode) -> bool:
-    """True for a line that holds one import statement and nothing else."""
+    """Return True for a line that holds one import statement and nothing else."""
     return (
         isinstance(statement, cst.SimpleStatementLine)
         and len(statement.body) == 1
@@ -15,7 +15,7 @@ def is_import(statement: cst.CSTNode) -> bool:
 
 
 def is_docstring(statement: cst.CSTNode) -> bool:
-    """True for a line that holds a string and nothing else."""
+    """Return True for a line that holds a string and nothing else."""
     return (
         isinstance(statement, cst.SimpleStatementLine)
         and len(statement.body) == 1
@@ -25,10 +25,10 @@ def is_docstring(statement: cst.CSTNode) -> bool:
 
 
 def is_method_call(node: cst.CSTNode, name: str) -> bool:
-    """True for `anything.name(...)`."""
+    """Return True for `anything.name(...)`."""
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name
 
 
 def is_name(node: cst.CSTNode | None, name: str) -> bool:
-    """True for the name itself."""
+    """Return True for the name itself."""
     return isinstance(node, cst.Name) and node.value == name

@@ -61,7 +61,7 @@ def plan_imports(names: Names, module: KeptModule, resolver: Resolver, package: 
 
 
 def absolute_module(module: KeptModule, node: ast.ImportFrom) -> str:
-    """The absolute dotted module that a `from` import names."""
+    """Return the absolute dotted module that a `from` import names."""
     if not node.level:
         return node.module or ""
     parts = module.module.split(".")
@@ -71,7 +71,7 @@ def absolute_module(module: KeptModule, node: ast.ImportFrom) -> str:
 
 
 def own_module(module: KeptModule) -> str:
-    """Dotted name of the emitted module, relative to the package."""
+    """Return the dotted name of the emitted module, relative to the package."""
     return module.target_path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
@@ -226,14 +226,14 @@ class _Planner:
         return tuple(ImportLine(home, tuple(names), unused=unused) for (home, unused), names in found.items())
 
     def _home(self, target: Target) -> tuple[str, str]:
-        """Module to import from, and name to import, for a symbol or for a module itself."""
+        """Return module to import from, and name to import, for a symbol or for a module itself."""
         if target.name is not None:
             return f"{self.package}.{target.module}", target.name
         parent, _, leaf = f"{self.package}.{target.module}".rpartition(".")
         return parent, leaf
 
     def _first(self, site: ImportSite, local: str, meaning: str) -> bool:
-        """False where an earlier top-level import binds the same name to the same thing."""
+        """Return False where an earlier top-level import binds the same name to the same thing."""
         if site.nested:
             return True
         earlier = self.seen.get(local)
@@ -256,7 +256,7 @@ class _Planner:
         return (ImportLine(imported, tuple(kept), unused=unused),) if kept else ()
 
     def _star(self, site: ImportSite, imported: str) -> list[str]:
-        """The names that a star import of verl must bind: read here or reached through here, and at home there."""
+        """Return the names that a star import must bind: read here or reached through here, and at home there."""
         wanted = [use.chain[0] for use in self.names.unbound()]
         wanted += sorted(self.module.reexports) + sorted(self.names.exported)
         found = []
@@ -277,7 +277,7 @@ class _Planner:
             return None
 
     def _ray(self, site: ImportSite, local: str) -> list[ImportLine]:
-        """Imports of Ray go; a use that is left is an error of `strip_ray`, a check for its presence is one here."""
+        """Drop imports of Ray; a use that is left is an error of `strip_ray`, a check for its presence is one here."""
         if site.checked:
             raise CannotRewrite(
                 self.module.upstream_path,

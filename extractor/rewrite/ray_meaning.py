@@ -45,19 +45,19 @@ class Meaning:
         return {item.name for item in scope.get_qualified_names_for(node) if item.source is QualifiedNameSource.IMPORT}
 
     def ray(self, node: cst.CSTNode) -> str | None:
-        """The name of Ray's that a node stands for ("ray.get"), if it does."""
+        """Return the name of Ray's that a node stands for ("ray.get"), if it does."""
         found = sorted(name for name in self.names_of(node) if name == "ray" or name.startswith("ray."))
         return found[0] if found else None
 
     def controller(self, node: cst.CSTNode, leaf: str) -> bool:
-        """True for `leaf` (Worker, register) of verl's single_controller."""
+        """Return True for `leaf` (Worker, register) of verl's single_controller."""
         return any(
             name.startswith("verl.single_controller") and name.rpartition(".")[2] == leaf
             for name in self.names_of(node)
         )
 
     def is_remote(self, receiver: cst.BaseExpression) -> bool:
-        """True where `receiver.remote(...)` starts a remote function: defined here, or imported from verl."""
+        """Return True where `receiver.remote(...)` starts a remote function: defined here, or imported from verl."""
         if not isinstance(receiver, (cst.Name, cst.Attribute)):
             return False
         if any(name.partition(".")[0] == "verl" for name in self.names_of(receiver)):
@@ -81,7 +81,7 @@ class Meaning:
         return isinstance(node, cst.Call) and self.ray(node.func) == "ray.get_runtime_context"
 
     def line(self, node: cst.CSTNode) -> int:
-        """The line that a node begins in."""
+        """Return the line that a node begins in."""
         return self._wrapper.resolve(PositionProvider)[node].start.line
 
     @property
@@ -90,7 +90,7 @@ class Meaning:
         return self._wrapper.module.code
 
     def code(self, node: cst.CSTNode) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         return self._wrapper.module.code_for_node(node)
 
 

@@ -101,7 +101,7 @@ class RedirectImports(cst.CSTTransformer):
     def _rewritten(
         self, originals: Sequence[cst.BaseSmallStatement], updated: Sequence[cst.BaseSmallStatement]
     ) -> list[tuple[cst.BaseSmallStatement, bool]] | None:
-        """The small statements of a line after the plan, each with "needs a noqa"; None where nothing changes."""
+        """Return a line's small statements after the plan, each with "needs a noqa"; None where nothing changes."""
         made: list[tuple[cst.BaseSmallStatement, bool]] = []
         changed = False
         for original, small in zip(originals, updated, strict=True):
@@ -182,7 +182,7 @@ class RedirectImports(cst.CSTTransformer):
 
 
 def _nothing(statement: cst.BaseStatement) -> cst.SimpleStatementLine:
-    """What a removed statement leaves behind until its block is put together: the lines above it."""
+    """Return what a removed statement leaves behind until its block is put together: the lines above it."""
     return cst.SimpleStatementLine(body=[], leading_lines=getattr(statement, "leading_lines", ()))
 
 
@@ -217,7 +217,7 @@ def _without_nothing(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatemen
 
 
 def _at_top(statement: cst.BaseStatement, header: Sequence[cst.EmptyLine]) -> cst.BaseStatement:
-    """A statement that became the first one: it needs no blank lines besides those that end the header."""
+    """Return a statement that became the first one: it needs no blank lines besides those that end the header."""
     leading = list(getattr(statement, "leading_lines", ()))
     above = 0
     for line in reversed(header):
@@ -241,7 +241,7 @@ def _local(alias: cst.ImportAlias) -> str:
 
 
 def _text(line: ImportLine, indent: int) -> str:
-    """The statement as ruff would lay it out."""
+    """Return the statement as ruff would lay it out."""
     if not line.names:
         parent, _, leaf = line.module.rpartition(".")
         if line.local == leaf and parent:

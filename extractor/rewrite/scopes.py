@@ -53,7 +53,7 @@ class ImportSite:
 
 
 def catches_import_error(node: ast.Try) -> bool:
-    """True where a handler takes what a failing import raises."""
+    """Return True where a handler takes what a failing import raises."""
     for handler in node.handlers:
         if handler.type is None:
             return True

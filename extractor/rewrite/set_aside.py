@@ -38,7 +38,7 @@ class Aside:
         self.compact = text if mentions_ray(text) else self._compacted(text, body, tuple(edits))
 
     def whole(self, code: str) -> str:
-        """A text that libcst has written, with the statements back in their places."""
+        """Return a text that libcst has written, with the statements back in their places."""
         return _STAND_IN.sub(lambda found: self._saved[int(found.group(1))], code)
 
     def _compacted(self, text: str, body: Sequence[ast.stmt], edits: tuple[Edit, ...]) -> str:
@@ -61,7 +61,7 @@ class Aside:
 def _removable(
     lines: list[str], body: Sequence[ast.stmt], path: tuple[str, ...], edits: tuple[Edit, ...]
 ) -> Iterator[ast.stmt]:
-    """The statements that can be set aside; of a class that must stay in sight, its methods."""
+    """Yield the statements that can be set aside; of a class that must stay in sight, its methods."""
     for position, node in enumerate(body):
         first, last = _lines(node)
         before = position == 0 or _lines(body[position - 1])[1] <= first
@@ -75,7 +75,7 @@ def _removable(
 
 
 def mentions_ray(text: str) -> bool:
-    """False where no name of the text can stand for Ray."""
+    """Return False where no name of the text can stand for Ray."""
     return _RAY.search(text) is not None
 
 

@@ -6,7 +6,7 @@ from extractor.slicer import Substitute, Target
 
 
 def import_line(package: str, target: Target, name: str) -> str:
-    """The import that binds `name` to `target`."""
+    """Return the import that binds `name` to `target`."""
     if target.name is None:
         parent, _, leaf = f"{package}.{target.module}".rpartition(".")
         return f"from {parent} import {leaf}" + ("" if leaf == name else f" as {name}")
@@ -14,7 +14,7 @@ def import_line(package: str, target: Target, name: str) -> str:
 
 
 def substitute_imports(substitutes: tuple[Substitute, ...], package: str) -> list[str]:
-    """One import line for each substitute, in the order of the definitions they replace; modules are merged."""
+    """Return one import line for each substitute, in the order of the definitions they replace; modules are merged."""
     by_module: dict[str, list[str]] = {}
     lines: list[str] = []
     for substitute in sorted(substitutes, key=lambda item: (item.statement, item.name)):

@@ -14,7 +14,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def with_one_newline(text: str) -> tuple[str, str]:
-    """The text with a single kind of line end, the one it has most of, and that line end.
+    """Return the text with a single kind of line end, the one it has most of, and that line end.
 
     A text that is consistent already comes back unchanged.
     """
@@ -28,7 +28,7 @@ def with_one_newline(text: str) -> tuple[str, str]:
 
 
 def listing(names: list[str], width: int) -> str:
-    """Names separated by commas, cut to about `width` characters but never below three: "a, b, c and 3 more"."""
+    """Join names by commas, cut to about `width` characters but never below three: "a, b, c and 3 more"."""
     shown = ""
     for index, name in enumerate(names):
         longer = f"{shown}, {name}" if shown else name

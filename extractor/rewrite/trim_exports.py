@@ -52,7 +52,7 @@ def trim_exports(module: cst.Module, names: Names) -> cst.Module:
 
 
 def _value(statement: cst.BaseStatement) -> cst.BaseExpression | None:
-    """What a statement assigns to `__all__`, or adds to it."""
+    """Return what a statement assigns to `__all__`, or adds to it."""
     small = _only_part(statement)
     if isinstance(small, cst.Assign) and len(small.targets) == 1 and is_name(small.targets[0].target, _ALL):
         return small.value

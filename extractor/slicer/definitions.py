@@ -43,11 +43,11 @@ class Definitions:
             self._swaps.update(feature.replaced)
 
     def feature_of(self, symbol: str) -> str | None:
-        """The feature that is off and whose symbol this is; None for a symbol that is not cut."""
+        """Return the feature that is off and whose symbol this is; None for a symbol that is not cut."""
         return next((name for name, patterns in self._cut if matches(symbol, patterns)), None)
 
     def define(self, module: str, name: str) -> Definition:
-        """Where `name`, looked up in `module`, is really defined."""
+        """Return where `name`, looked up in `module`, is really defined."""
         key = (module, name)
         if key not in self._known:
             self._known[key] = MISSING
@@ -55,7 +55,7 @@ class Definitions:
         return self._known[key]
 
     def _ours(self, module: str, name: str, feature: str | None) -> Definition | None:
-        """What a name gives way to: a stub where it belongs to a feature that is off, or a replacement."""
+        """Return what a name gives way to: a stub where it belongs to a feature that is off, or a replacement."""
         if feature is not None:
             return Definition("ours", module, name, Target(STUBS, name))
         if f"{module}:{name}" in self._swaps:

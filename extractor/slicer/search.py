@@ -204,7 +204,7 @@ class Search:
 
     @staticmethod
     def _binding(module: Module, name: str) -> tuple[int, ...]:
-        """The statements that bind a name, by a definition or by an import of its own."""
+        """Return the statements that bind a name, by a definition or by an import of its own."""
         if name in module.bindings:
             return tuple(module.bindings[name])
         item = module.imports[name]
@@ -259,7 +259,7 @@ class Search:
     # Names in the project
 
     def target(self, found: Definition, symbol: str) -> Target:
-        """Where a definition lives in the generated package."""
+        """Return where a definition lives in the generated package."""
         if found.kind == "local" and f"{found.module}:{found.name}" in self.edges:
             return Target(self._target_module(found.module), found.name)
         if found.kind == "ours" and f"{found.module}:{found.name}" in self.replaced:
@@ -272,7 +272,7 @@ class Search:
         raise NotKept(symbol)
 
     def module_target(self, module: str) -> Target:
-        """Where a module lives in the generated package."""
+        """Return where a module lives in the generated package."""
         if module not in self._kept:
             raise NotKept(module)
         return Target(self._target_module(module), None)

@@ -92,7 +92,7 @@ def open_unpinned(
 
 
 def release_of(origin: Path) -> str:
-    """The release of verl that a wheel, an sdist or a directory says it is; no archive is unpacked for it.
+    """Return the release of verl that a wheel, an sdist or a directory says it is; no archive is unpacked for it.
 
     Raises:
         SourceError: it does not say.
@@ -133,7 +133,7 @@ def _from_file(path: Path, pin: SourcePin) -> Source:
 
 
 def _read_file(path: Path) -> tuple[SourceKind, bytes]:
-    """What a file is by its name, and its bytes."""
+    """Return what a file is by its name, and its bytes."""
     _check_exists(path)
     kind: SourceKind = "wheel" if path.suffix == ".whl" else "sdist"
     if kind == "sdist" and not path.name.endswith((".tar.gz", ".tgz")):

@@ -28,12 +28,12 @@ _NOTICE = ("notice.txt", "notice", "notice.md")
 
 
 def digest(data: bytes) -> str:
-    """Hex sha256."""
+    """Return hex sha256."""
     return sha256(data).hexdigest()
 
 
 def release_in_name(filename: str) -> str | None:
-    """The version in the file name of a wheel or an sdist of verl, or None."""
+    """Return the version in the file name of a wheel or an sdist of verl, or None."""
     try:
         if filename.endswith(".whl"):
             name, version, _, _ = parse_wheel_filename(filename)
@@ -45,7 +45,7 @@ def release_in_name(filename: str) -> str | None:
 
 
 def read_zip(data: bytes, name: str) -> dict[str, bytes]:
-    """The files of a wheel.
+    """Return the files of a wheel.
 
     Raises:
         SourceError: damaged, or made to do harm.
@@ -64,7 +64,7 @@ def read_zip(data: bytes, name: str) -> dict[str, bytes]:
 
 
 def read_tar(data: bytes, name: str) -> dict[str, bytes]:
-    """The files of an sdist, without its top directory.
+    """Return the files of an sdist, without its top directory.
 
     Raises:
         SourceError: damaged, or made to do harm.
@@ -175,7 +175,7 @@ def _below(prefix: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _text_of(members: Mapping[str, bytes], names: tuple[str, ...]) -> str | None:
-    """The text of the first file so named, at the top or in the dist-info directory."""
+    """Return the text of the first file so named, at the top or in the dist-info directory."""
     for path in sorted(members, key=lambda path: (path.count("/"), path)):
         top, _, rest = path.rpartition("/")
         if rest.lower() in names and (not top or re.fullmatch(r"verl-[^/]+\.dist-info(/licenses)?", top)):

@@ -14,7 +14,7 @@ ENVIRONMENT = "VEXTRACT_CACHE_DIR"
 
 
 def location(given: Path | None = None) -> Path:
-    """The cache directory: the one given, VEXTRACT_CACHE_DIR, or the user's own."""
+    """Return the cache directory: the one given, VEXTRACT_CACHE_DIR, or the user's own."""
     if given is not None:
         return given
     named = os.environ.get(ENVIRONMENT)
@@ -28,7 +28,7 @@ def location(given: Path | None = None) -> Path:
 def fetch(
     filename: str, wanted: str, directory: Path, download: Callable[[Path], Path] | None, *, release: str
 ) -> bytes:
-    """The bytes of a released file, from the cache or else through `download`.
+    """Return the bytes of a released file, from the cache or else through `download`.
 
     Args:
         filename: Its name on the index.
@@ -77,7 +77,7 @@ def fetch(
 
 
 def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Path] | None) -> tuple[str, bytes]:
-    """The name and the bytes of the wheel of a release whose digest nobody has written down.
+    """Return the name and the bytes of the wheel of a release whose digest nobody has written down.
 
     Args:
         release: The release.

@@ -39,7 +39,7 @@ def read(path: Path) -> Source:
 
 
 def tree_digest(members: Mapping[str, bytes]) -> str:
-    """A digest of the Python files below verl/ and of the licence that does not depend on the file system's order."""
+    """Hash the Python files below verl/ and the licence, in an order that is not the file system's."""
     total = sha256()
     for name in sorted(members):
         python = name.startswith("verl/") and name.endswith(".py")

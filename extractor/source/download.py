@@ -89,7 +89,7 @@ def _pip() -> list[str]:
 
 
 def reason(output: str) -> str:
-    """The line of pip's output that says most about why it failed, without credentials."""
+    """Return the line of pip's output that says most about why it failed, without credentials."""
     lines = [re.sub(r"//[^/@\s]+@", "//***@", line.strip()) for line in output.splitlines() if line.strip()]
     broken = [line for line in lines if "connection broken by" in line]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]

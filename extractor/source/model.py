@@ -38,7 +38,7 @@ class Source:
     requires: tuple[str, ...] | None = field(repr=False, default=None)
 
     def read(self, path: str) -> str:
-        """The text of a file, its line ends as they are.
+        """Return the text of a file, its line ends as they are.
 
         Raises:
             SourceError: no such file, or not UTF-8.

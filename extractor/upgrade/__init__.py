@@ -61,7 +61,7 @@ class Upgrade:
 
     @property
     def title(self) -> str:
-        """What it is called: "verl 0.5.0 -> verl 0.6.1"."""
+        """Return what it is called: "verl 0.5.0 -> verl 0.6.1"."""
         return f"{self.labels.base} -> {self.labels.theirs}"
 
 
@@ -130,7 +130,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
 
 
 def labels(old: Options, new: Options, vextract: str) -> Labels:
-    """Names of the two sides that tell them apart: the releases, and where these are the same what else differs."""
+    """Name the two sides so that they differ: by release, and where that is the same by what else differs."""
     before, after = f"verl {old.verl}", f"verl {new.verl}"
     if before == after:
         differences = [

@@ -29,12 +29,12 @@ class Request:
 
     @property
     def other_options(self) -> bool:
-        """True where more than the release is asked for."""
+        """Return True where more than the release is asked for."""
         return bool(self.engine or self.algorithm or self.added or self.dropped)
 
 
 def resolve(present: Options, request: Request) -> tuple[Options, Manifest]:
-    """The options after the upgrade, checked, and the manifest of their release.
+    """Return the options after the upgrade, checked, and the manifest of their release.
 
     Raises:
         UsageError: they contradict each other, or the release does not offer them.

@@ -27,7 +27,7 @@ class Edit:
 
 
 def edits_of(before: Document, mine: Document) -> Iterable[Edit]:
-    """The keys that the owner set otherwise, or added, apart from the defaults list."""
+    """Return the keys that the owner set otherwise, or added, apart from the defaults list."""
     for path, entry in mine.entries.items():
         if entry.section or path == ("defaults",):
             continue
@@ -44,7 +44,7 @@ def edits_of(before: Document, mine: Document) -> Iterable[Edit]:
 def without(
     mine: Document, before: Document, undone: Mapping[Entry, str | None], rewritten: Mapping[Entry, str]
 ) -> str:
-    """The owner's text with entries put back, or taken out where there is nothing to put back, or written otherwise."""
+    """Put entries back into the owner's text, take out those with nothing to put back, or write others."""
     pieces = {entry.path: raw for entry, raw in (*undone.items(), *rewritten.items())}
     for path, entry in reversed(list(mine.entries.items())):
         if not entry.section or path in before.entries:
@@ -65,6 +65,6 @@ def without(
 
 
 def own_remarks(mine: Document, entry: Entry, before: Document) -> list[str]:
-    """The lines of comment above an entry that its owner wrote."""
+    """Return the lines of comment above an entry that its owner wrote."""
     known = set(before.text.splitlines())
     return list(takewhile(lambda line: line not in known, reversed(mine.remarks(entry))))[::-1]

@@ -46,7 +46,7 @@ class Moved:
 
     @property
     def changed(self) -> bool:
-        """False where a setting stays where it is."""
+        """Return False where a setting stays where it is."""
         return self.referring or (self.key, self.file) != (self.new_key, self.new_file)
 
 
@@ -101,7 +101,7 @@ def carry(
 def stale(
     project: Path, base: Mapping[str, bytes], new: Tree, renamed: Callable[[str], str | None]
 ) -> tuple[OwnerKey, ...]:
-    """Where config files that are the owner's alone set keys that the old config had and the new one has not.
+    """Return where config files that are the owner's alone set keys that the old config had and the new one has not.
 
     Args:
         project: Its directory.
@@ -222,7 +222,7 @@ class _Carrier:
         return [self._decide(key, file, edit) for key in self._keys(file, edit.entry.path)]
 
     def _decide(self, key: str, file: str, edit: Edit) -> _Home | str:
-        """Where a setting goes; "lost" where it has no place, "left" where the merge of lines does the right thing."""
+        """Return where a setting goes; "lost": it has no place, "left": the merge of lines does the right thing."""
         path, known = edit.entry.path, key in self._new_keys
         here = self._new.get(file)
         if known:
@@ -244,7 +244,7 @@ class _Carrier:
         return self._home(key, file) or "lost"
 
     def _home(self, key: str, file: str) -> _Home | None:
-        """The file that sets a key, or could: first the one it came from, then those that always apply."""
+        """Return the file that sets a key, or could: first the one it came from, then those that always apply."""
         others = [path for path in self._free if path != file and not self._is_option(path)]
         best: tuple[int, _Home] | None = None
         for path in [file] * (file in self._free) + sorted(others, key=lambda item: item != f"{FOLDER}{MAIN}"):
@@ -262,7 +262,7 @@ class _Carrier:
         return best[1] if best is not None else None
 
     def _is_option(self, path: str) -> bool:
-        """True for one of several files of a group, of which a run chooses one."""
+        """Return True for one of several files of a group, of which a run chooses one."""
         folder = posixpath.dirname(path)
         return folder != FOLDER.rstrip("/") and sum(posixpath.dirname(other) == folder for other in self._new) > 1
 
@@ -282,7 +282,7 @@ class _Carrier:
         return True
 
     def _referring(self, raw: str) -> str:
-        """A value's text with its references to keys under their new names."""
+        """Return a value's text with its references to keys under their new names."""
 
         def present(found: re.Match[str]) -> str:
             key = found.group(2)
@@ -309,7 +309,7 @@ def _joined(package: str, path: Key) -> str:
 
 
 def _below(package: str, key: str) -> Key | None:
-    """A key as it is called below a package; None where it is not below it."""
+    """Return a key as it is called below a package; None where it is not below it."""
     if not package:
         return tuple(key.split("."))
     return tuple(key.removeprefix(f"{package}.").split(".")) if key.startswith(f"{package}.") else None

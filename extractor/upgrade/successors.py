@@ -32,7 +32,7 @@ class Successor:
 def successors(
     lock: Lock, base: Mapping[str, bytes], old: Manifest | None, new: Tree, options: Options, manifest: Manifest
 ) -> dict[str, Successor]:
-    """Path of a file that the new tree does not have -> what has taken its part, where that is known.
+    """Return a mapping, path of a file that the new tree does not have -> what has taken its part, where that is known.
 
     Args:
         lock: The project's lock.
@@ -71,7 +71,7 @@ def successors(
 
 
 def _users(path: str, lock: Lock, base: Mapping[str, bytes]) -> Iterator[str]:
-    """The templates that import a module by its name."""
+    """Yield the templates that import a module by its name."""
     pattern = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(PurePosixPath(path).stem)}\b", re.MULTILINE)
     for file in lock.files:
         ours = file.kind is FileKind.TEMPLATE and file.path.endswith(".py") and not file.path.startswith("tests/")

@@ -33,7 +33,7 @@ class Left:
 
 
 def unresolved(project: Path, entry: Journal) -> tuple[Left, ...]:
-    """What is left of the conflicts of an upgrade: per file the first marker, or the new version beside it."""
+    """Return what is left of the conflicts of an upgrade: per file the first marker, or the new version beside it."""
     found = []
     for conflict in entry.conflicts:
         if conflict.beside is not None:
@@ -77,7 +77,7 @@ def _marked(project: Path, entry: Journal, path: str) -> list[int]:
 
 
 def _emitted(entry: Journal, path: str) -> list[bytes]:
-    """The new side of a conflict, as the new base has it."""
+    """Return the new side of a conflict, as the new base has it."""
     data = entry.changes[-2].new
     assert data is not None
     with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -80,7 +80,7 @@ def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
 
 
 def with_settings(sides: Sides, renamed: Callable[[str], str | None]) -> Sides:
-    """The same, with the owner's settings carried to where the new release has them.
+    """Return the same, with the owner's settings carried to where the new release has them.
 
     Args:
         sides: Without.
@@ -110,7 +110,7 @@ def plan_upgrade(sides: Sides) -> Plan:
 
 
 def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Mapping[str, Action]) -> list[Action]:
-    """A file that is emitted no longer."""
+    """Decide on a file that is emitted no longer."""
     path, kind, found = entry.path, entry.kind, sides.disk.get(entry.path)
     if found is None:
         return [Action(path, Verdict.KEEP, kind, Reason.REMOVED)]
@@ -143,12 +143,12 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
 
 
 def _taken(sides: Sides, decided: Mapping[str, Action]) -> set[str]:
-    """The paths where nothing can be parked."""
+    """Return the paths where nothing can be parked."""
     return {*sides.parked, *(path for action in decided.values() for path, _ in action.beside)}
 
 
 def _untouched(file: File, sides: Sides) -> bool:
-    """True where nothing of the owner's lies at the path of a new file."""
+    """Return True where nothing of the owner's lies at the path of a new file."""
     if file.kind is FileKind.HOOK:
         return False
     found = sides.disk.get(file.path)
@@ -159,7 +159,7 @@ def _untouched(file: File, sides: Sides) -> bool:
 
 
 def _stays(file: File, entry: LockedFile | None, sides: Sides, decided: Mapping[str, Action]) -> Action:
-    """A file that is emitted now."""
+    """Decide on a file that is emitted now."""
     path, kind, found = file.path, file.kind, sides.disk.get(file.path)
     if kind is FileKind.HOOK:
         return _hook(file, entry, found)
@@ -203,7 +203,7 @@ def _stays(file: File, entry: LockedFile | None, sides: Sides, decided: Mapping[
 def _lost(
     path: str, entry: LockedFile | None, sides: Sides, decided: Mapping[str, Action]
 ) -> tuple[str, tuple[tuple[str, bytes], ...]]:
-    """What to say, and what to park, where settings of the owner's in a file have no place any more."""
+    """Return what to say, and what to park, where settings of the owner's in a file have no place any more."""
     lost = [item for item in sides.settings.lost if item.file == path]
     found = sides.disk[path]
     if not lost or entry is None or found.data is None:

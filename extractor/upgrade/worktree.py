@@ -13,7 +13,7 @@ from extractor.upgrade.verdicts import Found
 
 
 def uncommitted(project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found]) -> tuple[str, ...]:
-    """Managed files with changes that are not committed, sorted; none outside Git.
+    """Return the managed files with changes that are not committed, sorted; none outside Git.
 
     A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits.
     """

@@ -84,16 +84,16 @@ class Document:
         return cls(text, entries)
 
     def raw(self, entry: Entry) -> str:
-        """The text behind an entry's colon, to the end of its last line."""
+        """Return the text behind an entry's colon, to the end of its last line."""
         text = self.text[entry.colon : entry.end]
         return text if text.endswith("\n") else f"{text}\n"
 
     def comment(self, entry: Entry) -> str:
-        """What stands on the line behind a value, with the space before it."""
+        """Return what stands on the line behind a value, with the space before it."""
         return self.text[entry.stop : entry.end].rstrip("\n")
 
     def remarks(self, entry: Entry) -> tuple[str, ...]:
-        """The lines of comment directly above an entry."""
+        """Return the lines of comment directly above an entry."""
         found: list[str] = []
         for line in reversed(self.text[: entry.start].splitlines()):
             if not line.strip().startswith("#"):
@@ -173,7 +173,7 @@ def _above(value: Value, indent: int) -> str:
 
 
 def _shifted(raw: str, by: int) -> str:
-    """The lines after the first, moved to the right or to the left."""
+    """Return the lines after the first, moved to the right or to the left."""
     first, *rest = raw.splitlines(keepends=True)
     moved = []
     for line in rest:
@@ -206,7 +206,7 @@ def _entries(node: yaml.MappingNode, text: str, above: Key) -> Iterator[Entry]:
 
 
 def _stop(node: yaml.Node, text: str) -> int:
-    """Where a node's own text ends; a block's mark stands behind what follows it."""
+    """Return where a node's own text ends; a block's mark stands behind what follows it."""
     if isinstance(node, yaml.ScalarNode):
         if node.style in ("|", ">"):
             return len(text[: node.end_mark.index].rstrip())
@@ -220,7 +220,7 @@ def _stop(node: yaml.Node, text: str) -> int:
 
 
 def _meaning(node: yaml.Node) -> str:
-    """A value with the types that YAML gives it, so that "1" is not 1."""
+    """Return a value with the types that YAML gives it, so that "1" is not 1."""
     if isinstance(node, yaml.ScalarNode):
         return f"{node.tag} {node.value if node.tag != _NULL else ''}"
     parts = node.value if isinstance(node, yaml.SequenceNode) else [item for pair in node.value for item in pair]

@@ -36,7 +36,7 @@ def check_imports(subject: Subject, source: Source | None) -> Check:
 
 
 def _unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
-    """Names that nothing binds. Those that upstream's own file has as well are upstream's affair."""
+    """Return the names that nothing binds. Those that upstream's own file has as well are upstream's affair."""
     found = {use.chain[0]: use.line for use in reversed(list(analysis.uses())) if not use.bound}
     if found and source is not None and file.upstream:
         for path in source.files:
@@ -68,7 +68,7 @@ class _Finder:
         self.extras = {requirements.import_name(name) for name in requirements.extras(subject.root)}
 
     def problems(self, file: PythonFile, optional: set[str]) -> Iterator[str]:
-        """The imports of a file that do not resolve; adds to `optional` what is imported lazily and not required."""
+        """Yield a file's imports that do not resolve; add to `optional` what is imported lazily and not required."""
         analysis = self.analyses[file.module]
         for item in analysis.imports:
             top = item.module.partition(".")[0]

@@ -23,7 +23,7 @@ _FORMATS = {
 
 
 def difference(upstream: Node, vendored: Node) -> str | None:
-    """Where two nodes first differ, in words; None where they are equal to the last bit."""
+    """Return where two nodes first differ, in words; None where they are equal to the last bit."""
     if upstream == vendored:
         return None
     return next(_differences(upstream, vendored, ""), "differs")

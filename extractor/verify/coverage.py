@@ -47,7 +47,7 @@ def measure(subject: Subject, executed: Mapping[str, Sequence[int]]) -> tuple[Fi
 
 
 def check_coverage(files: Sequence[FileCoverage]) -> Check:
-    """What the cases have left out, for whoever wants to rely on the comparison."""
+    """Return what the cases have left out, for whoever wants to rely on the comparison."""
     covered, uncovered = sum(len(file.covered) for file in files), sum(len(file.uncovered) for file in files)
     lines, run = sum(file.lines for file in files), sum(file.run for file in files)
     summary = (

@@ -45,7 +45,7 @@ def check_base(subject: Subject) -> Check:
 
 
 def edited_paths(subject: Subject) -> frozenset[str]:
-    """Paths of vendored files that differ from what was emitted."""
+    """Return the paths of vendored files that differ from what was emitted."""
     return frozenset(
         file.path
         for file in subject.vendored

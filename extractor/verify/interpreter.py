@@ -32,7 +32,7 @@ class Running:
 
 
 def choose(project: Path, python: str | None) -> str:
-    """The interpreter: the one that is named, the project's own, or this one.
+    """Return the interpreter: the one that is named, the project's own, or this one.
 
     Raises:
         CheckFailed: none of them has torch.
@@ -106,7 +106,7 @@ def stop(running: Running) -> None:
 
 
 def tail(log: Path, lines: int = 12) -> str:
-    """The end of what a script printed."""
+    """Return the end of what a script printed."""
     text = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return "\n".join(text[-lines:])
 

@@ -157,7 +157,7 @@ def _missing(item: Imported, use: Use, importer: str, resolver: Resolver) -> str
 
 
 def _path(dotted: str, importer: str, resolver: Resolver) -> str:
-    """Why a dotted path cannot be followed; it is not known where in it the module ends and a symbol begins."""
+    """Say why a dotted path cannot be followed; it is not known where in it the module ends and a symbol begins."""
     parts = dotted.split(".")
     for length in range(len(parts) - 1, 0, -1):
         try:

@@ -33,7 +33,7 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """True unless the check failed."""
+        """Return True unless the check failed."""
         return self.status is not Status.FAILED
 
 
@@ -45,7 +45,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """True where no check failed."""
+        """Return True where no check failed."""
         return all(check.ok for check in self.checks)
 
 

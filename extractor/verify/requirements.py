@@ -31,12 +31,12 @@ _IMPORT_NAMES = {
 
 
 def declared(project: Path) -> tuple[str, ...]:
-    """Distributions that `pyproject.toml` requires without an extra; empty where there is none or it is damaged."""
+    """Name the distributions that `pyproject.toml` requires without an extra; none where it is damaged."""
     return _names(_section(project).get("dependencies"))
 
 
 def extras(project: Path) -> tuple[str, ...]:
-    """Distributions that `pyproject.toml` names for some extra."""
+    """Return the distributions that `pyproject.toml` names for some extra."""
     groups = _section(project).get("optional-dependencies")
     if not isinstance(groups, dict):
         return ()
@@ -61,5 +61,5 @@ def _names(items: object) -> tuple[str, ...]:
 
 
 def import_name(distribution: str) -> str:
-    """The top-level name that a distribution is imported by."""
+    """Return the top-level name that a distribution is imported by."""
     return _IMPORT_NAMES.get(distribution.lower(), distribution.lower().replace("-", "_"))

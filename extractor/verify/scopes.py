@@ -91,11 +91,11 @@ class Analysis:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names bound at the top of the module."""
+        """Return the names bound at the top of the module."""
         return frozenset(self._root.names)
 
     def uses(self) -> Iterator[Use]:
-        """Every use of a name."""
+        """Yield every use of a name."""
         for scope, chain, line in self._uses:
             bindings = self._lookup(scope, chain[0])
             if bindings is None:

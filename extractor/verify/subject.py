@@ -39,7 +39,7 @@ class PythonFile:
 
     @property
     def is_package(self) -> bool:
-        """True for an `__init__.py`."""
+        """Return True for an `__init__.py`."""
         return self.path.endswith("__init__.py")
 
 

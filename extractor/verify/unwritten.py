@@ -14,7 +14,7 @@ from extractor.verify.closed_imports import check_imports
 
 
 def import_problems(tree: Tree, options: Options, source: Source) -> tuple[str, ...]:
-    """Imports that lead nowhere and names that nothing binds in a project made in memory, "path:line: what" each."""
+    """Find imports that lead nowhere and names that nothing binds in a project in memory: "path:line: what"."""
     locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         root = Path(folder)

@@ -41,7 +41,7 @@ def check_upstream_tests(subject: Subject, source: Source, python: str) -> Check
 
 
 def _prepare(subject: Subject, source: Source) -> tuple[dict[str, tuple[Pruned, str]], list[tuple[str, str]]]:
-    """The files that can run, as (for upstream, for the project), and the tests that are left out, a line each."""
+    """Return the files that can run (for upstream, for the project), and the tests left out, a line each."""
     manifest = releases.load(subject.lock.options.verl)
     found = slice_source(Index(source), manifest, subject.lock.options)
     files: dict[str, tuple[Pruned, str]] = {}
@@ -128,6 +128,6 @@ def _check(
 
 
 def _grouped(left_out: list[tuple[str, str]]) -> list[str]:
-    """One line for each file and reason."""
+    """Return one line for each file and reason."""
     counts = Counter(left_out)
     return [f"left out: {path}: {counted(count, 'test')}: {reason}" for (path, reason), count in counts.items()]

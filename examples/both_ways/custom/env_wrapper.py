@@ -5,7 +5,7 @@ from typing import Any
 
 
 def make_env(settings: Mapping[str, Any]) -> "ReversalEnv":
-    """An environment for one episode.
+    """Make an environment for one episode.
 
     Args:
         settings: the config's `data.env`; `digits` is how many there are to write.
@@ -37,7 +37,7 @@ class ReversalEnv:
 
     @staticmethod
     def answer(question: str) -> str:
-        """The right answer."""
+        """Return the right answer."""
         return question.removesuffix("=")[::-1]
 
     @staticmethod

@@ -43,7 +43,7 @@ def family(name: str, needs: str, *, fixes: tuple[str, ...] = ()) -> Callable[[F
 
 
 def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a call returns, or the exception that it raises, both being behaviour to compare."""
+    """Return what a call returns, or the exception that it raises, both being behaviour to compare."""
     try:
         return function(*args, **kwargs)
     except Exception as error:
@@ -53,7 +53,7 @@ def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def with_gradient(result: Any, leaf: Any) -> Any:
-    """A loss, or a tuple that begins with one, with the gradient of a tensor; an exception as it is."""
+    """Return a loss, or a tuple that begins with one, with the gradient of a tensor; an exception as it is."""
     if isinstance(result, Exception):
         return result
     loss = result[0] if isinstance(result, tuple) else result

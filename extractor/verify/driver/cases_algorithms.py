@@ -18,7 +18,7 @@ PENALTIES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k1+", "kl+", "
 
 
 def estimators(side: Side) -> dict[Any, Any]:
-    """The estimators by name; 0.4.0 has no registry, and they go by the names of their functions."""
+    """Return the estimators by name; 0.4.0 has no registry, and they go by the names of their functions."""
     core = side.module(CORE)
     registry: dict[Any, Any] | None = getattr(core, "ADV_ESTIMATOR_REGISTRY", None)
     if registry is not None:
@@ -28,7 +28,7 @@ def estimators(side: Side) -> dict[Any, Any]:
 
 @family("core_algos.advantage", CORE)
 def advantages(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Every estimator, on outcome and on dense rewards."""
+    """Yield cases of every estimator, on outcome and on dense rewards."""
     registry = estimators(side)
     for name in sorted(registry, key=str):
         label = str(getattr(name, "value", name))
@@ -61,7 +61,7 @@ def _advantage(side: Side, name: Any, variant: str) -> Any:
 
 @family("core_algos.registries", CORE)
 def registries(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Looking up and adding estimators and losses."""
+    """Yield cases of looking up and adding estimators and losses."""
     core = side.module(CORE)
     if not hasattr(core, "ADV_ESTIMATOR_REGISTRY"):
         return
@@ -93,7 +93,7 @@ def registries(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("core_algos.agg_loss", CORE)
 def aggregation(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Every mode, also with an empty row and with half precision."""
+    """Yield cases of every mode, also with an empty row and with half precision."""
     function = side.get(f"{CORE}:agg_loss")
     loss = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=41)
     for mode in AGG_MODES:
@@ -104,7 +104,7 @@ def aggregation(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("core_algos.kl_penalty", CORE)
 def penalties(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Every estimator of the KL divergence, with its gradient."""
+    """Yield cases of every estimator of the KL divergence, with its gradient."""
     function = side.get(f"{CORE}:kl_penalty")
     for name in PENALTIES:
         for scale in (0.3, 30.0):
@@ -123,7 +123,7 @@ def penalties(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("core_algos.kl_controller", CORE)
 def controllers(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Both controllers, over several updates."""
+    """Yield cases of both controllers, over several updates."""
     make = side.get(f"{CORE}:get_kl_controller")
     for settings in (
         {"type": "fixed", "kl_coef": 0.02},

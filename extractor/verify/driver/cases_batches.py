@@ -19,7 +19,7 @@ MODULE = "verl.protocol"
 
 
 def batch(side: Side, size: int = inputs.BATCH, **meta: Any) -> Any:
-    """A DataProto with tensors, arrays and meta information."""
+    """Return a DataProto with tensors, arrays and meta information."""
     generator = torch.Generator().manual_seed(201)
     return side.get(f"{MODULE}:DataProto").from_dict(
         tensors={
@@ -38,7 +38,7 @@ def batch(side: Side, size: int = inputs.BATCH, **meta: Any) -> Any:
 
 @family("protocol.make", MODULE)
 def making(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Construction and the checks in it."""
+    """Yield cases of construction and the checks in it."""
     cls = side.get(f"{MODULE}:DataProto")
     rows = torch.arange(12).reshape(6, 2)
     names = np.array(list("abcdef"), dtype=object)
@@ -160,7 +160,7 @@ def _reordered(data: Any) -> Any:
 
 @family("protocol.pad", MODULE)
 def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Padding to a divisor and back."""
+    """Yield cases of padding to a divisor and back."""
     for size, divisor in ((8, 4), (7, 4), (3, 8), (1, 5)):
 
         def run(size: int = size, divisor: int = divisor) -> Any:
@@ -227,7 +227,7 @@ def storing(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("protocol.functions", MODULE)
 def functions(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """What stands beside the class."""
+    """Yield what stands beside the class."""
     from tensordict import TensorDict
 
     def tensors(**values: torch.Tensor) -> Any:
@@ -248,7 +248,7 @@ def functions(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("protocol.fold", MODULE, fixes=("reshape-newshape",))
 def folding(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """A second batch dimension; upstream's fails on numpy 2.4 and later."""
+    """Yield a second batch dimension; upstream's fails on numpy 2.4 and later."""
     yield "fold_batch_dim", lambda: side.get(f"{MODULE}:fold_batch_dim")(batch(side), 4)
     yield (
         "unfold_batch_dim",

@@ -89,7 +89,7 @@ def conversion(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("config.optimizer", f"{WORKERS}.optimizer")
 def optimizers(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """The optimizers built from a configuration, and a step with each."""
+    """Yield the optimizers built from a configuration, and a step with each."""
     cls = side.get(f"{WORKERS}.optimizer:FSDPOptimizerConfig")
     for label, changes in (
         ("AdamW", {}),

@@ -94,7 +94,7 @@ def dataset(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 
 def make(side: Side, *, files: int = 1, max_samples: int | None = None, **changes: Any) -> Any:
-    """The dataset; `max_samples` only where the release has it."""
+    """Return the dataset; `max_samples` only where the release has it."""
     path = prompts_file(side.scratch)
     settings = {
         "cache_dir": str(side.scratch / "cache"),

@@ -43,7 +43,7 @@ def meet_attention(side: Side) -> None:
 
 
 def unpadded(side: Side, **settings: Any) -> Any:
-    """The shared batch as the engine takes it."""
+    """Return the shared batch as the engine takes it."""
     meet_attention(side)
     data = tokens(side)
     data.meta_info = {"temperature": 0.9}
@@ -61,7 +61,7 @@ def unpadded(side: Side, **settings: Any) -> Any:
 
 
 def made_engine(side: Side, name: str, *, remove_padding: bool = False, dtype: str = "float32", **changes: Any) -> Any:
-    """An engine around a model that is there: what upstream builds itself is left out on both sides."""
+    """Return an engine around a model that is there: what upstream builds itself is left out on both sides."""
     process_group()
     value_head = name == "FSDPEngineWithValueHead"
     module = tiny.model("Qwen2ForTokenClassification") if value_head else tiny.model()
@@ -80,7 +80,7 @@ def made_engine(side: Side, name: str, *, remove_padding: bool = False, dtype: s
 
 
 def losses_config(side: Side, **changes: Any) -> Any:
-    """The actor's section as upstream's dataclass."""
+    """Return the actor's section as upstream's dataclass."""
     settings = inputs.actor_settings(**changes)
     settings["policy_loss"] = {**settings["policy_loss"], **changes.get("policy_loss", {})}
     for name in ("use_torch_compile",):
@@ -91,7 +91,7 @@ def losses_config(side: Side, **changes: Any) -> Any:
 
 @family("engine", ENGINE)
 def language_model(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Log-probabilities and updates, by precision, packing and loss."""
+    """Yield cases of log-probabilities and updates, by precision, packing and loss."""
     for dtype in ("float32", "bfloat16"):
         for dynamic in (False, True):
             for packed in (False, True):

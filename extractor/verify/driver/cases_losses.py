@@ -18,7 +18,7 @@ SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_sc
 
 @family("core_algos.policy_loss", CORE)
 def policy_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Every registered loss with its gradient, in every aggregation mode, near and far from the old policy."""
+    """Yield every registered loss with its gradient, in every aggregation mode, near and far from the old policy."""
     registry = getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})
     for name in sorted(registry):
         for mode in AGG_MODES[:-1]:
@@ -66,7 +66,7 @@ def _policy_loss(
 
 
 def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
-    """The same settings as upstream's dataclass, where the release has one."""
+    """Return the same settings as upstream's dataclass, where the release has one."""
     cls = side.get("verl.workers.config.actor:FSDPActorConfig")
     policy = side.get("verl.workers.config.actor:PolicyLossConfig")(**settings["policy_loss"])
     return cls(**{**settings, "policy_loss": policy})
@@ -74,7 +74,7 @@ def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
 
 @family("core_algos.compute_policy_loss", CORE)
 def clipped_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """The losses that are no part of the registry."""
+    """Yield the losses that are no part of the registry."""
     function = side.get(f"{CORE}:compute_policy_loss")
     old, mask = inputs.log_probs(31), inputs.response_mask()
     advantage = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=33)
@@ -94,7 +94,7 @@ def clipped_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("core_algos.rollout_correction", CORE)
 def corrected_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """The loss with rollout correction, called directly."""
+    """Yield the loss with rollout correction, called directly."""
     function = side.get(f"{CORE}:compute_policy_loss_with_rollout_correction")
     for sampling in (None, "token", "sequence"):
         for rejection in (None, "token", "sequence", "geometric"):
@@ -117,7 +117,7 @@ def corrected_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 
 def rejections(side: Side) -> tuple[str, ...]:
-    """The ways to reject tokens and responses by name; since 0.7.1 the module lists them."""
+    """Return the ways to reject tokens and responses by name; since 0.7.1 the module lists them."""
     try:
         helper = side.module(HELPER)
     except NotVendored:
@@ -127,7 +127,7 @@ def rejections(side: Side) -> tuple[str, ...]:
 
 @family("core_algos.bypass", CORE)
 def bypassing_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """The loss that takes the rollout's log-probabilities as the old ones, clipped and by REINFORCE."""
+    """Yield the loss that takes the rollout's log-probabilities as the old ones, clipped and by REINFORCE."""
     for kind in ("ppo_clip", "reinforce", "none"):
         for sampling in (None, "token", "sequence"):
             for rejection in (None, *rejections(side)):
@@ -157,7 +157,7 @@ def bypassing_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("rollout_corr_helper", HELPER)
 def rollout_correction(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Importance weights and rejection masks between two policies."""
+    """Yield cases of importance weights and rejection masks between two policies."""
     old, rollout = inputs.log_probs(71), inputs.log_probs(71) + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=72)
     mask = inputs.response_mask()
     for sampling in (None, "token", "sequence", "none"):

@@ -17,7 +17,7 @@ MODULE = "verl.trainer.ppo.metric_utils"
 
 
 def trained_batch(side: Side, *, aborted: bool = False) -> Any:
-    """A batch as it is at the end of a step."""
+    """Return a batch as it is at the end of a step."""
     mask = inputs.response_mask(empty=aborted)
     prompt_mask = (torch.arange(inputs.PROMPT)[None, :] >= torch.tensor([0, 3, 1, 2, 0, 5, 4, 6])[:, None]).long()
     tensors = {

@@ -24,7 +24,7 @@ RESPONSE = 6
 
 
 def process_group() -> None:
-    """A process group of one: upstream asks for the rank."""
+    """Set up a process group of one: upstream asks for the rank."""
     if not torch.distributed.is_initialized():
         store = torch.distributed.HashStore()
         torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
@@ -84,7 +84,7 @@ def autocast_counterpart(side: Side, fix: str, dtype: str) -> Iterator[None]:
 
 @family("dp_actor", ACTOR)
 def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Log-probabilities and updates, by loss and setting, in both precisions."""
+    """Yield cases of log-probabilities and updates, by loss and setting, in both precisions."""
     yield "reference", lambda: _reference(side)
     for dtype in ("float32", "bfloat16"):
         for dynamic in (False, True):

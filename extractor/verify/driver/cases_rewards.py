@@ -31,18 +31,18 @@ async def score_later(data_source, solution_str, ground_truth, extra_info=None, 
 
 
 def score(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any) -> Any:
-    """A number from the text."""
+    """Return a number from the text."""
     return len(solution_str) / 7 + len(str(ground_truth)) / 3
 
 
 def score_with_details(*args: Any, **kwargs: Any) -> Any:
-    """A number and what else is to be logged."""
+    """Return a number and what else is to be logged."""
     value = score(*args, **kwargs)
     return {"score": value, "acc": value > 1, "kind": "tiny"}
 
 
 def answers(side: Side, *, scored: bool = False) -> Any:
-    """A batch of responses."""
+    """Return a batch of responses."""
     generator = torch.Generator().manual_seed(601)
     mask = inputs.response_mask()
     prompt_mask = (torch.arange(inputs.PROMPT)[None, :] >= torch.tensor([0, 3, 1, 2, 0, 5, 4, 6])[:, None]).long()
@@ -66,7 +66,7 @@ def answers(side: Side, *, scored: bool = False) -> Any:
 
 @family("reward_manager", f"{PACKAGE}.registry")
 def managers(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Every registered manager."""
+    """Yield cases of every registered manager."""
     registry = side.module(f"{PACKAGE}.registry").REWARD_MANAGER_REGISTRY
     side.module(PACKAGE)
     for name in sorted(registry):
@@ -190,7 +190,7 @@ def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("reward_loop", f"{LOOP}.registry")
 def loop_managers(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Every manager that scores one response each time."""
+    """Yield cases of every manager that scores one response each time."""
     for name in ("dapo", "gdpo", "naive", "rate_limited"):
         for label, function in (("number", score), ("details", score_with_details), ("later", score_later)):
             yield f"{name}/{label}", lambda name=name, function=function: _one_by_one(side, name, function)
@@ -203,7 +203,7 @@ def loop_managers(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 
 async def score_later(*args: Any, **kwargs: Any) -> Any:
-    """A number that is waited for."""
+    """Return a number that is waited for."""
     return score(*args, **kwargs)
 
 

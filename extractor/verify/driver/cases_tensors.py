@@ -17,7 +17,7 @@ MODULE = "verl.utils.torch_functional"
 
 @family("torch_functional.masked", MODULE)
 def masked(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Sums, means, variances and whitening under a mask."""
+    """Yield cases of sums, means, variances and whitening under a mask."""
     mask = inputs.response_mask()
     for kind, dtype in (("f32", torch.float32), ("f64", torch.float64), ("bf16", torch.bfloat16)):
         values = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=101, dtype=dtype)
@@ -57,7 +57,7 @@ def masked(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("torch_functional.logprobs", MODULE)
 def log_probabilities(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Log-probabilities and entropy from logits, with gradients."""
+    """Yield cases of log-probabilities and entropy from logits, with gradients."""
     generator = torch.Generator().manual_seed(111)
     labels = torch.randint(0, 17, (4, 9), generator=generator)
     for kind, dtype in (("f32", torch.float32), ("f64", torch.float64), ("bf16", torch.bfloat16)):
@@ -88,7 +88,7 @@ def log_probabilities(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("torch_functional.padding", MODULE)
 def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Padding, truncation, and the mask that ends at the end-of-sequence token."""
+    """Yield cases of padding, truncation, and the mask that ends at the end-of-sequence token."""
     tokens = torch.tensor([[5, 6, 2, 0, 0], [2, 5, 2, 6, 2], [5, 5, 5, 5, 5], [9, 8, 7, 3, 1]])
     for eos in (2, [2, 7], [1]):
         for dtype in (torch.int64, torch.bool):
@@ -160,7 +160,7 @@ def positions(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("ulysses", "verl.utils.ulysses")
 def sequence_parallel(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """What sequence parallelism does to the inputs, in one process."""
+    """Yield what sequence parallelism does to the inputs, in one process."""
     module = "verl.utils.ulysses"
     ids, position = torch.arange(7)[None], torch.arange(7)[None] + 2
     for size in (1, 2, 4):
@@ -180,7 +180,7 @@ def sequence_parallel(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("torch_dtypes", "verl.utils.torch_dtypes")
 def precision(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Names of dtypes."""
+    """Yield names of dtypes."""
     precision_type = side.get("verl.utils.torch_dtypes:PrecisionType")
     names: list[Any] = ["fp16", "float16", "bf16", "bfloat16", "fp32", "float32", "32", 16, 32, "bf16-mixed", "none"]
     names += [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -192,7 +192,7 @@ def precision(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("py_functional", "verl.utils.py_functional")
 def dictionaries(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Merging of dictionaries."""
+    """Yield cases of merging dictionaries."""
     module = "verl.utils.py_functional"
 
     def append() -> Any:

@@ -17,7 +17,7 @@ CORE = "verl.trainer.ppo.core_algos"
 
 
 def rewarded_batch(side: Side, *, with_mask: bool = True) -> Any:
-    """A batch as it is before the advantages."""
+    """Return a batch as it is before the advantages."""
     mask = inputs.response_mask()
     prompt = torch.ones(inputs.BATCH, inputs.PROMPT, dtype=torch.long)
     tensors = {

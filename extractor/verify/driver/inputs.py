@@ -16,13 +16,13 @@ PROMPT = 7
 
 
 def normal(*shape: int, seed: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Normally distributed numbers."""
+    """Return normally distributed numbers."""
     generator = torch.Generator().manual_seed(seed)
     return (torch.randn(*shape, generator=generator) * scale).to(dtype)
 
 
 def response_mask(*, empty: bool = False, holes: bool = False) -> torch.Tensor:
-    """A mask of shape (BATCH, LENGTH), each row of another length.
+    """Return a mask of shape (BATCH, LENGTH), each row of another length.
 
     Args:
         empty: One row has no token at all.
@@ -39,7 +39,7 @@ def response_mask(*, empty: bool = False, holes: bool = False) -> torch.Tensor:
 
 
 def log_probs(seed: int) -> torch.Tensor:
-    """Log-probabilities of shape (BATCH, LENGTH)."""
+    """Return log-probabilities of shape (BATCH, LENGTH)."""
     return -normal(BATCH, LENGTH, seed=seed).abs() - 0.1
 
 
@@ -55,18 +55,18 @@ def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
 
 
 def groups(*, singletons: bool = False) -> np.ndarray[Any, Any]:
-    """The prompt that each row answers: groups of 4, or also groups of 1 and 3."""
+    """Return the prompt that each row answers: groups of 4, or also groups of 1 and 3."""
     names = ["a", "b", "b", "b", "a", "c", "a", "a"] if singletons else ["a", "b", "b", "b", "a", "b", "a", "a"]
     return np.array(names, dtype=object)
 
 
 def config(**changes: Any) -> Any:
-    """A configuration, reached by attribute and by `get`, as OmegaConf gives it."""
+    """Return a configuration, reached by attribute and by `get`, as OmegaConf gives it."""
     return OmegaConf.create(changes)
 
 
 def actor_settings(**changes: Any) -> dict[str, Any]:
-    """The actor's section, in upstream's key names, for what runs on a CPU."""
+    """Return the actor's section, in upstream's key names, for what runs on a CPU."""
     settings: dict[str, Any] = {
         "strategy": "fsdp2",
         "rollout_n": 1,

@@ -61,7 +61,7 @@ def unneeded(required: Iterable[str], optional: Iterable[str]) -> set[str]:
 
 
 def closure(names: Iterable[str]) -> set[str]:
-    """Distributions with all that they require, extras left out."""
+    """Return the distributions with all that they require, extras left out."""
     pending = [normalised(name) for name in names]
     found: set[str] = set()
     while pending:
@@ -82,5 +82,5 @@ def closure(names: Iterable[str]) -> set[str]:
 
 
 def normalised(name: str) -> str:
-    """A distribution's name as package indexes compare it."""
+    """Return a distribution's name as package indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -20,7 +20,7 @@ class NotVendored(Exception):
 
 
 def is_absent(error: Exception) -> bool:
-    """Whether an error says that the project does not have what was called: a stub says so by the name of its error."""
+    """Tell whether an error says that the project lacks what was called: a stub does by its error's name."""
     return isinstance(error, NotVendored) or type(error).__name__ == "FeatureNotVendored"
 
 
@@ -39,11 +39,11 @@ class Side:
         self.scratch = scratch
 
     def module(self, name: str) -> ModuleType:
-        """The module that upstream calls `name`."""
+        """Return the module that upstream calls `name`."""
         raise NotImplementedError
 
     def get(self, symbol: str) -> Any:
-        """The object that upstream calls `symbol` ("verl.protocol:DataProto")."""
+        """Return the object that upstream calls `symbol` ("verl.protocol:DataProto")."""
         name, _, attribute = symbol.partition(":")
         found = getattr(self.module(name), attribute, None)
         if found is None or ".shims." in f"{getattr(found, '__module__', '')}.":

@@ -25,7 +25,7 @@ class ListsOfTokens(PreTrainedTokenizerFast):
 
 
 def tokenizer(*, lists: bool = False) -> Any:
-    """A tokenizer with a token per character.
+    """Return a tokenizer with a token per character.
 
     Args:
         lists: Its chat template returns lists of tokens.
@@ -43,7 +43,7 @@ def tokenizer(*, lists: bool = False) -> Any:
 
 
 def model(kind: str = "Qwen2ForCausalLM", **changes: Any) -> Any:
-    """A Qwen2 of two layers with random weights, float32."""
+    """Return a Qwen2 of two layers with random weights, float32."""
     import transformers
 
     settings = {
