@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..rewards.manager import TextRewardManager
-from .env_wrapper import ReversalEnv
+from .env_wrapper import make_env
 
 try:
     from ..workers.reward_manager.registry import register
@@ -15,7 +15,7 @@ def score_action(
     data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Score one response, with the arguments that verl passes to a `compute_score`."""
-    return dict(ReversalEnv.score(str(ground_truth), solution_str.strip()))
+    return dict(make_env({}).score(str(ground_truth), solution_str.strip()))
 
 
 @register("env")

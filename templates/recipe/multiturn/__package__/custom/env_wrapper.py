@@ -1,9 +1,10 @@
 # vextract:hook  yours: written once, never touched by an upgrade
 """A text environment of several turns, with Gymnasium's interface: guess a hidden digit, told higher or lower.
 
-Replace `GuessDigitEnv` by your own environment, or wrap an existing one, and let `make_env` return it: whatever has
-`reset` and `step` in the shapes below works. Nothing here needs Gymnasium to be installed, or imports anything of this
-package.
+Replace `GuessDigitEnv` by your own environment, or wrap an existing one, and let `make_env` return it: the other files
+take nothing else from here. Whatever has `reset` and `step` in the shapes below works; `states(split, settings)` may
+list the states to begin from, and without it they come from seeds. Nothing here needs Gymnasium to be installed, or
+imports anything of this package.
 
 The model and the environment take turns (`actor_rollout_ref.rollout.multi_turn.enable`). Each response has an
 environment of its own; it begins with `reset(seed=..., options=extra_info of the prompt's row)`, and must then be in
@@ -103,6 +104,14 @@ class GuessDigitEnv:
             observation = "!"
         info = {"acc": float(terminated), "format": float(is_digit), "turn": self._turn}
         return observation, float(terminated), terminated, truncated, info
+
+    def states(self, split: str, settings: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+        """List the states that prompts are made of: each digit once for validation, ten times for training.
+
+        Returns:
+            The name of the data source, which validation reports under, and the options of `reset` for each state.
+        """
+        return "guess_digit", [{"digit": index % 10} for index in range(10 if split == "val" else 100)]
 
     def render(self) -> str:
         """The turn as text; the digit is hidden here too."""

@@ -4,10 +4,12 @@
 The config selects it as the reward manager `env`; verl's own managers (naive, dapo, ...) stay selectable.
 """
 
+import asyncio
+import inspect
 from typing import Any
 
 from ..rewards.manager import TextRewardManager
-from .env_wrapper import GuessDigitEnv
+from .env_wrapper import make_env
 
 try:
     from ..workers.reward_manager.registry import register
@@ -18,14 +20,25 @@ except ImportError:  # under full verl, where this project's own copy is not the
 def score_guess(
     data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Score a response that is no episode: the only guess at the digit. Arguments as verl passes them.
+    """Score a response that is no episode: it is the only action in its row's state. Arguments as verl passes them.
 
     It is used with actor_rollout_ref.rollout.multi_turn.enable=false, and with local.env.is_reward=false.
     """
-    env = GuessDigitEnv(max_turns=1)
-    env.reset(options={"digit": ground_truth})
-    _, reward, _, _, info = env.step(solution_str)
-    return {"score": reward, **info}
+    state = dict(extra_info or {})
+    env = make_env(state.get("env_settings") or {})
+    _settled(env.reset(seed=state.get("env_seed"), options=state))
+    _, reward, _, _, info = _settled(env.step(solution_str))
+    reported = {name: value for name, value in (info or {}).items() if isinstance(value, (int, float, str))}
+    return {**reported, "score": float(reward)}
+
+
+def _settled(result: Any) -> Any:
+    """What a method of an environment returns, waited for if it is a coroutine."""
+
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait()) if inspect.isawaitable(result) else result
 
 
 @register("env")

@@ -1,0 +1,76 @@
+"""An environment of one's own takes the place of the example, under any name: only `make_env` is asked for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from extractor.options import RECIPES
+from tests.project.running import train
+from tests.project.support import REPOSITORY, Configuration, make
+from tests.releases import NEWEST
+
+# Begins from seeds, in coroutines, and reports what is no number.
+OWN = """
+import random
+
+
+def make_env(settings):
+    return Weather(settings.get("days", 2))
+
+
+class Weather:
+    def __init__(self, days):
+        self.left = days
+
+    async def reset(self, *, seed=None, options=None):
+        self.tomorrow = random.Random(seed).choice("0123456789")
+        return f"{seed % 10}?", {}
+
+    async def step(self, action):
+        self.left -= 1
+        right = action[:1] == self.tomorrow
+        return "-", float(right), right, self.left == 0, {"acc": float(right), "seen": [action]}
+"""
+
+
+def names_taken(root: Path) -> set[str]:
+    """What the Python files below a directory import from a module env_wrapper."""
+    return {
+        alias.name
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("env_wrapper")
+        for alias in node.names
+    }
+
+
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_nothing_but_the_factory_is_taken_from_the_hook(tmp_path: Path, recipe: str) -> None:
+    assert names_taken(make(Configuration(NEWEST[-1], recipe=recipe), tmp_path / "project").root) == {"make_env"}
+
+
+def test_nor_is_it_in_the_example_and_in_exports() -> None:
+    assert names_taken(REPOSITORY / "examples") == {"make_env"}
+    for path in sorted((REPOSITORY / "templates" / "export").rglob("*.jinja")):
+        taken = re.findall(r"env_wrapper import (.*?)(?:  #|$)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(taken) <= {"make_env"}, path
+
+
+@pytest.mark.parametrize("recipe", ["multiturn", pytest.param("toy", marks=pytest.mark.thorough)])
+def test_an_environment_of_ones_own_trains(tmp_path: Path, recipe: str) -> None:
+    """In one turn, and in two: without a change of any other file."""
+    root = make(Configuration(NEWEST[-1], recipe=recipe), tmp_path / "project").root
+    (root / "toy" / "custom" / "env_wrapper.py").write_text(OWN, encoding="utf-8")
+    several = "actor_rollout_ref.rollout.multi_turn.enable"
+    *_, last = train(root, f"{several}=false")
+    assert last["step"] == 2
+    assert "reward/acc/mean" in last
+    assert "reward/seen/mean" not in last
+    (root / "checkpoints").rename(root / "one")
+    *_, last = train(root, f"{several}=true", "data.max_response_length=20")
+    assert (last["step"], last["env/errors"], last["env/turns/max"]) == (2, 0, 2)
