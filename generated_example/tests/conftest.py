@@ -7,6 +7,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # the tests are about arithme
 os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import functools
 import itertools
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from engine_settings import engine_settings  # noqa: F401  a fixture: what the r
 from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer
 
+from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.toy import ensure_toy_model
 from generated_example.protocol import DataProto
 
@@ -129,12 +131,23 @@ def train(tmp_path: Path, engine_settings: Any, monkeypatch: pytest.MonkeyPatch)
             "trainer.logger=[console]",
             "local.save_last=false",
         )
-        chosen = {override.split("=")[0]: override for override in (*sizes, *engine_settings(overrides), *overrides)}
+        settings = (*sizes, *room_for_the_environment(), *engine_settings(overrides), *overrides)
+        chosen = {override.split("=")[0]: override for override in settings}
         sys.modules.pop("custom_module", None)  # under which verl keeps the first reward function of a process
         assert main([*chosen.values(), f"trainer.default_local_dir={directory}"]) == code
         return directory
 
     return run
+
+
+@functools.cache
+def room_for_the_environment() -> tuple[str, ...]:
+    """Settings for prompts that the toy's sizes are too small for: those of an environment of one's own."""
+    rows = [row for split in ("train", "val") for row in environment_rows(split, {})]
+    longest = max(sum(len(message["content"]) for message in row["prompt"]) for row in rows)
+    if rows[0]["ability"] != "environment" or longest <= 4:
+        return ()
+    return f"data.max_prompt_length={longest + 8}", "data.env.task=text"
 
 
 def object_array(values: list[Any]) -> Any:

@@ -5,16 +5,17 @@ import pytest
 from omegaconf import OmegaConf
 
 from generated_example import custom  # noqa: F401  (registers the hooks)
+from generated_example.custom import env_dataset
 from generated_example.custom.env_dataset import EnvDataset, environment_rows
-from generated_example.custom.env_wrapper import ToyArithmeticEnv
-from generated_example.custom.reward_manager import EnvRewardManager, extract_action
+from generated_example.custom.env_wrapper import make_env
+from generated_example.custom.reward_manager import EnvRewardManager, extract_action, score_action
 from generated_example.data.encoding import encoded
 
 # The environment
 
 
 def test_a_right_answer_ends_the_episode_with_the_whole_reward():
-    env = ToyArithmeticEnv("succ2")
+    env = make_env({"task": "succ2"})
     observation, info = env.reset(options={"question": "39="})
     assert (observation, info["ground_truth"]) == ("39=", "40")
     observation, reward, terminated, truncated, _ = env.step("40")
@@ -22,7 +23,7 @@ def test_a_right_answer_ends_the_episode_with_the_whole_reward():
 
 
 def test_a_wrong_answer_gets_a_hint_while_turns_are_left():
-    env = ToyArithmeticEnv("succ2", max_turns=2)
+    env = make_env({"task": "succ2", "max_turns": 2})
     env.reset(options={"question": "12="})
     observation, reward, terminated, truncated, info = env.step("29")
     assert (observation, reward, terminated, truncated) == ("12=2?", 0.5, False, False)
@@ -34,14 +35,14 @@ def test_a_wrong_answer_gets_a_hint_while_turns_are_left():
 
 
 def test_a_seed_gives_the_same_questions_again():
-    env = ToyArithmeticEnv("add1")
+    env = make_env({"task": "add1"})
     first = [env.reset(seed=3)[0], env.reset()[0], env.reset()[0]]
     assert first == [env.reset(seed=3)[0], env.reset()[0], env.reset()[0]]
 
 
 @pytest.mark.parametrize("task", ["add1", "succ2"])
 def test_validation_questions_are_held_out(task):
-    train, val, held_out = ToyArithmeticEnv(task).split(val_size=20, seed=0)
+    train, val, held_out = make_env({"task": task}).split(val_size=20, seed=0)
     assert held_out and (len(train), len(val)) == (80, 20) and not set(train) & set(val)
 
 
@@ -64,6 +65,18 @@ def test_the_dataset_gives_prompts_padded_on_the_left(tokenizer):
     assert tokenizer.decode(item["raw_prompt_ids"]) == f"<user>{item['extra_info']['question']}<assistant>"
 
 
+def test_an_environment_that_lists_no_states_begins_from_seeds(monkeypatch):
+    class Rolls:
+        def reset(self, *, seed=None, options=None):
+            return f"{seed}?", {}
+
+    monkeypatch.setattr(env_dataset, "make_env", lambda settings: Rolls())
+    rows = [row for split in ("val", "train") for row in environment_rows(split, {"val_size": 2, "train_size": 3})]
+    assert [row["prompt"][0]["content"] for row in rows] == ["0?", "1?", "2?", "3?", "4?"]
+    assert [row["extra_info"]["env_seed"] for row in rows] == [0, 1, 2, 3, 4]
+    assert {row["data_source"] for row in rows} == {"Rolls"}
+
+
 # The reward
 
 
@@ -81,6 +94,13 @@ def test_the_reward_is_on_the_last_token_of_each_response(tokenizer, answered):
     assert result["reward_tensor"].tolist() == [[0, 0, 1, 0], [0, 0.5, 0, 0], [0, 0, 0, 0]]
     assert result["reward_extra_info"]["acc"] == [1.0, 0.0, 0.0]
     assert result["reward_extra_info"]["pred"] == ["48", "4", ""]
+
+
+def test_a_row_of_the_environment_is_played_and_any_other_compared():
+    (row, *_) = environment_rows("train", {"task": "succ2"})
+    truth, state = row["reward_model"]["ground_truth"], row["extra_info"]
+    assert score_action("", f"so <answer>{truth}</answer>", None, state)["score"] == 1.0
+    assert score_action("", "Lima", "Lima")["acc"] == 1.0 and score_action("", "Lomé", "Lima")["score"] == 0.5
 
 
 def test_a_scoring_function_of_ones_own_is_used(tokenizer, answered):

@@ -5,12 +5,15 @@ It is used when the config names no data files. To use it under full verl, name 
 `data.custom_cls.path=.../env_dataset.py data.custom_cls.name=EnvDataset data.train_files=train data.val_files=val`.
 """
 
+import asyncio
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import datasets
+from omegaconf import OmegaConf
 
-from .env_wrapper import ToyArithmeticEnv
+from .env_wrapper import make_env
 
 try:
     from ..data.rl_dataset import RLHFDataset
@@ -19,36 +22,58 @@ except ImportError:  # under full verl, where this project's own copy is not the
 
 
 def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The states of the environment as rows. This is the function to replace for another environment.
+    """Make a row of each state of the environment. Any environment will do; replace this where the rows need more.
+
+    The states are those that the environment's `states(split, settings)` lists. Without that method they are numbered
+    by the seeds that `reset` makes them from: `val_size` for validation, the next `train_size` for training.
 
     Args:
         split: "train" or "val".
-        settings: the config's `data.env`: task, val_size, seed.
+        settings: the config's `data.env`.
 
     Returns:
         Dicts in verl's schema: data_source (names the validation metric), prompt (chat messages), ability,
-        reward_model (style and ground_truth, which the reward manager reads), extra_info (index, and what you like).
+        reward_model (style and ground_truth, if the environment tells it), extra_info (what an episode's `reset` gets
+        as options: the state's, or its seed as `env_seed`; and the settings, for the reward manager).
     """
-    env = ToyArithmeticEnv(settings.get("task", "succ2"))
-    train, val, held_out = env.split(settings.get("val_size", 20), settings.get("seed", 0))
-    source = f"toy_{env.task}"
-    if split == "val":
-        source += "_held_out" if held_out else "_seen"
-        if not held_out:
-            print(f"note: {env.task} holds no questions out: validation ({source}) shows only what was memorised")
+    env: Any = make_env(settings)
+    plain = _plain(settings)
+    if hasattr(env, "states"):
+        source, states = env.states(split, settings)
+        starts: list[tuple[int | None, dict[str, Any]]] = [(None, dict(state)) for state in states]
+    else:
+        source = type(env).__name__
+        val_size, train_size = int(settings.get("val_size", 20)), int(settings.get("train_size", 200))
+        seeds = range(val_size) if split == "val" else range(val_size, val_size + train_size)
+        starts = [(seed, {"env_seed": seed}) for seed in seeds]
     rows = []
-    for index, question in enumerate(val if split == "val" else train):
-        observation, info = env.reset(options={"question": question})
+    for index, (seed, state) in enumerate(starts):
+        observation, info = _settled(env.reset(seed=seed, options=state))
+        messages = [{"role": "user", "content": observation}] if isinstance(observation, str) else list(observation)
         rows.append(
             {
                 "data_source": source,
-                "prompt": [{"role": "user", "content": observation}],
-                "ability": "arithmetic",
-                "reward_model": {"style": "rule", "ground_truth": info["ground_truth"]},
-                "extra_info": {"index": index, "split": split, "question": question},
+                "prompt": messages,
+                "ability": "environment",
+                "reward_model": {"style": "rule", "ground_truth": info.get("ground_truth")},
+                "extra_info": {"index": index, "split": split, **state, **plain},
             }
         )
     return rows
+
+
+def _settled(result: Any) -> Any:
+    """What a method of an environment returns, waited for if it is a coroutine."""
+
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait()) if inspect.isawaitable(result) else result
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as a column that can be written to a file, which a dictionary without keys cannot."""
+    return {"env_settings": OmegaConf.to_container(OmegaConf.create(dict(settings)))} if settings else {}
 
 
 class EnvDataset(RLHFDataset):

@@ -1,10 +1,11 @@
 # vextract:hook  yours: written once, never touched by an upgrade
 """A text environment with Gymnasium's interface: `reset` gives an observation, `step` scores an action.
 
-Replace `ToyArithmeticEnv` by your own environment, or wrap an existing one: whatever has `reset` and `step` in the
-shapes below works with `env_dataset.py` (which turns states into prompts) and, for a single turn, `reward_manager.py`
-(which turns responses into actions and scores). Nothing here needs Gymnasium to be installed, or imports anything of
-this package.
+Replace `ToyArithmeticEnv` by your own environment, or wrap an existing one, and let `make_env` return it: the other
+files take nothing else from here. Whatever has `reset` and `step` in the shapes below works with `env_dataset.py`
+(which turns states into prompts) and, for a single turn, `reward_manager.py` (which plays each response as an action).
+`states(split, settings)` may list the states to begin from; without it they come from seeds. Nothing here needs
+Gymnasium to be installed, or imports anything of this package.
 
 With `actor_rollout_ref.rollout.multi_turn.enable=true` the model and the environment take turns. Each response has an
 environment of its own, from `make_env`; it begins with `reset(seed=..., options=extra_info of the prompt's row)`, and
@@ -148,6 +149,24 @@ class ToyArithmeticEnv:
             "acc": float(action == expected),
             "format": float(re.fullmatch(r"\d+", action) is not None),
         }
+
+    def states(self, split: str, settings: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+        """List the states that prompts are made of.
+
+        Args:
+            split: "train" or "val".
+            settings: the config's `data.env`: val_size, seed.
+
+        Returns:
+            The name of the data source, which validation reports under, and the options of `reset` for each state.
+        """
+        train, val, held_out = self.split(settings.get("val_size", 20), settings.get("seed", 0))
+        source = f"toy_{self.task}"
+        if split == "val":
+            source += "_held_out" if held_out else "_seen"
+            if not held_out:
+                print(f"note: {self.task} holds no questions out: validation ({source}) shows only what was memorised")
+        return source, [{"question": question} for question in (val if split == "val" else train)]
 
     def split(self, val_size: int = 20, seed: int = 0) -> tuple[list[str], list[str], bool]:
         """Divide the states into training and validation.

@@ -4,11 +4,13 @@
 The config selects it as the reward manager `env`; verl's own managers (naive, dapo, ...) stay selectable.
 """
 
+import asyncio
+import inspect
 import re
 from typing import Any
 
 from ..rewards.manager import TextRewardManager
-from .env_wrapper import ToyArithmeticEnv
+from .env_wrapper import make_env
 
 try:
     from ..workers.reward_manager.registry import register
@@ -29,14 +31,36 @@ def score_action(
 ) -> dict[str, Any]:
     """Score one response. Arguments as verl passes them to a `compute_score`.
 
-    It may as well be `async def`, for a score that is waited for, or slow: see `local.reward` in the config.
+    A row of the environment is played: its state, and the response as the only action. Any other is compared with its
+    ground truth. It may as well be `async def`, for a score that is waited for, or slow: see `local.reward`.
 
     Returns:
         `score`, the reward, and next to it any component worth watching. Numbers are averaged over the batch and
         logged (`reward/<name>/mean`); `acc` is what validation reports; `pred` is what majority voting counts.
     """
-    action = extract_action(solution_str)
-    return {**ToyArithmeticEnv.score(str(ground_truth), action), "pred": action}
+    action, state = extract_action(solution_str), dict(extra_info or {})
+    if "env_settings" in state or "env_seed" in state:
+        env = make_env(state.get("env_settings") or {})
+        _settled(env.reset(seed=state.get("env_seed"), options=state))
+        _, reward, _, _, info = _settled(env.step(action))
+        reported = {name: value for name, value in (info or {}).items() if isinstance(value, (int, float, str))}
+        return {**reported, "score": float(reward), "pred": action}
+    return {**compare(str(ground_truth), action), "pred": action}
+
+
+def compare(expected: str, action: str) -> dict[str, float]:
+    """Compare an action with the expected one: `score` is the share of right characters, `acc` 1.0 if all are right."""
+    right = sum(given == wanted for given, wanted in zip(action, expected, strict=False))
+    return {"score": right / max(len(action), len(expected), 1), "acc": float(action == expected)}
+
+
+def _settled(result: Any) -> Any:
+    """What a method of an environment returns, waited for if it is a coroutine."""
+
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait()) if inspect.isawaitable(result) else result
 
 
 @register("env")

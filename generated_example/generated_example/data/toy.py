@@ -13,7 +13,7 @@ from pathlib import Path
 from .toy_size import HEADS, HIDDEN_SIZE, INITIALIZER_RANGE
 
 ALPHABET = "0123456789+-=?!.,:"
-# Tasks whose prompts are sentences: every printable character of ASCII, and in one piece each what answers are made of.
+# For tasks whose prompts are sentences: every printable character of ASCII, and some words in one piece.
 TEXT = "".join(map(chr, range(32, 127))) + "\n"
 WORDS = {"gsm8k": ("#### ",), "reasoning": ("<think>", "</think>", "<answer>", "</answer>")}
 # Decoding skips <eos>, which also pads, and <unk>. Other tokens in a response show, and cost reward.
@@ -26,8 +26,8 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
 
-# What learns in under a minute on one core.
-LAYERS = {"add1": 1, "succ": 2, "succ2": 1}
+# The tasks in digits, and the layers that learn them in under a minute on one core.
+LAYERS = {"add1": 1, "guess": 1, "succ": 2, "succ2": 1}
 
 
 def ensure_toy_model(
@@ -45,7 +45,8 @@ def ensure_toy_model(
 
     Args:
         directory: where the model goes.
-        task: chooses the alphabet, and the number of layers unless `layers` does.
+        task: chooses the alphabet (digits for the toy's own tasks, printable ASCII for any other name), and the number
+            of layers unless `layers` does.
         seed: of the initial weights. The global random state is left as it was.
         tie_word_embeddings: whether input and output embeddings are one matrix.
 
@@ -58,7 +59,7 @@ def ensure_toy_model(
     directory.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
-        size = _save_tokenizer(scratch, TEXT if task in WORDS else ALPHABET, WORDS.get(task, ()))
+        size = _save_tokenizer(scratch, ALPHABET if task in LAYERS else TEXT, WORDS.get(task, ()))
         _save_model(scratch, size, seed, layers or LAYERS.get(task, 1), tie_word_embeddings)
         try:
             os.replace(scratch, directory)

@@ -135,12 +135,19 @@ class EpisodeLoop:
         return self._batch(prompts, episodes, self.environments.seconds - before)
 
     def _resets(self, prompts: DataProto) -> list[tuple[int, dict[str, Any]]]:
-        """The seed and the options of each environment: the same for the same prompt in the same step of a run."""
+        """The seed and the options of each environment: the same for the same prompt in the same step of a run.
+
+        A row whose state comes from a seed names it in its extra_info, as `env_seed`.
+        """
         columns, meta = prompts.non_tensor_batch, prompts.meta_info
         when = "validation" if meta.get("validate") else meta.get("global_steps", 0)
         uids = columns.get("uid", np.arange(len(prompts)))
-        infos = columns.get("extra_info", [None] * len(prompts))
-        return [(episode_seed(self.seed, when, uid), dict(info or {})) for uid, info in zip(uids, infos, strict=True)]
+        infos = [dict(info or {}) for info in columns.get("extra_info", [None] * len(prompts))]
+        seeds = [info.get("env_seed") for info in infos]
+        return [
+            (episode_seed(self.seed, when, uid) if seed is None else int(seed), info)
+            for uid, seed, info in zip(uids, seeds, infos, strict=True)
+        ]
 
     async def _turn(self, episodes: list[Episode], meta_info: dict[str, Any]) -> None:
         """One turn of the model in each episode, and what its environment says to it."""
