@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent / "extractor"
 # Lowest first: a module may import modules of its own line or of a line above it in this list.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "options", "tree", "resources"),
-    ("merge", "disk", "hydra"),
+    ("disk", "hydra"),
     ("manifest",),
     ("source",),
     ("releases",),
@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("render",),
     ("generate",),
     ("explain", "changes", "graph", "lock", "base"),
-    ("draft",),
+    ("draft", "merge"),
     ("plan",),
     ("diff", "journal"),
     ("apply", "status"),

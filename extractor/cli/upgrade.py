@@ -146,11 +146,17 @@ def _changes(root: Path, found: Upgrade, origin: Path | None, offline: bool) -> 
     from extractor.changes import report
     from extractor.changes.config_keys import is_config, read_config
     from extractor.errors import VextractError
+    from extractor.plan import Verdict
 
     same = found.old.options.verl == found.new.options.verl
     config = read_config(root / "config") if (root / "config").is_dir() else {}
-    # The files as they will be: what is carried over needs no further change.
-    writes = {path: data.decode(errors="replace") for path, data in found.plan.writes().items() if is_config(path)}
+    # The files as they will be: what is carried over needs no further change. One in conflict is as it is until then.
+    conflicts = found.plan.paths(Verdict.CONFLICT)
+    writes = {
+        path: data.decode(errors="replace")
+        for path, data in found.plan.writes().items()
+        if is_config(path) and path not in conflicts
+    }
     config = {path: text for path, text in {**config, **writes}.items() if path not in found.plan.removals()}
     try:
         with output.progress(f"comparing with verl {found.old.options.verl}"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from extractor import diff, merge
 from extractor.diff import FileDiff
 from extractor.lock import Lock
+from extractor.merge.files import merge_file
 from extractor.source import Source
 from extractor.tree import FileKind
 
@@ -62,7 +63,8 @@ def _one(edit: FileDiff, upstream_path: str, base: bytes, ours: bytes | None, ta
         return UpstreamEdit(edit.path, upstream_path, False, "the file was removed from the project", b"", edit)
     if not merge.mergeable(base, ours, theirs):
         return UpstreamEdit(edit.path, upstream_path, False, "not text", b"", edit)
-    merged = merge.three_way(base, ours, theirs, merge.Labels("project", "emitted", f"verl {target.release}"))
+    labels = merge.Labels("project", "emitted", f"verl {target.release}")
+    merged = merge_file(upstream_path, base, ours, theirs, labels)
     if merged.conflicts:
         why = f"changes lines that verl's file has otherwise, in {merged.conflicts} places"
         return UpstreamEdit(edit.path, upstream_path, False, why, b"", edit)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
-from extractor.upgrade.yaml_text import Document, Entry, Key
+from extractor.changes.yaml_text import Document, Entry, Key
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from pathlib import Path
 from extractor.changes.config_keys import FOLDER, MAIN, gone_in, is_config, read_config
 from extractor.changes.config_tree import every_setting, packages
 from extractor.changes.model import OwnerKey
+from extractor.changes.yaml_text import Document, Entry, Key, Unsupported, Value, put
 from extractor.tree import Tree
 from extractor.upgrade.owner_edits import Edit, edits_of, own_remarks, without
-from extractor.upgrade.yaml_text import Document, Entry, Key, Unsupported, Value, put
 
 _REFERENCE = re.compile(r"(\$\{(?:oc\.\w+:)?)([A-Za-z_]\w*(?:\.\w+)+)")
 

@@ -12,6 +12,7 @@ from extractor.changes.config_keys import is_config
 from extractor.diff import unreadable
 from extractor.lock import Lock, LockedFile
 from extractor.merge import Labels
+from extractor.merge.files import merge_file
 from extractor.plan import BESIDE_SUFFIX, Action, Plan, Reason, Verdict
 from extractor.tree import File, FileKind, Tree
 from extractor.upgrade import parking
@@ -126,7 +127,7 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
     users = place.users if place is not None else ()
     successor = come[0] if place is not None and place.same and come else None
     if successor is not None and successor.path not in decided and _untouched(successor, sides):
-        merged = _merged(base, ours, successor.data, sides.labels)
+        merged = _merged(successor.path, base, ours, successor.data, sides.labels)
         if merged is not None and not merged.conflicts:
             return [
                 Action(path, Verdict.DELETE, kind, Reason.CARRIED, note=f"your edits are in {successor.path}"),
@@ -169,8 +170,9 @@ def _stays(file: File, entry: LockedFile | None, sides: Sides, decided: Mapping[
             if theirs != file.data:
                 return Action(path, Verdict.MERGE, kind, Reason.CARRIED, theirs, "with your settings")
             return Action(path, Verdict.ADD, kind, Reason.NEW, file.data)
-        note = "" if base == file.data else f"it has changed in {sides.labels.theirs}"
-        return Action(path, Verdict.KEEP, kind, Reason.REMOVED, note=note)
+        changed = f"it has changed in {sides.labels.theirs}" if base != file.data else ""
+        restore = "`vextract sync` brings it back" if kind is FileKind.VENDORED else ""
+        return Action(path, Verdict.KEEP, kind, Reason.REMOVED, note="; ".join(filter(None, (changed, restore))))
     if found.data == theirs:
         return Action(path, Verdict.KEEP, kind, Reason.UNCHANGED if theirs == file.data else Reason.EDITED)
     ours = sides.settings.ours.get(path, found.data)
@@ -179,7 +181,7 @@ def _stays(file: File, entry: LockedFile | None, sides: Sides, decided: Mapping[
     if base is not None and ours is not None and found.plain:
         if ours == base and theirs == file.data and ours == found.data:
             return Action(path, Verdict.UPDATE, kind, Reason.CHANGED, file.data)
-        merged = _merged(base, ours, theirs, sides.labels)
+        merged = _merged(path, base, ours, theirs, sides.labels)
         if merged is not None:
             note, beside = _lost(path, entry, sides, decided)
             if merged.conflicts:
@@ -225,6 +227,6 @@ def _hook(file: File, entry: LockedFile | None, found: Found | None) -> Action:
     return Action(file.path, Verdict.ADD, file.kind, Reason.NEW, file.data)
 
 
-def _merged(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> merge.Merged | None:
+def _merged(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> merge.Merged | None:
     """None where one of them is no text."""
-    return merge.three_way(base, ours, theirs, labels) if merge.mergeable(base, ours, theirs) else None
+    return merge_file(path, base, ours, theirs, labels) if merge.mergeable(base, ours, theirs) else None

@@ -106,7 +106,7 @@ def test_an_edit_moves_with_its_file(small: Path) -> None:
 
 
 def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
-    edited = text("actor", *TEN, "mine")
+    edited = text("actor", *TEN, "mine is no Python")
     (small / "toy/old_place/actor.py").write_bytes(edited)
     verdicts = upgraded(small)
     assert verdicts["toy/old_place/actor.py"] == (Verdict.ORPHAN, Reason.GONE)
@@ -120,7 +120,7 @@ def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
         "\n"
         "Your edits were:\n"
         "\n"
-        "--- a/toy/old_place/actor.py\n+++ b/toy/old_place/actor.py\n@@ -9,3 +9,4 @@\n 8\n 9\n 10\n+mine\n"
+        "--- a/toy/old_place/actor.py\n+++ b/toy/old_place/actor.py\n@@ -9,3 +9,4 @@\n 8\n 9\n 10\n+mine is no Python\n"
     )
 
 
@@ -167,7 +167,12 @@ def test_a_hook_that_its_owner_removed_does_not_come_back(small: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "note"), [("toy/stays.py", ""), ("Makefile", "it has changed in verl 0.6.1"), ("toy/gone.py", "")]
+    ("path", "note"),
+    [
+        ("toy/stays.py", "`vextract sync` brings it back"),
+        ("Makefile", "it has changed in verl 0.6.1"),
+        ("toy/gone.py", ""),
+    ],
 )
 def test_what_its_owner_removed_stays_removed(small: Path, path: str, note: str) -> None:
     (small / path).unlink()

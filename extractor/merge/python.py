@@ -1,0 +1,182 @@
+"""A Python module as pieces: its top-level statements, and the members of its classes."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+import warnings
+from collections.abc import Iterator, Sequence
+
+from extractor.index.syntax import child_statements
+from extractor.merge.pieces import Piece, Unsupported, distinct
+
+_TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstring"
+_BLOCKS = (ast.If, ast.Try, ast.With, ast.For, ast.While)
+
+
+def python_pieces(text: str) -> tuple[Piece, ...]:
+    """Take a module apart; joined again, the pieces give its text, with a line feed at its end.
+
+    Raises:
+        Unsupported: it is no Python, or has line ends of another kind than line feeds.
+    """
+    if "\r" in text.replace("\r\n", "") or "\f" in text:
+        raise Unsupported("line ends")
+    body = _parse(text).body
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return _pieces(body, lines, 0, len(lines))
+
+
+def complete_imports(merged: str, *sides: str) -> str:
+    """Add the imports that merged code lacks, as the first of the sides has them that does.
+
+    One side drops an import that nothing of its own uses any more, while the other's code still does.
+    """
+    try:
+        lacking = _unbound(merged)
+        if not lacking:
+            return merged
+        known: dict[str, str] = {}
+        for side in reversed(sides):
+            known |= {name: line for node in _parse(side).body for name, line in _imports(node)}
+        body = _parse(merged).body
+    except (Unsupported, SyntaxError, ValueError):
+        return merged
+    added = sorted({known[name] for name in lacking if name in known})
+    if not added:
+        return merged
+    lines = merged.split("\n")
+    first = next(
+        (i for i, node in enumerate(body) if not isinstance(node, (ast.Import, ast.ImportFrom, ast.Expr))), len(body)
+    )
+    place = body[first - 1].end_lineno or 0 if first else 0
+    return "\n".join((*lines[:place], *added, *lines[place:]))
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise Unsupported(str(error)) from None
+
+
+def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -> tuple[Piece, ...]:
+    """The statements of a body that stands in these lines; what shares a line stays together."""
+    rows: list[tuple[int, list[ast.stmt]]] = []
+    for node in body:
+        begin = _first_line(node)
+        end = node.end_lineno or node.lineno
+        if rows and begin < rows[-1][0]:
+            rows[-1] = (max(end, rows[-1][0]), [*rows[-1][1], node])
+        else:
+            rows.append((end, [node]))
+    found = []
+    done = start
+    for number, (end, nodes) in enumerate(rows):
+        if number == 0 and start == 0:
+            top = _first_line(nodes[0])
+            if top and any(line.strip() for line in lines[:top]):
+                found.append(_piece(_TOP, lines, 0, top))
+                done = top
+        found.append(_statement(nodes, lines, done, end))
+        done = end
+    if done < stop:
+        found.append(_piece(_END, lines, done, stop))
+    return distinct(found)
+
+
+def _first_line(node: ast.stmt) -> int:
+    """The line that a statement begins on, with its decorators, counted from 0."""
+    lines_of = [node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))]
+    return int(min(lines_of)) - 1
+
+
+def _piece(key: str, lines: list[str], start: int, end: int) -> Piece:
+    first = start
+    while first < end and not lines[first].strip():
+        first += 1
+    return Piece(key, _text(lines, start, first), _text(lines, first, end))
+
+
+def _statement(nodes: list[ast.stmt], lines: list[str], start: int, end: int) -> Piece:
+    node = nodes[0]
+    plain = _piece(", ".join(dict.fromkeys(map(_key, nodes))), lines, start, end)
+    if len(nodes) > 1:
+        return Piece(plain.key, plain.lead, plain.head, kind="statements")
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return Piece(plain.key, plain.lead, plain.head, names=tuple(line for _, line in _imports(node)))
+    if isinstance(node, ast.ClassDef) and node.body[0].lineno > node.lineno:
+        inside = _first_line(node.body[0])
+        parts = _pieces(node.body, lines, inside, end)
+        first = start + plain.lead.count("\n")
+        return Piece(plain.key, plain.lead, _text(lines, first, inside), parts, kind="ClassDef")
+    return Piece(plain.key, plain.lead, plain.head, kind=type(node).__name__, named=not plain.key.startswith("`"))
+
+
+def _text(lines: list[str], start: int, end: int) -> str:
+    return "".join(f"{line}\n" for line in lines[start:end])
+
+
+def _key(node: ast.stmt) -> str:
+    if isinstance(node, ast.ImportFrom):
+        return f"from {'.' * node.level}{node.module or ''}"
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return _DOCSTRING
+    names = list(dict.fromkeys(_binds(node)))
+    if isinstance(node, ast.Import) or not names:
+        return f"`{ast.unparse(node)}`"
+    return ", ".join(names)
+
+
+def _binds(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement binds where it stands."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, (ast.Name, ast.Tuple, ast.List)):
+                yield from (item.id for item in ast.walk(target) if isinstance(item, ast.Name))
+            else:
+                yield ast.unparse(target)
+    elif isinstance(node, _BLOCKS):
+        for child in child_statements(node):
+            yield from _binds(child)
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+
+
+def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Each name that an import binds, and the statement that binds it alone."""
+    if not isinstance(node, (ast.Import, ast.ImportFrom)):
+        return
+    start = f"from {'.' * node.level}{node.module or ''} import " if isinstance(node, ast.ImportFrom) else "import "
+    for alias in node.names:
+        renamed = f" as {alias.asname}" if alias.asname else ""
+        yield alias.asname or alias.name.partition(".")[0], f"{start}{alias.name}{renamed}"
+
+
+def _unbound(text: str) -> set[str]:
+    """The names that a module reads as globals, and does not bind."""
+    if "import *" in text:
+        return set()
+    module = symtable.symtable(text, "module", "exec")
+    bound = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    read: set[str] = set()
+    pending = [module]
+    while pending:
+        table = pending.pop()
+        pending += table.get_children()
+        read |= {
+            symbol.get_name()
+            for symbol in table.get_symbols()
+            if symbol.is_referenced() and (table is module or symbol.is_global())
+        }
+        bound |= {
+            symbol.get_name() for symbol in table.get_symbols() if symbol.is_declared_global() and symbol.is_assigned()
+        }
+    return read - bound - set(dir(builtins)) - {"__file__", "__name__", "__path__", "__doc__", "__spec__"}

@@ -1,0 +1,252 @@
+"""Merges by symbol and by key: an edit stays where it was made, and neighbours do not contradict each other."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from textwrap import dedent
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extractor.merge import Labels
+from extractor.merge.files import merge_file, pieces_of
+from extractor.merge.pieces import changed
+from tests.lifecycle.releases import Choice, generated
+from tests.releases import ALL
+
+LABELS = Labels("yours", "base", "theirs")
+
+
+def merged(path: str, base: str, ours: str, theirs: str) -> str:
+    """The merged text; there must be no conflict."""
+    found = merge_file(path, *(dedent(side).encode() for side in (base, ours, theirs)), LABELS)
+    assert found.conflicts == 0, found.data.decode()
+    return found.data.decode()
+
+
+def conflicts(path: str, base: str, ours: str, theirs: str) -> str:
+    found = merge_file(path, *(dedent(side).encode() for side in (base, ours, theirs)), LABELS)
+    assert found.conflicts > 0
+    return found.data.decode()
+
+
+BODY = """\
+    ratio = new - old
+    loss = ratio * advantage
+    return loss
+"""
+
+
+def test_an_edit_stays_in_its_function_when_another_comes_with_the_same_lines() -> None:
+    base = f"def vanilla(new, old, advantage):\n{BODY}"
+    ours = base.replace("    return", "    loss = loss * 2\n    return")
+    theirs = f"def vanilla(new, old, advantage):\n    return other(new)\n\n\ndef dppo(new, old, advantage):\n{BODY}"
+    shown = conflicts("toy/algos.py", base, ours, theirs)
+    assert shown.endswith(f"\n\ndef dppo(new, old, advantage):\n{BODY}")
+    # Where the function itself stays, nothing contradicts anything.
+    theirs = f"def dppo(new, old, advantage):\n{BODY}\n\n{base}"
+    assert merged("toy/algos.py", base, ours, theirs) == f"def dppo(new, old, advantage):\n{BODY}\n\n{ours}"
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "expected"),
+    [
+        pytest.param(
+            "a = 1\n", "a = 1\n\n\ndef mine():\n    pass\n", "a = 1\n\n\ndef new():\n    pass\n",
+            "a = 1\n\n\ndef mine():\n    pass\n\n\ndef new():\n    pass\n", id="both insert at one place",
+        ),
+        pytest.param(
+            "a = 1\nb = 2\n", "a = 3\nb = 2\n", "a = 1\nb = 4\n", "a = 3\nb = 4\n", id="neighbours",
+        ),
+        pytest.param(
+            "a = 1\nb = 2\nc = 3\n", "a = 1\nc = 3\n", "a = 1\nb = 2\nc = 4\n", "a = 1\nc = 4\n",
+            id="removed by its owner",
+        ),
+        pytest.param(
+            "def f():\n    pass\n\n\ndef g():\n    pass\n", "def f():\n    pass\n\n\ndef g():\n    return 1\n",
+            "def g():\n    pass\n\n\ndef f():\n    pass\n", "def g():\n    return 1\n\n\ndef f():\n    pass\n",
+            id="moved by upstream",
+        ),
+        pytest.param(
+            "def f():\n    pass\n\n\ndef g():\n    pass\n", "def g():\n    pass\n\n\ndef f():\n    pass\n",
+            "def f():\n    pass\n\n\ndef g():\n    return 2\n", "def g():\n    return 2\n\n\ndef f():\n    pass\n",
+            id="moved by its owner",
+        ),
+        pytest.param(
+            "class C:\n    def f(self):\n        pass\n",
+            "class C:\n    def f(self):\n        pass\n\n    def mine(self):\n        pass\n",
+            "class C:\n    x: int = 1\n\n    def f(self):\n        return 1\n",
+            "class C:\n    x: int = 1\n\n    def f(self):\n        return 1\n\n    def mine(self):\n        pass\n",
+            id="methods",
+        ),
+        pytest.param(
+            "def f(a):\n    b = a\n    return b + 1\n", "def mine(a):\n    b = a\n    return b + 1\n",
+            "def f(a):\n    b = a\n    return b + 2\n", "def mine(a):\n    b = a\n    return b + 2\n",
+            id="renamed by its owner",
+        ),
+        pytest.param(
+            "from x import a, b\n\nprint(a, b)\n", "from x import a, b, mine\n\nprint(a, b)\nmine()\n",
+            "from x import a, c\n\nprint(a, c)\n", "from x import a, c\nfrom x import mine\n\nprint(a, c)\nmine()\n",
+            id="imports are sets",
+        ),
+        pytest.param(
+            "import numpy as np\nimport torch\n\na = np.zeros(torch.e)\nb = 1\n",
+            "import numpy as np\nimport torch\n\na = np.zeros(torch.e)\nb = np.pi\n",
+            "import torch\n\na = torch.e\nb = 1\n", "import torch\nimport numpy as np\n\na = torch.e\nb = np.pi\n",
+            id="an import that only the owner still needs",
+        ),
+    ],
+)  # fmt: skip
+def test_python(base: str, ours: str, theirs: str, expected: str) -> None:
+    assert merged("toy/x.py", base, ours, theirs) == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        pytest.param("f(1)\n", "f(2)\n", "f(3)\n", id="a statement without a name"),
+        pytest.param('"""Says."""\n', '"""Mine."""\n', '"""New."""\n', id="docstrings"),
+        pytest.param("def f():\n    return 1\n", "def f():\n    return 2\n", "x = 1\n", id="edited and removed"),
+        pytest.param("def f():\n    return 1\n", "x = 1\n", "def f():\n    return 2\n", id="removed and changed"),
+        pytest.param("x = 1\n", "x = 1\ny = 2\n", "x = 1\ny = 3\n", id="both add a name"),
+    ],
+)  # fmt: skip
+def test_contradictions(base: str, ours: str, theirs: str) -> None:
+    shown = conflicts("toy/x.py", base, ours, theirs)
+    assert set(ours.split("\n")) | set(theirs.split("\n")) <= set(shown.split("\n"))
+
+
+YAML = """\
+algorithm:
+  # How.
+  adv_estimator: grpo
+  norm_adv_by_std_in_grpo: true
+  gamma: 1.0
+
+trainer:
+  steps: 3
+"""
+
+
+def test_yaml_by_key() -> None:
+    ours = YAML.replace("_in_grpo: true\n", "_in_grpo: true\n  mine: 1\n").replace("steps: 3", "steps: 4  # enough")
+    theirs = (
+        YAML.replace("_in_grpo: true", "_in_grpo: false")
+        .replace("gamma: 1.0", "gamma: 0.9")
+        .replace("trainer:", "# Runs.\ntrainer:")
+    )
+    assert merged("config/a.yaml", YAML, ours, theirs) == (
+        "algorithm:\n  # How.\n  adv_estimator: grpo\n  norm_adv_by_std_in_grpo: false\n  mine: 1\n  gamma: 0.9\n\n"
+        "# Runs.\ntrainer:\n  steps: 4  # enough\n"
+    )
+    shown = conflicts("config/a.yaml", YAML, YAML.replace("steps: 3", "steps: 4"), YAML.replace("steps: 3", "steps: 5"))
+    assert "  steps: 4\n" in shown
+    assert "  steps: 5\n" in shown
+
+
+TOML = """\
+[project]
+name = "toy"
+version = "0.1.0"
+description = "with verl 0.6.1"
+dependencies = [
+    "torch>=2",
+    "ray",
+]
+
+[tool.x]
+on = true
+"""
+
+
+def test_toml_by_key_and_by_item() -> None:
+    ours = (
+        TOML.replace('"0.1.0"', '"0.2.0"').replace('    "ray",\n', '    "ray",\n    "mine>=1",\n')
+        + "\n[tool.mine]\na = 1\n"
+    )
+    theirs = (
+        TOML.replace("0.6.1", "0.7.1").replace('"torch>=2"', '"torch>=3"').replace('    "ray",\n', '    "numpy",\n')
+    )
+    result = merged("pyproject.toml", TOML, ours, theirs)
+    assert result == (
+        '[project]\nname = "toy"\nversion = "0.2.0"\ndescription = "with verl 0.7.1"\n'
+        'dependencies = [\n    "torch>=3",\n    "mine>=1",\n    "numpy",\n]\n\n'
+        "[tool.x]\non = true\n\n[tool.mine]\na = 1\n"
+    )
+
+
+@pytest.mark.parametrize("path", ["toy/x.py", "config/a.yaml", "pyproject.toml"])
+def test_what_cannot_be_taken_apart_is_merged_by_line(path: str) -> None:
+    base, ours, theirs = b"(: [\n1\n2\n3\n", b"(: [\n1\n2\n4\n", b"{: [\n1\n2\n3\n"
+    assert merge_file(path, base, ours, theirs, LABELS).data == b"{: [\n1\n2\n4\n"
+
+
+def test_line_ends_marks_and_bytes() -> None:
+    base, theirs = b"a = 1\nb = 2\n", b"a = 1\nb = 3\n"
+    assert merge_file("x.py", base, b"a = 4\r\nb = 2\r\n", theirs, LABELS).data == b"a = 4\r\nb = 3\r\n"
+    assert merge_file("x.py", base, b"\xef\xbb\xbfa = 4\nb = 2\n", theirs, LABELS).data == b"\xef\xbb\xbfa = 4\nb = 3\n"
+    assert merge_file("x.py", base, b"a = 4\nb = 2", theirs, LABELS).data == b"a = 4\nb = 3"
+    far = b"1\n2\n3\n"
+    assert (
+        merge_file("x.py", base + far, base + far + b"# \xe9\n", theirs + far, LABELS).data
+        == theirs + far + b"# \xe9\n"
+    )
+
+
+NAMES = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)
+MODULE = NAMES.flatmap(
+    lambda names: st.lists(st.integers(1, 3), min_size=len(names), max_size=len(names)).map(
+        lambda values: "".join(f"def {n}():\n    return {v}\n\n\n" for n, v in zip(names, values, strict=True))
+    )
+)
+
+
+@given(MODULE, MODULE, MODULE)
+@settings(max_examples=150)
+def test_the_pieces_that_differ_are_those_that_were_edited(base: str, ours: str, theirs: str) -> None:
+    found = merge_file("x.py", base.encode(), ours.encode(), theirs.encode(), LABELS)
+    if found.conflicts:
+        return
+    b, o, t, m = (pieces_of("x.py", side) for side in (base, ours, theirs, found.data.decode()))
+    assert changed(t, m) == changed(b, o) & changed(t, o)
+
+
+@pytest.mark.parametrize(
+    "path", ["toy/training/core_algos.py", "toy/protocol.py", "config/ppo_trainer.yaml", "pyproject.toml"]
+)
+@pytest.mark.network
+def test_joined_again_the_pieces_give_the_file(path: str) -> None:
+    for release in ("0.6.1", ALL[-1]):
+        data = {file.path: file.data for file in generated(Choice(release)).tree}[path].decode()
+        assert "".join(piece.text for piece in pieces_of(path, data)) == data
+
+
+PAIRS = [
+    pytest.param(old, new, marks=() if (old, new) == ("0.6.1", "0.7.1") else pytest.mark.thorough)
+    for old, new in itertools.permutations(ALL, 2)
+]
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+@pytest.mark.network
+def test_an_edit_of_a_function_ends_in_that_function(old: str, new: str) -> None:
+    """Two lines before the last statement of every function of the algorithms, over every pair of releases."""
+    path = "toy/training/core_algos.py"
+    base, theirs = ({file.path: file.data for file in generated(Choice(release)).tree}[path] for release in (old, new))
+    lines = base.decode().split("\n")
+    edited = 0
+    for node in ast.parse(base).body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        last = node.body[-1]
+        at, indent = last.lineno - 1, " " * last.col_offset
+        ours = "\n".join((*lines[:at], f"{indent}edited = 1", f"{indent}del edited", *lines[at:]))
+        found = merge_file(path, base, ours.encode(), theirs, LABELS)
+        if found.conflicts:
+            continue
+        before, after = pieces_of(path, theirs.decode()), pieces_of(path, found.data.decode())
+        assert changed(before, after) == {node.name}
+        edited += 1
+    assert edited > 3
