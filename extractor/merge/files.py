@@ -68,6 +68,6 @@ def _faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
 
 
 def _ended_like(data: bytes, ours: bytes, base: bytes, theirs: bytes) -> bytes:
-    """The merged bytes, with a line end at the end of the file if the side that changed that has one."""
+    """End merged bytes with a line end if the side that changed the end of the file has one."""
     ended = theirs if ours.endswith(b"\n") == base.endswith(b"\n") else ours
     return data if ended.endswith(b"\n") or not data else data.removesuffix(b"\n")

@@ -69,7 +69,7 @@ def _flat(pieces: Sequence[Piece], above: str = "") -> Iterator[tuple[str, str]]
 
 
 def distinct(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """The same pieces, the second of a key renamed, and so on."""
+    """Rename the second piece of a key, and so on."""
     used: dict[str, int] = {}
     found = []
     for piece in pieces:
@@ -119,14 +119,14 @@ class _Merge:
 
 
 def _lead(base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
-    """The empty lines above a piece: those of the side that changed them, else theirs."""
+    """Choose the empty lines above a piece: those of the side that changed them, else theirs."""
     if ours is None or theirs is None:
         return next(piece.lead for piece in (theirs, ours, base) if piece is not None)
     return ours.lead if base is not None and theirs.lead == base.lead else theirs.lead
 
 
 def _recognised(base: Sequence[Piece], side: Sequence[Piece], other: Sequence[Piece]) -> tuple[Piece, ...]:
-    """The pieces of a side; one that stands where the base has another, and is much like it, gets its key.
+    """Give a piece that stands where the base has another, and is much like it, that one's key.
 
     One that the other side has as well, under the key that it has, is another piece.
     """
@@ -157,7 +157,7 @@ def _likeness(old: Piece, new: Piece) -> float:
 
 
 def _order(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
-    """The keys of all sides in the order of the merged file.
+    """Put the keys of all sides in the order of the merged file.
 
     Theirs, unless only ours have changed the order of what all have; what is not there follows what it followed.
     """
@@ -179,7 +179,7 @@ def _order(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
 
 
 def _united(base: Piece | None, ours: Piece, theirs: Piece) -> str:
-    """An import of names that both sides have changed: theirs, with what ours added and without what ours removed."""
+    """Unite an import that both sides have changed: theirs, with what ours added and without what ours removed."""
     was = set(base.names) if base is not None else set()
     added = [name for name in ours.names if name not in was and name not in theirs.names]
     removed = was - set(ours.names)

@@ -66,7 +66,7 @@ def _parse(text: str) -> ast.Module:
 
 
 def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -> tuple[Piece, ...]:
-    """The statements of a body that stands in these lines; what shares a line stays together."""
+    """Make pieces of the statements of a body; what shares a line stays together."""
     rows: list[tuple[int, list[ast.stmt]]] = []
     for node in body:
         begin = _first_line(node)
@@ -91,7 +91,7 @@ def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -
 
 
 def _first_line(node: ast.stmt) -> int:
-    """The line that a statement begins on, with its decorators, counted from 0."""
+    """Return the line that a statement begins on, with its decorators, counted from 0."""
     lines_of = [node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))]
     return int(min(lines_of)) - 1
 
@@ -134,7 +134,7 @@ def _key(node: ast.stmt) -> str:
 
 
 def _binds(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement binds where it stands."""
+    """Name what a statement binds where it stands."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
     elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
@@ -161,7 +161,7 @@ def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
 
 
 def _unbound(text: str) -> set[str]:
-    """The names that a module reads as globals, and does not bind."""
+    """Find the names that a module reads as globals, and does not bind."""
     if "import *" in text:
         return set()
     module = symtable.symtable(text, "module", "exec")

@@ -74,7 +74,7 @@ def _statements(text: str) -> list[tuple[str, str, str]]:
 
 
 def _value(key: str, lead: str, core: str) -> Piece:
-    """A key; the items of its value are parts where each has a line of its own."""
+    """Make a piece of a key; the items of its value are parts where each has a line of its own."""
     lines = core.splitlines(keepends=True)
     first = next(index for index, line in enumerate(lines) if not line.lstrip().startswith("#")) if key != _END else 0
     if key == _END or not lines[first].rstrip().endswith("[") or lines[-1].strip() != "]":
@@ -84,6 +84,6 @@ def _value(key: str, lead: str, core: str) -> Piece:
 
 
 def _item(line: str) -> str:
-    """What tells an item: the name that it begins with, such as that of a requirement."""
+    """Return what tells an item: the name that it begins with, such as that of a requirement."""
     found = _ITEM.match(line)
     return found.group(1) if found and found.group(1) else line.strip()

@@ -37,7 +37,7 @@ def _split(key: str, text: str) -> Piece:
 
 
 def _nested(entries: list[Entry], pieces: list[Piece]) -> list[Piece]:
-    """The pieces, each with those of the keys in it; the innermost are put together first."""
+    """Put pieces into those of the sections that they stand in, the innermost first."""
     inside: dict[Key, list[Piece]] = {}
     found: list[Piece] = []
     for entry, piece in zip(reversed(entries), reversed(pieces), strict=True):
