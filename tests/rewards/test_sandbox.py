@@ -1,10 +1,11 @@
-"""Programs that are right, wrong or hostile."""
+"""Programs that are right or wrong: how they end, what they may use, and what holds them."""
 
 from __future__ import annotations
 
 import os
 import socket
-import tempfile
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,150 +15,233 @@ import psutil
 import pytest
 
 Library = Callable[[str], ModuleType]
-ISOLATED = pytest.mark.parametrize("isolated", [True, False], ids=["namespaces", "plain"])
+
+
+def weaker(library: Library, held: str) -> object:
+    """An isolation of less than this machine has."""
+    isolation = library("sandbox").isolation()
+    kind = type(isolation)
+    choices = {
+        "all": isolation,
+        "landlock": kind(landlock=isolation.landlock, seccomp=isolation.seccomp),
+        "none": kind(),
+    }
+    if held == "landlock" and not choices[held].holds:
+        pytest.skip("this kernel has no Landlock")
+    return choices[held]
+
+
+@pytest.fixture(params=["all", "landlock", "none"])
+def held(request: pytest.FixtureRequest, library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What holds the programs of a test, and is made to hold them."""
+    isolation = weaker(library, request.param)
+    monkeypatch.setattr(library("sandbox"), "isolation", lambda: isolation)
+    return str(request.param)
 
 
 @pytest.fixture
-def run(library: Library, monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
-    """Run a program with time enough for a busy machine, with namespaces where there are any, or without."""
+def run(library: Library) -> Callable[..., object]:
+    """Run a program with time enough for a busy machine."""
     sandbox = library("sandbox")
 
-    def runner(source: str, isolated: bool = True, **settings: object) -> object:
-        if not isolated:
-            monkeypatch.setattr(sandbox, "isolation", lambda: ())
-        limits = sandbox.Limits(**{"seconds": 20, "memory_mb": 256, **settings.pop("limits", {})})  # type: ignore[dict-item]
-        return sandbox.run_program(source, limits=limits, **settings)
+    def runner(source: str, **settings: object) -> object:
+        given = {"seconds": 20, "memory_mb": 256, "allow_unisolated": True, **settings.pop("limits", {})}  # type: ignore[dict-item]
+        return sandbox.run_program(source, limits=sandbox.Limits(**given), **settings)
 
     return runner
 
 
-def leftovers(folder: Path) -> list[str]:
-    """Processes that a sandbox started and that are still there after a moment in which the kernel ends them."""
-    found: list[str] = []
-    for _ in range(40):
-        commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-        found = [" ".join(command) for command in commands if any(str(folder) in part for part in command[1:])]
-        if not found:
+def started(library: Library) -> list[psutil.Process]:
+    """What the servers of supervisors have started and is still there, after a moment in which the kernel ends it."""
+    processes: list[psutil.Process] = []
+    for _ in range(60):
+        servers = [server._process for server in library("sandbox").SERVERS.values() if server._process]
+        processes = [child for server in servers for child in psutil.Process(server.pid).children(recursive=True)]
+        if not processes:
             break
         time.sleep(0.05)
-    return found
+    return processes
 
 
-def test_a_program_reads_and_prints(run: Callable) -> None:
+def test_a_program_reads_and_prints(run: Callable, held: str) -> None:
     done = run("print(int(input()) + 1)\nimport sys; print('note', file=sys.stderr)", stdin="41\n")
     assert (done.status, done.exit_code, done.stdout, done.stderr) == ("ok", 0, "42\n", "note\n")
     assert run("raise SystemExit(3)").exit_code == 3
     assert "SyntaxError" in run("def f(:").stderr
-    assert run("import asyncio, decimal, socket, statistics; print(statistics.mean([1, 3]))").stdout == "2\n"
+    assert run("import asyncio, colorsys, socket, statistics; print(statistics.mean([1, 3]))").stdout == "2\n"
+    assert run("import sys; print(len(sys.stdin.read()))", stdin="ä" * 300_000).stdout == "300000\n"
 
 
-def test_asserts_are_run_one_by_one(run: Callable) -> None:
+def test_asserts_are_evaluated_one_by_one(run: Callable, held: str) -> None:
     source = "def f(x): return x + 1\nif __name__ == '__main__': raise SystemExit(9)"
-    done = run(source, asserts=["assert f(1) == 2", "assert f(1) == 3", "oops(", "assert f(2) == 3"])
-    assert done.passed == (True, False, False, True)
-
-
-@pytest.mark.parametrize("cheat", ["import os; os._exit(0)", "raise SystemExit(0)", "import sys; sys.exit()"])
-def test_leaving_early_passes_no_assert(run: Callable, cheat: str) -> None:
-    assert run(cheat, asserts=["assert False"]).passed == (False,)
+    done = run(
+        source, asserts=["assert f(1) == 2", "assert f(1) == 3", "oops(", "assert f(2) == 3", "raise SystemExit"]
+    )
+    assert done.passed == (True, False, False, True, False)
 
 
 def test_an_assert_that_hangs_costs_those_after_it(run: Callable) -> None:
     asserts = ["assert f() == 1", "while True: pass", "assert f() == 1"]
-    done = run("def f(): return 1", asserts=asserts, limits={"seconds": 2})
+    done = run("def f(): return 1", asserts=asserts, limits={"seconds": 1.5})
     assert done.status == "timeout"
     assert done.passed == (True, False, False)
 
 
-@ISOLATED
 @pytest.mark.parametrize(
     ("source", "status"),
     [
         ("import time; time.sleep(60)", "timeout"),
-        ("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", "timeout"),
-        (
-            "import signal\nfor n in range(1, 60):\n  try: signal.signal(n, signal.SIG_IGN)\n  except Exception: pass\n"
-            "while True: pass",
-            "timeout",
-        ),
-        ("9**9**9**9", "timeout"),
         ("kept = []\nwhile True: kept.append(bytearray(10**7))", "memory"),
         ("while True: print('x' * 1000)", "output"),
         ("open('file', 'wb').write(bytes(10**7))", "error"),
         ("import ctypes; ctypes.string_at(0)", "error"),
     ],
-    ids=["sleep", "fork bomb", "deaf", "spin", "memory eater", "endless output", "large file", "crash"],
+    ids=["sleep", "memory", "output", "file", "crash"],
 )
-def test_hostile_programs_end_and_leave_nothing(
-    run: Callable, folder: Path, source: str, status: str, isolated: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    places: list[str] = []
-    make = tempfile.mkdtemp
-    monkeypatch.setattr(tempfile, "mkdtemp", lambda **settings: places.append(make(**settings)) or places[-1])
-    done = run(source, isolated=isolated, limits={"seconds": 0.6} if status == "timeout" else {})
+def test_how_a_program_ends_is_said(run: Callable, library: Library, held: str, source: str, status: str) -> None:
+    if held == "none" and os.geteuid() == 0 and "open" in source:
+        pytest.skip("without isolation a program of root's may write where it likes")
+    done = run(source, limits={"seconds": 0.5} if status == "timeout" else {})
     assert done.status == status
     assert len(done.stdout) <= 1024 * 1024
-    assert leftovers(folder) == []
-    assert len(places) == 1
-    assert not Path(places[0]).exists()
+    assert started(library) == []
 
 
-@ISOLATED
-def test_what_a_program_leaves_running_is_ended(run: Callable, folder: Path, isolated: bool) -> None:
-    sleeper = "import os, time\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0: time.sleep(60)\n  os._exit(0)\n"
-    assert run(sleeper + "print('done')", isolated=isolated).stdout == "done\n"
-    assert leftovers(folder) == [] or (not isolated and os.geteuid() != 0)
+def test_what_a_program_leaves_running_is_ended(run: Callable, library: Library, held: str) -> None:
+    sleeper = "import os, time\nif os.fork() == 0:\n  time.sleep(60)\nprint('done')"
+    assert "done" in run(sleeper).stdout
+    assert started(library) == []
 
 
-@ISOLATED
-def test_the_trainer_is_out_of_its_reach(run: Callable, isolated: bool) -> None:
-    """The parent process, its own group, everybody: no signal of it arrives."""
-    for target in ("os.getppid()", "-1"):
-        run(f"import os, signal\nos.kill({target}, signal.SIGTERM)", isolated=isolated)
-    done = run("import os; print(sorted(os.environ), os.getcwd() == os.environ['HOME'])", isolated=isolated)
-    assert "PYTHONPATH" not in done.stdout
-    assert "True" in done.stdout
+def test_processes_are_counted(run: Callable, library: Library, held: str) -> None:
+    source = (
+        "import os, time\nn = 0\nwhile n < 100:\n  try: child = os.fork()\n  except OSError: break\n"
+        "  if child == 0: time.sleep(60)\n  n += 1\ntime.sleep(1)\nprint(n)"
+    )
+    done = run(source, limits={"processes": 10})
+    # The kernel does not count root's: more than these are seen after a moment, and ended.
+    assert done.status == "error" if os.geteuid() == 0 and held != "all" else 1 <= int(done.stdout) <= 10
+    assert started(library) == []
 
 
-def test_there_is_no_network(run: Callable, library: Library) -> None:
-    if not any("--net" in part for part in library("sandbox").isolation()):
-        pytest.skip("this user may not make network namespaces")
+def test_memory_of_all_processes_together_is_limited(run: Callable) -> None:
+    source = (
+        "import os, time\nfor _ in range(3):\n  if os.fork() == 0: break\nkept = b'x' * 120_000_000\ntime.sleep(20)"
+    )
+    done = run(source, limits={"memory_mb": 256})
+    assert done.status == "memory"
+    assert done.seconds < 15
+
+
+def test_files_in_memory_are_limited_and_gone(run: Callable) -> None:
+    source = (
+        "import os, tempfile\nprint(os.listdir(), os.getcwd() == os.environ['HOME'] == tempfile.gettempdir())\n"
+        "try:\n  for n in range(100): open(str(n), 'wb').write(bytes(10**6))\n"
+        "except OSError as error: print(error.errno)"
+    )
+    for _ in range(2):
+        assert run(source, limits={"files_mb": 5}).stdout == "[] True\n28\n"
+
+
+@pytest.mark.parametrize("held", ["all", "landlock"], indirect=True)
+def test_a_program_sees_nothing_of_the_trainer(
+    run: Callable, held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("42")
+    monkeypatch.setenv("SECRET", "a token")
+    pid = os.getpid()
+    for attempt in (
+        f"open({str(secret)!r})",
+        f"open({str(secret)!r}, 'w')",
+        f"os.unlink({str(secret)!r})",
+        f"os.listdir({str(tmp_path)!r})",
+        f"open('/proc/{pid}/environ', 'rb').read()",
+        f"os.kill({pid}, 0)",
+        "os.mkdir('/usr/left')",
+        "open('/usr/left', 'w')",
+        "socket.create_connection(('127.0.0.1', 22), 1)",
+        "os.listdir('/home')",
+        "os.unshare(os.CLONE_NEWUSER) if hasattr(os, 'unshare') else open('/none')",
+    ):
+        done = run(f"import os, socket\ntry: {attempt}\nexcept OSError as error: print('refused')")
+        assert done.stdout == "refused\n", (attempt, done)
+    assert secret.read_text() == "42"
+    seen = run(
+        "import os; print(sorted(os.environ), [n for n in range(3, 60) if os.path.exists(f'/dev/fd/{n}')])"
+    ).stdout
+    assert seen == "['HOME', 'LANG', 'PATH', 'TMPDIR'] []\n"
+
+
+def test_there_is_no_network(run: Callable) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         done = run(f"import socket; socket.create_connection(('127.0.0.1', {port}), 1)")
-    assert (done.status == "error" and "OSError" in done.stderr) or "Refused" in done.stderr
+    assert done.status == "error"
+    assert "Error" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give programs a user id of their own")
-@ISOLATED
-def test_roots_programs_are_not_root(run: Callable, tmp_path: Path, isolated: bool) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("42")
-    secret.chmod(0o600)
-    assert "PermissionError" in run(f"print(open({str(secret)!r}).read())", isolated=isolated).stderr
-    assert "PermissionError" in run(f"open({str(secret)!r}, 'w').write('x')", isolated=isolated).stderr
-    assert secret.read_text() == "42"
+def test_roots_programs_are_not_root(run: Callable) -> None:
+    assert int(run("import os; print(os.getuid())").stdout) > 20000
 
 
-@ISOLATED
-def test_processes_are_counted(run: Callable, isolated: bool) -> None:
-    source = (
-        "import os, time\nn = 0\nwhile n < 200:\n  try: child = os.fork()\n  except OSError: break\n"
-        "  if child == 0: time.sleep(60)\n  n += 1\nprint(n)"
-    )
-    started = int(run(source, isolated=isolated, limits={"processes": 10}).stdout)
-    assert 1 <= started <= 10
+def test_without_isolation_nothing_is_run_unless_allowed(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = library("sandbox")
+    nothing = type(sandbox.isolation())(seccomp=True)
+    monkeypatch.setattr(sandbox, "isolation", lambda: nothing)
+    monkeypatch.delenv(sandbox.ALLOW, raising=False)
+    with pytest.raises(
+        sandbox.SandboxError, match=r"neither namespaces .* nor Landlock(.|\n)*local.reward.allow_unisolated=true"
+    ):
+        sandbox.run_program("print(1)")
+    assert sandbox.run_program("print(1)", limits=sandbox.Limits(allow_unisolated=True)).stdout == "1\n"
+    monkeypatch.setenv(sandbox.ALLOW, "")
+    sandbox.require_isolation(allow_unisolated=True)
+    assert sandbox.run_program("print(1)").stdout == "1\n"
 
 
-def test_tests_of_a_program(library: Library) -> None:
-    code = library("verified_code")
-    text = "Here it is:\n```python\nn = int(input())\nprint(n * 2 if n < 10 else 0)\n```\nDone."
-    tests = {"inputs": ["1", "2", "30"], "outputs": ["2", "4\n\n", "60"], "asserts": None}
-    assert code.run_tests(code.extract_code(text), tests) == ["passed", "passed", "wrong"]
-    scored = code.score_code("", text, tests)
-    assert scored == {"score": pytest.approx(2 / 3), "acc": 0.0, "passed": pytest.approx(2 / 3), "timeout": 0.0}
-    assert code.score_code("", text, tests, partial_credit=False)["score"] == 0.0
-    assert code.score_code("", "def f(): return 1", {"asserts": ["assert f() == 1"]})["acc"] == 1.0
-    assert code.extract_code("```py\nx = 1\n```\n```python\ny = 2") == "y = 2"
-    with pytest.raises(ValueError, match="1 inputs, 0 outputs, 0 asserts"):
-        code.run_tests("", {"inputs": ["1"]})
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+from reward_library import sandbox
+from reward_library.sandboxing import seccomp, system
+if sys.argv[1] == "contained":  # as in a container that allows no namespaces
+    system.no_new_privileges()
+    seccomp.restrict(True)
+held = sandbox.isolation()
+assert held.holds, held
+print(bool(held.namespaces), bool(held.landlock))
+print(sandbox.run_program("import colorsys; print(1)").stdout, end="")
+print(sandbox.run_program("def f(x): return x + 1", asserts=["assert f(1) == 2", "assert f(1) == 3"]).passed)
+print(sandbox.run_program("open({victim!r})").exit_code, sandbox.run_program("import os; os.kill(-1, 9)").status)
+"""
+
+
+@pytest.mark.parametrize("user", ["root", "another"])
+@pytest.mark.parametrize("place", ["machine", "contained"])
+def test_it_holds_for_every_user_and_in_containers(folder: Path, tmp_path: Path, user: str, place: str) -> None:
+    python, prefix = sys.executable, []
+    if user == "another":
+        found = Path("/usr/bin/python3")
+        if os.geteuid() != 0 or not found.exists():
+            pytest.skip("only root can become another user, and there must be a Python that everybody may run")
+        python, prefix = str(found), ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
+        for path in (folder, *folder.parents[:3], *folder.rglob("*")):
+            path.chmod(path.stat().st_mode | 0o055)
+    script = Path(folder, "used_by_anybody.py")
+    victim = Path("/var/tmp", f"victim-{os.getpid()}")
+    script.write_text(SCRIPT.format(folder=str(folder), victim=str(victim)))
+    script.chmod(0o644)
+    victim.write_text("secret")
+    os.chown(victim, 54321 if user == "another" else -1, -1)
+    try:
+        done = subprocess.run(
+            [*prefix, python, str(script), place], capture_output=True, text=True, cwd="/", timeout=60
+        )
+    finally:
+        victim.unlink()
+    if "requires" in done.stderr or "SyntaxError" in done.stderr:
+        pytest.skip("the system's Python is older than 3.10")
+    assert done.stdout.splitlines()[1:] == ["1", "(True, False)", "1 error"], done.stderr
+    assert (place == "contained") == done.stdout.startswith("False True")

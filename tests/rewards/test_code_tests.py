@@ -1,0 +1,215 @@
+"""Tests of programs, in each form that data sets have them: honest solutions pass, wrong ones do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+Library = Callable[[str], ModuleType]
+
+STACK = """
+class Empty(LookupError): pass
+class Stack:
+    def __init__(self, *items): self.items = list(items)
+    def push(self, item): self.items.append(item)
+    def pop(self):
+        if not self.items: raise Empty('nothing')
+        return self.items.pop()
+    def __len__(self): return len(self.items)
+    def __str__(self): return '|'.join(map(str, self.items))
+"""
+TREE = """
+class Node:
+    def __init__(self, value): self.value, self.left, self.right = value, None, None
+def depth(node): return 0 if node is None else 1 + max(depth(node.left), depth(node.right))
+"""
+HUMAN_EVAL = """
+METADATA = {'author': 'me'}
+
+def check(candidate):
+    assert candidate([1.0, 2.0, 3.9], 0.3) == False
+    assert candidate([1.0, 2.1, 2.2], 0.3) == True
+    assert abs(poly(1.5) - 4.0) < 1e-6
+"""
+UNITTEST = """
+import unittest
+from solution import Stack, Empty
+
+class TestStack(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): cls.first = 1
+    def setUp(self): self.stack = Stack(self.first)
+    def test_pop(self):
+        self.stack.push(5)
+        self.assertEqual([self.stack.pop(), self.stack.pop()], [5, 1])
+    def test_empty(self):
+        self.stack.pop()
+        with self.assertRaises(Empty): self.stack.pop()
+        with self.assertRaises(LookupError): self.stack.pop()
+    def test_wrong(self): self.assertEqual(len(self.stack), 7)
+"""
+PASSED = {
+    "values": (
+        "import math\nfrom collections import Counter\nfrom fractions import Fraction\n"
+        "def f(*a): return a\ndef g(x): return Counter(x)\ndef h(): return {1: [(2.5, None)], 'a': {b'x', 3j}}\n"
+        "def i(): return 1 << 200\ndef j(n): return (k * k for k in range(n))\nFACT = {'a': 1}\n"
+        "def k(): return Fraction(1, 2)\ndef l(x): return frozenset(x)",
+        {
+            "asserts": [
+                "assert f(1, 'ä', None, True) == (1, 'ä', None, True)",
+                "assert g('aab') == {'a': 2, 'b': 1}",
+                "assert g('aab') == Counter('aab')",
+                "assert h() == {1: [(2.5, None)], 'a': {b'x', 3j}}",
+                "assert i() == 2 ** 200",
+                "assert list(j(4)) == [0, 1, 4, 9]",
+                "assert sorted(f(3, 1, 2)) == [1, 2, 3] and FACT['a'] == 1",
+                "assert math.isclose(k(), 0.5)",
+                "assert l([1, 1]) == {1} and f(range(3)) == (range(3),)",
+                "assert f(float('inf'), -1.5) == (math.inf, -1.5)",
+                "assert f(math.nan)[0] != 0",
+            ]
+        },
+    ),
+    "in place": (
+        "def f(xs, table): xs.sort(); xs.append([9]); table['n'] = len(xs)",
+        {"asserts": ["xs, table = [3, 1], {}\nf(xs, table)\nassert xs == [1, 3, [9]] and table == {'n': 3}"]},
+    ),
+    "callbacks": (
+        "def f(function, items): return [function(item) for item in items]\ndef g(kind, x): return isinstance(x, kind)",
+        {"asserts": ["assert f(lambda x: x * 2, [1, 2]) == [2, 4]", "assert g(int, 1) and not g(str, 1)"]},
+    ),
+    "objects": (
+        STACK,
+        {
+            "asserts": [
+                "s = Stack(1)\ns.push(2)\nassert s.pop() == 2 and len(s) == 1 and str(s) == '1' and s.items == [1]",
+                "try:\n  Stack().pop()\n  assert False\nexcept Empty:\n  pass",
+            ]
+        },
+    ),
+    "a tree that the setup makes (MBPP)": (
+        TREE,
+        {
+            "test_list": ["assert depth(root) == 3", "assert depth(root.left) == 2"],
+            "test_setup_code": "root = Node(1)\nroot.left = Node(2)\nroot.left.right = Node(3)",
+            "test_imports": ["import math"],
+        },
+    ),
+    "HumanEval": (
+        "def has_close(numbers, threshold):\n"
+        "    return any(abs(a - b) < threshold for i, a in enumerate(numbers) for b in numbers[:i])",
+        {"test": HUMAN_EVAL, "entry_point": "has_close", "setup": "def poly(x): return x + 2.5"},
+    ),
+    "test functions": (
+        "def f(x): return x + 1",
+        {"test": "from solution import f\ndef test_a():\n    assert f(1) == 2\ndef test_b():\n    assert f(2) == 3"},
+    ),
+    "statements": ("def f(x): return x + 1", {"test": "for n in range(3):\n    assert f(n) == n + 1"}),
+    "calls (APPS)": (
+        "def add(a, b): return a + b",
+        '{"inputs": [[1, 2], ["a", "b"]], "outputs": [[3], "\\"ab\\""], "fn_name": "add"}',
+    ),
+    "calls of a method": (
+        "class Solution:\n    def pairs(self, n): return [(i, i) for i in range(n)]",
+        {"inputs": [[2]], "outputs": [[[0, 0], [1, 1]]], "fn_name": "pairs"},
+    ),
+    "calls (LiveCodeBench)": (
+        "class Solution:\n    def count(self, text, letter): return text.count(letter)",
+        [{"input": '"abca"\n"a"', "output": "2", "testtype": "functional", "fn_name": "count"}],
+    ),
+    "standard input (LiveCodeBench)": (
+        "print(sum(map(int, input().split())))",
+        [{"input": "1 2", "output": "3\n", "testtype": "stdin"}, {"input": "5", "output": "5", "testtype": "stdin"}],
+    ),
+    "standard input": (
+        "if __name__ == '__main__':\n    import sys\n    print(*sys.stdin.read().split(), sep=' \\n')",
+        {"inputs": ["a b", ["c", "d"]], "outputs": ["a\nb", ["c", "d"]]},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", PASSED)
+def test_honest_solutions_pass(library: Library, form: str) -> None:
+    source, tests = PASSED[form]
+    verdicts = library("verified_code").run_tests(source, tests, library("sandbox").Limits(seconds=30))
+    assert set(verdicts) == {"passed"}, verdicts
+    wrong = "def " + "(*a): return 12345\ndef ".join(["f", "g", "depth", "has_close", "add"]) + "(*a): return 12345"
+    verdicts = library("verified_code").run_tests(wrong, tests, library("sandbox").Limits(seconds=30))
+    assert "passed" not in verdicts, verdicts
+
+
+def test_each_method_of_a_test_case_is_a_test(library: Library) -> None:
+    limits = library("sandbox").Limits(seconds=30)
+    assert library("verified_code").run_tests(STACK, {"test": UNITTEST}, limits) == ["passed", "passed", "wrong"]
+
+
+@pytest.mark.parametrize(
+    ("source", "tests"),
+    [
+        # What compares is Python's, not the program's of that name.
+        ("def f(x): return 0\ndef isclose(a, b): return True", {"asserts": ["assert isclose(f(1), 5.0)"]}),
+        ("def f(x): return 0\ndef sorted(x): return [1]", {"asserts": ["assert sorted(f([1])) == [1]"]}),
+        (
+            "import math\nmath.isclose = lambda *a: True\ndef f(x): return 0",
+            {"asserts": ["assert math.isclose(f(1), 5.0)"]},
+        ),
+        ("def f(x): return 0\ndef helper(x): return 7", {"asserts": ["assert helper(f(1)) == 7"], "entry_point": "f"}),
+        # A task that is called like something of Python's is not solved by Python.
+        ("x = 1", {"asserts": ["assert sum([1, 2]) == 3"]}),
+        ("x = 1", {"asserts": ["assert sqrt(4) == 2"]}),
+        # NaN makes each comparison false.
+        ("def f(x): return float('nan')", {"asserts": ["assert not f(1) > 3", "assert not abs(f(1) - 2) > 0.1"]}),
+        ("def f(x): return [float('nan')] * 3", {"asserts": ["assert not any(abs(a - 1) > 0.1 for a in f(1))"]}),
+        # What a program returns is not run.
+        ("def f(x): return '__import__(\"os\")._exit(0)'", {"asserts": ["assert eval(f(1)) == 3"]}),
+        # An empty generator does not end a loop over cases.
+        ("def f():\n    return iter(())", {"test": "g = f()\nassert all(map(lambda y: next(g) == y, [1, 2]))"}),
+        ("def f(x): raise StopIteration", {"asserts": ["assert all(map(lambda y: f(y) == y, [1, 2]))"]}),
+        # Changing an argument, to what is returned.
+        ("def f(x):\n    x.clear()\n    return []", {"asserts": ["xs = [3, 1]\nassert f(xs) == sorted(xs)"]}),
+        # An object that knows what it is compared with.
+        (
+            "class A:\n  def __contains__(self, x): return True\n  def __iter__(self): return iter([])\n"
+            "  def __getitem__(self, i): return self\n  __len__ = lambda self: 3\ndef f(x): return A()",
+            {
+                "asserts": [
+                    "assert 7 in f(1)",
+                    "assert f(1)[0] == 3",
+                    "assert f(1)",
+                    "assert f(1) > 3",
+                    "assert f(1) + 1",
+                ]
+            },
+        ),
+    ],
+)
+def test_no_test_is_decided_by_what_it_tests(library: Library, source: str, tests: dict) -> None:
+    assert "passed" not in library("verified_code").run_tests(source, tests, library("sandbox").Limits(seconds=30))
+
+
+def test_a_score_is_the_share_of_tests_that_pass(library: Library) -> None:
+    code = library("verified_code")
+    text = "Here it is:\n```python\nn = int(input())\nprint(n * 2 if n < 10 else 0)\n```\nDone."
+    tests = {"inputs": ["1", "2", "30"], "outputs": ["2", "4\n\n", "60"], "asserts": None}
+    assert code.run_tests(code.extract_code(text), tests) == ["passed", "passed", "wrong"]
+    scored = code.score_code("", text, tests)
+    assert scored == {"score": pytest.approx(2 / 3), "acc": 0.0, "passed": pytest.approx(2 / 3), "timeout": 0.0}
+    assert code.score_code("", text, tests, partial_credit=False)["score"] == 0.0
+    assert code.score_code("", "def f(): return 1", {"asserts": ["assert f() == 1"]})["acc"] == 1.0
+    assert code.extract_code("```py\nx = 1\n```\n```python\ny = 2") == "y = 2"
+
+
+@pytest.mark.parametrize(
+    "tests", [{"inputs": ["1"]}, {}, "no JSON", [{"input": "1", "output": "1", "testtype": "functional"}]]
+)
+def test_what_is_no_tests_is_an_error(library: Library, tests: object) -> None:
+    with pytest.raises(ValueError, match="tests are"):
+        library("verified_code").run_tests("", tests)
+
+
+def test_all_runs_of_a_program_together_are_limited(library: Library) -> None:
+    tests = {"inputs": ["x"] * 50, "outputs": ["x"] * 50}
+    limits = library("sandbox").Limits(seconds=0.4, total_seconds=1.0)
+    assert library("verified_code").run_tests("while True: pass", tests, limits) == ["timeout"] * 50
