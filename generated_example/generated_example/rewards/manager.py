@@ -1,6 +1,7 @@
 # vextract:template
 """A reward manager for rewards that are read off the text of a response. `custom/reward_manager.py` derives from it."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,6 +36,7 @@ class TextRewardManager:
         log_dir: a directory for what the model wrote and what each component was worth; null: none. See `SampleLog`.
         log_every: of every so many batches.
         log_samples: so many samples each time.
+        allow_unisolated: run programs that the model writes also where nothing holds them, see `sandbox`.
     """
 
     score: Callable[..., Any]
@@ -56,7 +58,11 @@ class TextRewardManager:
         log_dir: str | None = None,
         log_every: int = 10,
         log_samples: int = 4,
+        allow_unisolated: bool = False,
     ) -> None:
+        code = sys.modules.get(f"{__package__}.sandbox")
+        if code is not None:  # the hook has imported it, and runs programs
+            code.announce(allow_unisolated)
         self.tokenizer = tokenizer
         self.num_examine = num_examine
         self.reward_fn_key = reward_fn_key

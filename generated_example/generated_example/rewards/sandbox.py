@@ -1,59 +1,36 @@
 # vextract:template
-"""Run a program that the model wrote, with limits.
+"""Run a program that the model wrote, with limits, apart from everything that is not its own.
 
-THIS IS NO SECURITY BOUNDARY. It keeps a program that is wrong, or that learned to cheat, from disturbing the training:
-from running for ever, eating the memory or the disk, filling the machine with processes, signalling the trainer, or
-leaving anything behind. It does not hold a program that means to break out, and what any user of the machine may read,
-it may read. For programs that you would not run yourself, use a container or a machine of their own (verl has
-`sandbox_fusion` in the config for such a service).
+A program sees Python, the system's libraries and a directory of its own in memory; no file of the trainer's, no process
+but those it starts, no network. It runs in namespaces (under a user id of its own where the trainer is root), with
+Landlock and a filter of system calls, as far as this machine has them: `isolation()` says what holds, and where neither
+namespaces nor Landlock do, nothing is run unless `allow_unisolated` says so. What it uses is limited (`Limits`), and
+nothing of it stays behind: all that it writes is in memory, and all that it starts is ended.
 
-A program runs in a process group, an environment and a directory of its own, under resource limits (`Limits`), and,
-where the kernel lets this user (`isolation()` says so), without network and in a process namespace of its own, which
-ends with everything in it. If the trainer is root, the program runs under a user id that nothing else has.
+Tests are evaluated in another process, which asks the program's functions for values (`sandboxing`).
+
+It is the kernel that holds a program: against one that knows a way out of the kernel, use a virtual machine.
 """
 
 import functools
-import json
 import os
-import secrets
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from multiprocessing.connection import wait
-from pathlib import Path
+from typing import Any
 
-LAUNCHER = Path(__file__).with_name("sandbox_launcher.py")
-# Prefixes of a command, the most isolating first: no network, own process ids (killed together).
-ISOLATIONS = (
-    ("unshare", "--net", "--pid", "--fork", "--kill-child"),
-    ("unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"),
-    ("unshare", "--user", "--map-root-user", "--net"),
-)
+from .sandboxing.client import NoAnswer, Server
+from .sandboxing.isolation import Isolation, SandboxError
+from .sandboxing.limits import Limits
 
+__all__ = ["Isolation", "Limits", "Run", "SandboxError", "isolation", "judge_program", "run_inputs", "run_program"]
 
-@dataclass(frozen=True)
-class Limits:
-    """What a program may use.
-
-    Attributes:
-        seconds: on the clock, from start to end.
-        memory_mb: address space of each of its processes.
-        output_kb: what it may print, to standard output or error, and the size of any file that it writes.
-        processes: processes and threads at once, the program itself included. Where the trainer is neither root nor
-            may make namespaces, the limit counts from what its user runs at that moment.
-        site_packages: whether it may import what is installed, which takes longer to start.
-    """
-
-    seconds: float = 5.0
-    memory_mb: int = 512
-    output_kb: int = 1024
-    processes: int = 16
-    site_packages: bool = False
+ALLOW = "REWARDS_ALLOW_UNISOLATED"
+ATTEMPTS = 3
+_announced: list[Isolation] = []
+# By whether programs may import what is installed.
+SERVERS = {choice: Server(choice) for choice in (False, True)}
 
 
 @dataclass(frozen=True)
@@ -65,8 +42,8 @@ class Run:
             than it may).
         exit_code: of the process; negative: the signal that ended it.
         stdout: what it printed, and `stderr`, cut off at the limit; bytes that are no UTF-8 are replaced.
-        seconds: that it took, start and end included.
-        passed: for each of the asserts whether it held.
+        seconds: that it took.
+        passed: for each of the tests whether it held.
     """
 
     status: str
@@ -83,116 +60,99 @@ def run_program(source: str, *, stdin: str = "", asserts: Sequence[str] = (), li
     Args:
         source: the program.
         stdin: what it reads from standard input.
-        asserts: statements to run after it, in its namespace, one by one; a program with asserts is imported
+        asserts: statements that are tests of what it defines, see `judge_program`; a program with asserts is imported
             (`__name__` is not "__main__").
         limits: the default `Limits()`.
 
     Raises:
-        RuntimeError: the sandbox itself could not be started.
+        SandboxError: programs cannot be run here.
     """
-    if sys.platform == "win32":
-        raise RuntimeError("programs are run with POSIX resource limits, which Windows does not have")
-    limits = limits or Limits()
-    outer = Path(tempfile.mkdtemp(prefix="sandbox-"))
-    try:
-        return _run_in(outer, source, stdin, tuple(asserts), limits)
-    finally:
-        shutil.rmtree(outer, ignore_errors=True)
+    if asserts:
+        return judge_program(source, {"asserts": [str(test) for test in asserts]}, limits)
+    return run_inputs(source, [stdin], limits)[0]
+
+
+def run_inputs(source: str, inputs: Sequence[str], limits: Limits | None = None) -> list[Run]:
+    """Run a program once for each input, each time afresh; arguments and errors as of `run_program`."""
+    return _runs({"source": source, "inputs": list(inputs), "has_tests": False}, None, limits or Limits())
+
+
+def judge_program(source: str, tests: Mapping[str, Any], limits: Limits | None = None) -> Run:
+    """Import a program, and evaluate tests of what it defines in another process.
+
+    Args:
+        source: the program.
+        tests: some of what `sandboxing.judge.Tests` has: setup, entry_point, asserts, module, calls.
+        limits: of the program, and of the tests.
+
+    Raises:
+        SandboxError: programs cannot be run here.
+    """
+    (run,) = _runs({"source": source, "inputs": [], "has_tests": True}, tests, limits or Limits())
+    return run
 
 
 @functools.lru_cache(maxsize=1)
-def isolation() -> tuple[str, ...]:
-    """The command that isolates programs on this machine: one of ISOLATIONS, or nothing if the kernel allows none."""
-    # A user namespace would hide from root's programs the user ids that theirs is taken from.
-    choices = ISOLATIONS[:1] if os.geteuid() == 0 else ISOLATIONS[1:]
-    for command in choices:
-        if shutil.which(command[0]) is None:
-            break
-        with tempfile.TemporaryFile() as nothing:
-            done = subprocess.run([*command, "true"], stdin=nothing, stdout=nothing, stderr=nothing, timeout=10)
-        if done.returncode == 0:
-            return command
-    return ()
+def isolation() -> Isolation:
+    """What holds programs on this machine, found out by trying."""
+    if sys.platform == "win32":
+        raise SandboxError("programs are run with POSIX resource limits, which Windows does not have")
+    return Isolation(**_ask([{"probe": True}], False, 60.0)["isolation"])
 
 
-def _run_in(outer: Path, source: str, stdin: str, asserts: tuple[str, ...], limits: Limits) -> Run:
-    outer.chmod(0o711)  # the program's user passes through it
-    work = outer / "work"
-    work.mkdir(mode=0o700)
-    (work / "solution.py").write_text(source, encoding="utf-8", errors="surrogatepass")
-    token = secrets.token_hex(8)
-    job = {"work": str(work), "asserts": asserts, "token": token, **asdict(limits)}
-    job["parent_is_hidden"] = "--pid" in isolation()
-    (outer / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    (outer / "stdin").write_text(stdin, encoding="utf-8")
-    flags = ["-I", "-B"] if limits.site_packages else ["-I", "-B", "-S"]
-    command = [*isolation(), sys.executable, *flags, str(LAUNCHER), str(outer / "job.json"), str(outer / "verdicts")]
-    start = time.monotonic()
-    with (outer / "stdin").open("rb") as given, (outer / "out").open("wb") as out, (outer / "err").open("wb") as err:
-        process = subprocess.Popen(
-            command,
-            stdin=given,
-            stdout=out,
-            stderr=err,
-            cwd=work,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(work), "TMPDIR": str(work), "LANG": "C.UTF-8"},
-            start_new_session=True,
+def require_isolation(allow_unisolated: bool = False) -> Isolation:
+    """Check that something holds programs on this machine.
+
+    Args:
+        allow_unisolated: run them all the same where nothing does; this holds for the processes started from now on.
+
+    Raises:
+        SandboxError: nothing does, and that is not allowed.
+    """
+    if allow_unisolated:
+        os.environ[ALLOW] = "1"  # for worker processes, too
+    held = isolation()
+    if not held.holds and not allow_unisolated and os.environ.get(ALLOW) != "1":
+        raise SandboxError(
+            "nothing here keeps the programs that the model writes from the trainer's files and processes: neither "
+            f"namespaces (user namespaces are not allowed) nor Landlock with seccomp; there is: {held}",
+            "use a kernel (Linux 5.13 or newer) or container that has one of them; or, where programs may read and do "
+            "what this user may: local.reward.allow_unisolated=true, or Limits(allow_unisolated=True)",
         )
+    return held
+
+
+def announce(allow_unisolated: bool) -> None:
+    """Say once, on the first of several processes, what holds the programs; arguments and errors as of the above."""
+    held = require_isolation(allow_unisolated)
+    if not _announced and os.environ.get("RANK", "0") == "0":
+        _announced.append(held)
+        print(f"programs that the model writes are held by: {held}", flush=True)
+
+
+def _runs(job: dict[str, Any], tests: Mapping[str, Any] | None, limits: Limits) -> list[Run]:
+    held = require_isolation(limits.allow_unisolated)
+    messages = [{**job, "limits": asdict(limits), "isolation": asdict(held)}, *([tests] if tests is not None else [])]
+    total = limits.total_seconds or 10 * limits.seconds
+    longest = (total if job["inputs"] else limits.seconds) + 15.0
+    for attempt in range(ATTEMPTS):
+        result = _ask(messages, limits.site_packages, longest)
+        refused = [run["refused"] for run in result["runs"] if run["refused"]]
+        if not refused:
+            break
+        time.sleep(0.2 * (attempt + 1))  # a machine may be short of processes for a moment
+    else:
+        raise SandboxError(f"a program could not be isolated as at the start ({held}): {refused[0]}")
+    passed = tuple(bool(value) for value in result.get("passed", ()))
+    return [
+        Run(run["status"], run["code"], run["stdout"], run["stderr"], run["seconds"], passed) for run in result["runs"]
+    ]
+
+
+def _ask(messages: Sequence[Mapping[str, Any]], site_packages: bool, seconds: float) -> Any:
+    for attempt in range(ATTEMPTS):
         try:
-            # The launcher keeps the time; this is for a launcher that was hurt.
-            late = not _ended_within(process, limits.seconds + 2.0)
-        finally:
-            _kill_group(process)
-    seconds = time.monotonic() - start
-    stdout, stderr = (_read(outer / name, limits.output_kb * 1024) for name in ("out", "err"))
-    ended, verdicts = _verdicts(outer / "verdicts", token)
-    if ended is None and not late and process.returncode not in (0, -signal.SIGKILL):
-        raise RuntimeError(f"the sandbox could not be started (exit code {process.returncode}): {stderr[-500:]}")
-    code, reason = ended or (-signal.SIGKILL, "timeout" if late else "error")
-    full = max((outer / name).stat().st_size for name in ("out", "err")) >= limits.output_kb * 1024
-    status = "output" if full and reason != "timeout" else reason
-    passed = tuple(verdicts.get(index, False) for index in range(len(asserts)))
-    return Run(status, code, stdout, stderr, seconds, passed)
-
-
-def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait without polling, where the system can."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-    try:
-        return bool(wait([descriptor], seconds))
-    finally:
-        os.close(descriptor)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)  # its own group: start_new_session
-    except (ProcessLookupError, PermissionError):
-        process.kill()
-    process.wait()
-
-
-def _read(path: Path, limit: int) -> str:
-    with path.open("rb") as file:
-        return file.read(limit).decode("utf-8", errors="replace")
-
-
-def _verdicts(path: Path, token: str) -> tuple[tuple[int, str] | None, dict[int, bool]]:
-    """What the launcher wrote: how the program ended, and which asserts held. Lines without the token are not its."""
-    ended, held = None, {}
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            key, _, rest = line.partition(" ")
-            if key == f"{token}-end":
-                code, _, reason = rest.partition(" ")
-                ended = int(code), reason
-            elif key == token:
-                held[int(rest.split()[0])] = rest.split()[1] == "1"
-    return ended, held
+            return SERVERS[site_packages].ask(messages, seconds)
+        except NoAnswer as error:
+            if attempt + 1 == ATTEMPTS:
+                raise SandboxError(str(error)) from error

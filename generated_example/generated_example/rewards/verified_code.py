@@ -5,7 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .sandbox import Limits, run_program
+from . import sandbox
+from .code_tests import CodeTests
+from .sandbox import Limits
 
 FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 
@@ -16,14 +18,12 @@ def extract_code(text: str) -> str:
     return str(blocks[-1]) if blocks else text
 
 
-def run_tests(source: str, tests: Mapping[str, Any], limits: Limits | None = None) -> list[str]:
+def run_tests(source: str, tests: Mapping[str, Any] | str, limits: Limits | None = None) -> list[str]:
     """Run a program's tests.
 
     Args:
         source: Python.
-        tests: `{"inputs": [...], "outputs": [...]}`: the program is run once for each input, which it reads from
-            standard input, and must print the output that belongs to it (spaces at the ends of lines and empty lines
-            at the end do not count). Or `{"asserts": [...]}`: the program is run once, then each statement. Or both.
+        tests: in one of the forms that `CodeTests.read` takes.
         limits: of each run.
 
     Returns:
@@ -31,23 +31,18 @@ def run_tests(source: str, tests: Mapping[str, Any], limits: Limits | None = Non
 
     Raises:
         ValueError: there are no tests, or they are not in one of these forms.
+        SandboxError: programs cannot be run here.
     """
-    inputs, outputs = _list(tests, "inputs"), _list(tests, "outputs")
-    asserts = _list(tests, "asserts")
-    if len(inputs) != len(outputs) or not (inputs or asserts):
-        raise ValueError(
-            f"tests are {{'inputs': [...], 'outputs': [...]}}, of equal length, or {{'asserts': [...]}}: "
-            f"here are {len(inputs)} inputs, {len(outputs)} outputs, {len(asserts)} asserts"
-        )
+    read = CodeTests.read(tests)
     verdicts = []
-    for stdin, expected in zip(inputs, outputs, strict=True):
-        run = run_program(source, stdin=str(stdin), limits=limits)
-        if run.status == "ok":
-            verdicts.append("passed" if _lines(run.stdout) == _lines(str(expected)) else "wrong")
-        else:
-            verdicts.append(run.status)
-    if asserts:
-        run = run_program(source, asserts=[str(test) for test in asserts], limits=limits)
+    if read.inputs:
+        for run, expected in zip(sandbox.run_inputs(source, read.inputs, limits), read.outputs, strict=True):
+            if run.status == "ok":
+                verdicts.append("passed" if _lines(run.stdout) == _lines(expected) else "wrong")
+            else:
+                verdicts.append(run.status)
+    if read.judged:
+        run = sandbox.judge_program(source, read.judged, limits)
         failed = "wrong" if run.status == "ok" else run.status
         verdicts += ["passed" if passed else failed for passed in run.passed]
     return verdicts
@@ -78,10 +73,5 @@ def score_code(
     return {"score": passed if partial_credit else acc, "acc": acc, "passed": passed, "timeout": late}
 
 
-def _list(tests: Mapping[str, Any], name: str) -> Sequence[Any]:
-    value = tests.get(name)
-    return [] if value is None else list(value)  # parquet gives None for what other rows have
-
-
-def _lines(text: str) -> list[str]:
+def _lines(text: str) -> Sequence[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from ..protocol import DataProto
 from ..rewards.reward_model import RewardModel
+from ..rewards.sandboxing.isolation import SandboxError
 from . import reward_keys
 from .config_loading import ConfigError
 from .distributed import Ranks
@@ -49,6 +50,8 @@ class Rewards:
                 managers = [load_manager(config, tokenizer, n, arguments) for n in (0, 1)]
         except ConfigError:
             raise
+        except SandboxError as error:
+            raise ConfigError(error.message, error.hint) from error
         except (TypeError, ValueError) as error:
             names = sorted(_arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
             raise ConfigError(
