@@ -59,7 +59,7 @@ def render(
     for path in [path for path in texts if path.startswith(_PRESETS)]:
         if PurePosixPath(path).stem not in manifest.algorithms:
             del texts[path]
-    shims = dict(_layer("shims", environment, context, f"{options.package}/shims"))
+    shims = dict(_layer("shims", environment, context, options.package))
     texts.update(_needed_shims(shims, found, vendored, options.package, texts.values()))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
     return [File(path, _kind(path, text), text.encode()) for path, text in sorted(texts.items())]
@@ -86,6 +86,15 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
         for path, text in sorted(texts.items())
         if not path.startswith("preset/") or PurePosixPath(path).stem in manifest.algorithms
     }
+
+
+def templates_of(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
+    """Return the templates behind each file of a project, below templates/; of several the last one is the file's."""
+    found: dict[str, tuple[str, ...]] = {}
+    for layer in (*_layers(manifest, options), "shims"):
+        for path, template, _ in _templates(layer, options.package):
+            found[path] = (*found.get(path, ()), f"{layer}/{template}")
+    return found
 
 
 def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
@@ -139,21 +148,26 @@ def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
 def _layer(
     layer: str, environment: Environment, context: Mapping[str, object], package: str
 ) -> Iterator[tuple[str, str]]:
-    root = resources.templates() / layer
-    if not root.is_dir():
-        return
-    for relative, text in sorted(_files(root, PurePosixPath())):
-        if relative.suffix == ".jinja":
+    for path, template, text in _templates(layer, package):
+        if template.suffix == ".jinja":
             try:
                 text = environment.from_string(text).render(context)
             except TemplateError as error:
                 raise InternalError(
-                    f"template {layer}/{relative}: {error}", hint="report this as a bug in vextract"
+                    f"template {layer}/{template}: {error}", hint="report this as a bug in vextract"
                 ) from error
-            relative = relative.with_suffix("")
-        parts = [package if part == PACKAGE else part for part in relative.parts]
-        path = "/".join(parts)
-        yield (f"{package}/{path}" if layer == "shims" else path), text
+        yield path, text
+
+
+def _templates(layer: str, package: str) -> Iterator[tuple[str, PurePosixPath, str]]:
+    """Return the files of a layer: the path in the project, the path in the layer, and the text."""
+    root = resources.templates() / layer
+    if not root.is_dir():
+        return
+    for template, text in sorted(_files(root, PurePosixPath())):
+        relative = template.with_suffix("") if template.suffix == ".jinja" else template
+        path = "/".join(package if part == PACKAGE else part for part in relative.parts)
+        yield (f"{package}/shims/{path}" if layer == "shims" else path), template, text
 
 
 def _files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:

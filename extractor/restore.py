@@ -70,28 +70,29 @@ def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False)
     Raises:
         SourceError: verl is not available.
     """
-    from extractor import releases
     from extractor.generate import generate
-    from extractor.source import open_source
 
-    if lock.borrowed_from is not None:
-        return _again_borrowed(lock, lock.borrowed_from, origin, offline)
-    manifest = releases.load(lock.options.verl)
-    source = open_source(manifest.pin, origin, offline=offline)
+    manifest, source = upstream(lock, origin=origin, offline=offline)
     return Again(generate(lock.options, source, manifest), manifest, source)
 
 
-def _again_borrowed(lock: Lock, base: str, origin: Path | None, offline: bool) -> Again:
-    """Return the same for a release without a manifest: what was inferred for it is inferred again."""
+def upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> tuple[Manifest, Source]:
+    """Open the release of a project. For one without a manifest, what was inferred is inferred again.
+
+    Raises:
+        SourceError: verl is not available.
+    """
     from extractor import releases
-    from extractor.draft import fit
-    from extractor.generate import generate
     from extractor.source import open_source, open_unpinned
 
+    if lock.borrowed_from is None:
+        manifest = releases.load(lock.options.verl)
+        return manifest, open_source(manifest.pin, origin, offline=offline)
+    from extractor.draft import fit
+
     opened = open_unpinned(lock.options.verl, origin, offline=offline)
-    old = open_source(releases.load(base).pin, offline=offline)
-    manifest = fit(base, old, opened.source, opened.filename, lambda step: None).manifest
-    return Again(generate(lock.options, opened.source, manifest), manifest, opened.source)
+    old = open_source(releases.load(lock.borrowed_from).pin, offline=offline)
+    return fit(lock.borrowed_from, old, opened.source, opened.filename, lambda step: None).manifest, opened.source
 
 
 def _generate(lock: Lock, origin: Path | None, offline: bool) -> dict[str, bytes]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output
-from extractor.cli.options import Algorithm, DryRun, Engine, Json, Offline, With
+from extractor.cli import output, screen
+from extractor.cli.options import Algorithm, DryRun, Engine, Json, Offline, Verbose, With
 
 if TYPE_CHECKING:
     from extractor.adopt import Adoption, Edit, Recognised, Share
@@ -36,6 +36,7 @@ def command(
     ] = None,
     offline: Offline = False,
     dry_run: DryRun = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Make a project from a copy of verl, with your edits in it.
@@ -69,7 +70,7 @@ def command(
     if json:
         output.data_json(_report(found, adoption, options, place, written))
         return
-    output.data(_text(found, adoption))
+    _show(found, adoption, verbose, below=6)
     if written:
         output.data(f"made {target}\nnext:\n  cd {target}\n  vextract diff\n  make setup\n  make train")
     else:
@@ -84,35 +85,33 @@ def _write(target: Path, adoption: Adoption, options: Options, found: Recognised
     apply.create(target, adoption.plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
 
 
-def _text(found: Recognised, adoption: Adoption) -> str:
+def _show(found: Recognised, adoption: Adoption, verbose: bool, below: int) -> None:
     from extractor.adopt import Fate
 
-    lines = [f"copy of verl: {found.copy.root}"]
+    head = [f"copy of verl: {found.copy.root}"]
     if found.copy.prefixes:
-        lines.append(f"imports itself as: {', '.join(found.copy.prefixes)}")
+        head.append(f"imports itself as: {', '.join(found.copy.prefixes)}")
     score = found.score
-    lines.append(
+    head.append(
         f"nearest release: verl {score.release} ({score.similarity:.1%}): {score.identical} files identical,"
         f" {score.edited} edited, {score.missing} missing"
     )
-    lines += [f"  verl {other.release}: {other.similarity:.1%}" for other in found.scores if other is not score]
     if found.copy.says and found.copy.says != score.release:
-        lines.append(f"its version file says {found.copy.says}")
-    lines.append(_behind(found))
-    for fate, title in ((Fate.CARRIED, "carried over"), (Fate.ORPHANED, "without a place, parked below orphaned/")):
-        edits = [edit for edit in adoption.edits if edit.fate is fate]
-        if edits:
-            lines.append(f"{title}:")
-            lines += [_line(edit) for edit in edits]
-    if adoption.own:
-        lines.append("files of your own:")
-        lines += [
-            f"  {file.path}" + (f" -> {file.copied}" if file.copied else "  (not copied)") for file in adoption.own
-        ]
+        head.append(f"its version file says {found.copy.says}")
+    head.append(_behind(found))
+    head.append(f"carried over: {_share(adoption.hunks, 'hunks')}, {_share(adoption.symbols, 'symbols')}")
     if adoption.outside:
-        lines.append(f"your edits also import: {', '.join(adoption.outside)} (add them to pyproject.toml)")
-    lines.append(f"carried over: {_share(adoption.hunks, 'hunks')}, {_share(adoption.symbols, 'symbols')}")
-    return "\n".join(lines)
+        head.append(f"your edits also import: {', '.join(adoption.outside)} (add them to pyproject.toml)")
+    edits = {fate: [_line(edit) for edit in adoption.edits if edit.fate is fate] for fate in Fate}
+    own = [f"  {file.path}" + (f" -> {file.copied}" if file.copied else "  (not copied)") for file in adoption.own]
+    others = [f"  verl {other.release}: {other.similarity:.1%}" for other in found.scores if other is not score]
+    sections = [
+        screen.Section(edits[Fate.ORPHANED], "without a place, parked below orphaned/:"),
+        screen.Section(edits[Fate.CARRIED], "carried over:"),
+        screen.Section(own, "files of your own:"),
+        screen.Section(others, "other releases:"),
+    ]
+    screen.show(head, sections, verbose=verbose, below=below)
 
 
 def _behind(found: Recognised) -> str:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output
-from extractor.cli.options import Json, Offline, features
+from extractor.cli import output, screen
+from extractor.cli.options import Json, Offline, Verbose, features
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from extractor.changes import Changes, KeyChanges, SymbolChange
+    from extractor.changes.model import Change as ChangeKind
     from extractor.generate import Generated
     from extractor.manifest import Manifest
     from extractor.source import Source
+
+_SAID = {"wording": "reworded", "body": "changed inside", "signature": "changed in signature"}
+_ORDER = ("signature", "body", "wording", "gone", "new", "unchanged")
 
 
 def command(
@@ -33,6 +40,7 @@ def command(
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show how upstream's text differs.")] = False,
     offline: Offline = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Compare two releases, as far as a project uses them.
@@ -55,7 +63,13 @@ def command(
     if json:
         output.data_json(as_json(found, chosen, diff))
     else:
-        output.data(as_text(found, chosen, diff, names=bool(names)))
+        head = f"verl {found.old} -> {found.new}"
+        if names:
+            # Whoever names them wants to see them whole.
+            screen.show([head], [screen.Section(_symbols(found, chosen, diff))], verbose=True)
+        else:
+            whole = verbose or diff
+            screen.show([f"{head}: {counted(found)}"], sections(found, chosen, diff, whole), verbose=whole)
 
 
 def select(found: Changes, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:
@@ -87,40 +101,70 @@ def _names(item: SymbolChange) -> set[str]:
     return found
 
 
-def as_text(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool, names: bool = False) -> str:
-    """Return the report as a terminal shows it; with `names` only the symbols."""
-    lines = [f"verl {found.old} -> {found.new}"]
+def counted(found: Changes) -> str:
+    """ "12 changed, 3 added"."""
+    return _counted(found.counts()) or "nothing vendored"
+
+
+def _counted(counts: Mapping[ChangeKind, int]) -> str:
+    return ", ".join(f"{number} {_SAID.get(change.value, change.value)}" for change, number in counts.items() if number)
+
+
+def sections(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool, verbose: bool) -> list[screen.Section]:
+    """Return the report, what the owner has to do about it first; unless `verbose` the symbols are counted by file."""
+    symbols = _symbols(found, [item for item in chosen if item.change.value != "unchanged"], diff)
+    return [
+        screen.Section(_owner_lines(found), "your config"),
+        screen.Section(_registries(found), "registries"),
+        *_keys("config of the project", found.project_keys),
+        screen.Section(symbols if verbose else _files(chosen), "functions and classes"),
+        *_keys("upstream's config, where the project uses it", found.upstream_keys),
+        screen.Section(_fields(found), "fields of config classes"),
+    ]
+
+
+def _symbols(found: Changes, chosen: Sequence[SymbolChange], diff: bool) -> list[str]:
+    """Return the symbols by file."""
+    lines: list[str] = []
     file = None
     for item in chosen:
-        if item.change.value == "unchanged" and not names:
-            continue
         if item.place.upstream_path != file:
             file = item.place.upstream_path
-            lines += ["", file]
-        lines.append(f"  {item.change.value:9}  {item.place.symbol.partition(':')[2]}")
-        lines += [f"             {detail}" for detail in item.details]
+            lines.append(f"  {file}")
+        lines.append(f"    {item.change.value:9}  {item.place.symbol.partition(':')[2]}")
+        lines += [f"               {detail}" for detail in item.details]
         if diff:
-            lines += [f"    {line}" for line in item.diff(found.old, found.new).splitlines()]
-    if names:
-        return "\n".join(lines)
-    counts = ", ".join(f"{number} {change.value}" for change, number in found.counts().items() if number)
-    lines[0] += f": {counts or 'nothing vendored'}"
-    lines += _registries(found)
-    lines += _keys("config of the project", found.project_keys)
-    lines += _keys("upstream's config, where the project uses it", found.upstream_keys)
-    if found.fields:
-        lines += ["", "fields of config classes"]
-        for field in found.fields:
-            marks = [*(f"+{name}" for name in field.gained), *(f"-{name}" for name in field.lost)]
-            lines.append(f"  {field.symbol}: {' '.join(marks)}")
-    return "\n".join([*lines, *owner_lines(found)])
+            lines += [f"      {line}" for line in item.diff(found.old, found.new).splitlines()]
+    return lines
 
 
-def owner_lines(found: Changes) -> list[str]:
-    """Return what the owner's config files have to change, a line each, after a heading."""
+def _files(chosen: Sequence[SymbolChange]) -> list[str]:
+    """How many symbols of each file changed, and how; the file with the most changes to code that was there first."""
+    files: dict[str, Counter[ChangeKind]] = {}
+    for item in chosen:
+        if item.change.value != "unchanged":
+            files.setdefault(item.place.upstream_path, Counter())[item.change] += 1
+    there = {
+        file: sum(number for kind, number in counts.items() if kind.value != "new") for file, counts in files.items()
+    }
+    width = max(map(len, files), default=0)
+    return [
+        f"  {file:{width}}  {_counted(dict(sorted(files[file].items(), key=lambda pair: _ORDER.index(pair[0].value))))}"
+        for file in sorted(files, key=lambda file: (-there[file], file))
+    ]
+
+
+def _fields(found: Changes) -> list[str]:
     lines = []
-    if found.owner_keys or found.unreadable:
-        lines += ["", "your config"]
+    for field in found.fields:
+        marks = [*(f"+{name}" for name in field.gained), *(f"-{name}" for name in field.lost)]
+        lines.append(f"  {field.symbol}: {' '.join(marks)}")
+    return lines
+
+
+def _owner_lines(found: Changes) -> list[str]:
+    """Return what the owner's config files have to change."""
+    lines = []
     for key in found.owner_keys:
         now = f"; now {key.renamed_to}" if key.renamed_to else ""
         what = f"refers to {key.key}, which" if key.reference else f"{key.key}"
@@ -130,20 +174,20 @@ def owner_lines(found: Changes) -> list[str]:
 
 
 def _registries(found: Changes) -> list[str]:
-    lines = ["", "registries"]
+    lines = []
     for item in found.registries:
         marks = [*(f"+{name}" for name in item.gained), *(f"-{name}" for name in item.lost)]
         lines.append(f"  {item.registry}: {' '.join(marks) or 'the same'}")
-    return lines if found.registries else []
+    return lines
 
 
-def _keys(title: str, keys: KeyChanges) -> list[str]:
+def _keys(title: str, keys: KeyChanges) -> list[screen.Section]:
     lines = [f"  + {key}" for key in keys.gained]
     lines += [f"  - {item.key}" + (f"  (now {item.renamed_to})" if item.renamed_to else "") for item in keys.lost]
     lines += [f"  ~ {item.key}: {item.old} -> {item.new}" for item in keys.defaults]
     if keys.others:
         lines.append(f"  and {keys.others} that it does not use")
-    return ["", title, *lines] if lines else []
+    return [screen.Section(lines, title)]
 
 
 def as_json(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool) -> dict[str, object]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output, pager
-from extractor.cli.options import Json
+from extractor.cli import output, pager, screen, unfinished
+from extractor.cli.options import Json, Verbose
 
 if TYPE_CHECKING:
     from extractor.diff import FileDiff
 
 _WIDEST_BAR = 40
+_NARROWEST_BAR = 8
+_ANY_WIDTH = 1000
 
 
 def command(
@@ -24,6 +27,7 @@ def command(
     ] = None,
     stat: Annotated[bool, typer.Option("--stat", help="Only count the lines.")] = False,
     no_pager: Annotated[bool, typer.Option("--no-pager", help="Never start a pager.")] = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Show your edits against what was emitted.
@@ -34,12 +38,13 @@ def command(
     from extractor.diff import edits
 
     root, only = _split(paths or [])
+    unfinished.warn(root)
     locked = lock.read(root)
     found = edits(root, locked, base.read(root, locked), only)
     if json:
         output.data_json([_report(item) for item in found])
     elif stat:
-        output.data(_stat(found))
+        _show_stat(found, verbose)
     elif found:
         pager.show_diff(b"".join(item.text for item in found), page=not no_pager)
     else:
@@ -69,18 +74,20 @@ def _split(paths: list[Path]) -> tuple[Path, list[str]]:
     return root, only
 
 
-def _stat(found: tuple[FileDiff, ...]) -> str:
+def _show_stat(found: tuple[FileDiff, ...], verbose: bool) -> None:
     width = max((len(item.path) for item in found), default=0)
     most = max((item.added + item.removed for item in found), default=0)
-    scale = min(1.0, _WIDEST_BAR / most) if most else 1.0
+    # What a terminal has beside the path, the number and what stands between them.
+    widest = min(_WIDEST_BAR, max((screen.width_of(sys.stdout) or _ANY_WIDTH) - width - 11, _NARROWEST_BAR))
+    scale = min(1.0, widest / most) if most else 1.0
     lines = []
     for item in found:
         bar = "+" * _length(item.added, scale) + "-" * _length(item.removed, scale)
         lines.append(f" {item.path:{width}} | {item.added + item.removed:4} {bar}".rstrip())
     added, removed = sum(item.added for item in found), sum(item.removed for item in found)
     files = "1 file" if len(found) == 1 else f"{len(found)} files"
-    lines.append(f" {files} edited, {added} lines added, {removed} removed")
-    return "\n".join(lines)
+    head = [f" {files} edited, {added} lines added, {removed} removed"]
+    screen.show(head, [screen.Section(lines, prefix=" ")], verbose=verbose)
 
 
 def _length(lines: int, scale: float) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extractor.cli import output
-from extractor.cli.options import From, Json, Offline, Project
+from extractor.cli import output, screen, unfinished
+from extractor.cli.options import From, Json, Offline, Project, Verbose
 
 if TYPE_CHECKING:
     from extractor.explain import Explanation
+    from extractor.lock import Lock
     from extractor.slicer import Edge
 
 
@@ -20,43 +22,73 @@ def command(
     path: Project = Path(),
     from_: From = None,
     offline: Offline = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Say why a file or a symbol is here.
 
-    Prints the chain that leads to it from a root, and what was done to it.
+    Whose it is and where it comes from: for verl's code the chain that leads to it from a root, and what was done to
+    it; for ours the template.
     """
-    from extractor import base, lock, project, restore
+    from extractor import lock, project
 
     root = project.find(path)
-    locked = lock.read(root)
-    with output.progress(f"reading verl {locked.options.verl}"):
-        from extractor.explain import explain
+    unfinished.warn(root)
+    found = _explain(root, lock.read(root), _in_project(root, name), from_, offline)
+    if json:
+        output.data_json([asdict(item) for item in found])
+        return
+    screen.show(
+        [],
+        [screen.Section(_lines(item), "", " " * 11) for item in found],
+        verbose=verbose,
+    )
 
-        again = restore.regenerate(locked, origin=from_, offline=offline)
-        found = explain(again.generated, again.manifest, locked.options, name)
+
+def _explain(root: Path, locked: Lock, name: str, origin: Path | None, offline: bool) -> tuple[Explanation, ...]:
+    from extractor import base, releases, restore
+    from extractor.explain import Ours, explain
+
+    # What a template makes is explained without verl, and without what was inferred of a release.
+    ours = Ours(root, locked, releases.load(locked.borrowed_from or locked.options.verl))
+    known = ours.file(name)
+    if known is not None:
+        return (known,)
+    with output.progress(f"reading verl {locked.options.verl}"):
+        again = restore.regenerate(locked, origin=origin, offline=offline)
+        found = explain(again.generated, again.manifest, locked.options, again.source, ours, name)
     if restore.differences(locked, base.of_tree(again.generated.tree)):
         output.warning(
             f"vextract {locked.vextract} wrote this project from another verl or with other rules:"
             " what follows is what would be emitted now"
         )
-    if json:
-        output.data_json([_report(item) for item in found])
-    else:
-        output.data("\n\n".join(_text(item) for item in found))
+    return found
 
 
-def _text(item: Explanation) -> str:
+def _in_project(root: Path, name: str) -> str:
+    """Return the path in the project of a file that is named from where the command runs; any other name as it is."""
+    for place in (Path(name), root / name):
+        if place.is_file() and place.resolve().is_relative_to(root):
+            return place.resolve().relative_to(root).as_posix()
+    return name
+
+
+def _lines(item: Explanation) -> list[str]:
     lines = [item.subject]
     if item.path != item.subject:
         lines.append(f"  in       {item.path}")
-    lines.append(f"  from     {item.upstream_path}")
+    lines.append(f"  whose    {item.whose}")
+    if item.upstream_path:
+        lines.append(f"  from     {item.upstream_path}")
+    if item.templates:
+        lines.append(f"  from     templates/{item.templates[-1]}")
+    lines += _block("over", [f"templates/{path}" for path in reversed(item.templates[:-1])])
     lines += _block("why", [_edge(edge) for edge in item.chain])
-    lines += _block("holds", item.symbols)
-    lines += _block("changed", item.changes)
-    lines += _block("fixes", item.fixes)
     lines += _block("note", item.note.splitlines())
-    return "\n".join(lines)
+    lines += _block("fixes", item.fixes)
+    lines += _block("changed", item.changes)
+    lines += _block("holds", item.symbols)
+    return lines
 
 
 def _block(label: str, lines: list[str] | tuple[str, ...]) -> list[str]:
@@ -67,18 +99,3 @@ def _edge(edge: Edge) -> str:
     if edge.how == "root":
         return f"{edge.symbol} is a root ({edge.origin})"
     return f"{edge.symbol} <- {edge.origin} {edge.how} it{f' (line {edge.line})' if edge.line else ''}"
-
-
-def _report(item: Explanation) -> dict[str, object]:
-    return {
-        "subject": item.subject,
-        "path": item.path,
-        "upstream_path": item.upstream_path,
-        "chain": [
-            {"symbol": edge.symbol, "origin": edge.origin, "how": edge.how, "line": edge.line} for edge in item.chain
-        ],
-        "symbols": list(item.symbols),
-        "changes": list(item.changes),
-        "fixes": list(item.fixes),
-        "note": item.note,
-    }

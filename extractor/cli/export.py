@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output
-from extractor.cli.options import DryRun, From, Json, Offline, Project
+from extractor.cli import output, screen, unfinished
+from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
 
 if TYPE_CHECKING:
     from extractor.export import Export
@@ -32,11 +32,12 @@ def command(
     from_: From = None,
     offline: Offline = False,
     dry_run: DryRun = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Write a project's experiment for full verl on Ray: launch script, adapters, data and instructions."""
     from extractor import export as exporting
-    from extractor import lock, project, releases
+    from extractor import lock, project, releases, restore
     from extractor.changes.config_keys import Renames
     from extractor.errors import UsageError
     from extractor.source import open_source, release_of
@@ -44,14 +45,17 @@ def command(
     if to != "verl":
         raise UsageError(f"--to {to}: nothing that a project can be exported to", hint="pass --to verl")
     folder = project.find(path)
+    unfinished.refuse(folder)
     locked = lock.read(folder)
     release = verl or (release_of(from_) if from_ is not None else locked.options.verl)
-    manifest = releases.load(release)
     target = (out if out is not None else folder.parent / f"{folder.name}-verl").absolute()
     if target == folder or folder in target.parents:
         raise UsageError(f"{target}: inside the project", hint="pass a directory outside it with -o")
     with output.progress(f"reading verl {release}"):
-        source = open_source(manifest.pin, from_, offline=offline)
+        if release == locked.options.verl:
+            _, source = restore.upstream(locked, origin=from_, offline=offline)
+        else:
+            source = open_source(releases.load(release).pin, from_, offline=offline)
     made = exporting.export(folder, locked, source, Renames(locked.options.verl, release), tuple(settings or ()))
     if not dry_run:
         exporting.write(target, made.files)
@@ -62,8 +66,8 @@ def command(
         return
     counts = ", ".join(f"{number} {name}" for name, number in _counts(made).items() if number)
     if dry_run:
-        output.data("\n".join(made.files))
-        output.note(f"would make {target}: {counts}; nothing was written")
+        head = [f"would make {target}: {counts}; nothing was written"]
+        screen.show(head, [screen.Section([f"  {path}" for path in made.files])], verbose=verbose)
         return
     output.data(f"made {target} for verl {release}: {counts}")
     output.data(f"next:\n  cd {target}\n  pip install -r requirements.txt\n  bash run.sh")

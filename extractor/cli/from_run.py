@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from extractor.cli import output
+from extractor.cli import output, screen
 
 if TYPE_CHECKING:
     from extractor.fromrun.convert import Experiment
@@ -201,17 +201,18 @@ def report(settled: Settled) -> dict[str, object]:
     }
 
 
-def show(settled: Settled) -> None:
+def show(settled: Settled, *, verbose: bool, below: int) -> None:
     """Say what is not as it was in the run."""
     from extractor.fromrun.text import readable
 
     found = settled.found
-    output.note(f"{found.run.file}: written for verl {found.target.release}")
     for text in found.run.notes:
         output.warning(readable(text))
-    for what in ("unhandled", "not carried over", "changed", "lowered", "dropped"):
-        chosen = [item for item in settled.remarks if item.what == what]
-        if chosen:
-            output.note(f"{what}:")
-        for item in chosen:
-            output.note(f"  {item.key}={item.value}: {item.why}")
+    sections = [
+        screen.Section(
+            [f"  {item.key}={item.value}: {item.why}" for item in settled.remarks if item.what == what], f"{what}:"
+        )
+        for what in ("unhandled", "not carried over", "changed", "lowered", "dropped")
+    ]
+    head = [f"{found.run.file}: written for verl {found.target.release}"]
+    screen.show(head, sections, verbose=verbose, below=below, aside=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output
+from extractor.cli import output, screen, unfinished
 from extractor.cli.options import Json, Project
 
 if TYPE_CHECKING:
@@ -21,9 +21,12 @@ def command(
     path: Project = Path(),
     svg: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Write a picture (needs `pip install 'vextract[graph]'`)."),
+        typer.Option(metavar="FILE", help="Write a picture; with -v it needs `pip install 'vextract[graph]'`."),
     ] = None,
     vendored: Annotated[bool, typer.Option("--vendored", help="Only upstream's modules.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Every module; without it only the roles that they belong to.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show the modules by role.
@@ -34,18 +37,48 @@ def command(
     from extractor.graph import build
 
     root = project.find(path)
+    unfinished.refuse(root)
     graph = build(root, lock.read(root))
     if vendored:
         graph = graph.only("vendored")
     if svg is not None:
-        from extractor.graph.drawing import draw
-
-        _write(svg, draw(graph))
+        _write(svg, _picture(graph, verbose))
         output.note(f"wrote {svg}")
     if json:
         output.data_json(_report(graph))
-    elif svg is None:
+    elif svg is None and verbose:
         _print(graph)
+    elif svg is None:
+        _print_groups(graph)
+
+
+def _picture(graph: Graph, verbose: bool) -> str:
+    if verbose:
+        from extractor.graph.drawing import draw
+
+        return draw(graph)
+    from extractor.graph.matrix import draw_groups
+
+    return draw_groups(graph)
+
+
+def _print_groups(graph: Graph) -> None:
+    """Print a row for each group: its size, and the groups that it imports from, those with most imports first."""
+    from extractor.graph.matrix import size
+
+    between = graph.between()
+    names = {group: group.replace("_", " ") for group in graph.groups}
+    width = max(map(len, names.values()), default=0)
+    lines = []
+    for group in graph.groups:
+        modules = graph.of(group)
+        counts = {target: len(imports) for (importer, target), imports in between.items() if importer == group}
+        targets = [names[target] for target in sorted(counts, key=lambda target: (-counts[target], target))]
+        told = size(len(modules), sum(module.lines for module in modules))
+        lines.append(f"{names[group]:{width}}  {told:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
+    files = size(len(graph.modules), sum(module.lines for module in graph.modules))
+    head = [graph.title, f"{files}; every module with -v, a picture with --svg FILE"]
+    screen.show(head, [screen.Section(lines, prefix="")], verbose=False)
 
 
 def _write(path: Path, text: str) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output
-from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, Recipe, With, features
+from extractor.cli import output, screen
+from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, Recipe, Verbose, With, features
 
 if TYPE_CHECKING:
     from extractor.generate import Generated
@@ -62,6 +62,7 @@ def command(
     ] = None,
     offline: Offline = False,
     dry_run: DryRun = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Make a project: the core of verl, without Ray."""
@@ -78,7 +79,9 @@ def command(
     release = verl or (release_of(from_) if from_ is not None else releases.default())
     unknown = releases.is_unknown(release)
     if unknown:
-        manifest, source = unsupported.infer(release, from_, offline=offline, experimental=experimental, json=json)
+        manifest, source = unsupported.infer(
+            release, from_, offline=offline, experimental=experimental, verbose=verbose, json=json
+        )
     else:
         manifest = releases.load(release)
     found = None
@@ -113,10 +116,11 @@ def command(
         output.data_json({**_report(target, generated, options, source, dry_run), **run})
         return
     if settled is not None:
-        runs.show(settled)
+        runs.show(settled, verbose=verbose, below=6)
     if dry_run:
-        output.data("\n".join(f"add  {file.kind.value:8}  {file.path}" for file in tree))
-        output.note(f"would make {path}: {_size(generated, source)}; nothing was written")
+        head = [f"would make {path}: {_size(generated, source)}; nothing was written"]
+        files = [f"add  {file.kind.value:8}  {file.path}" for file in tree]
+        screen.show(head, [screen.Section(files, prefix="add  ")], verbose=verbose)
     else:
         output.data(f"made {path}: {_size(generated, source)}")
         output.data(f"next:\n  cd {path}\n  make setup\n  make train")

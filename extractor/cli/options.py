@@ -26,6 +26,9 @@ From = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never download; use the cache.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print everything; without it a report fits one screen.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
 Engine = Annotated[str, typer.Option(help="Rollout engine: hf, vllm or sglang.")]
 Algorithm = Annotated[

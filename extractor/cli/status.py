@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extractor.cli import output
-from extractor.cli.options import Json, Project
+from extractor.cli import output, screen
+from extractor.cli.options import Json, Project, Verbose
 
 if TYPE_CHECKING:
     from extractor.status import FileStatus, Status
 
 _PHASES = {"half way": "interrupted half way", "conflicts": "waits for its conflicts to be resolved", "done": "done"}
-_MOST = 30
 
 
 def command(
@@ -22,6 +21,7 @@ def command(
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 1 where a file is not as emitted or an upgrade is not finished.")
     ] = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Show what is edited, missing, conflicted or orphaned.
@@ -36,39 +36,38 @@ def command(
     if json:
         output.data_json(_report(root, found))
     else:
-        output.data(_text(found))
-        for text in _next(found):
-            output.note(text)
+        _show(found, verbose)
     return 1 if check and found.drift else 0
 
 
-def _text(found: Status) -> str:
+def _show(found: Status, verbose: bool) -> None:
     from extractor.status import State
 
     options = found.lock.options
     features = f" with {', '.join(options.features)}" if options.features else ""
-    lines = [f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"]
+    head = [f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"]
     if found.lock.borrowed_from:
-        lines.append(
+        head.append(
             f"experimental: made without a manifest of verl {options.verl}, from that of {found.lock.borrowed_from}"
         )
     if found.upgrade:
-        lines.append(f"upgrade {_PHASES[found.phase.value] if found.phase else ''}: {found.upgrade}")
+        head.append(f"upgrade {_PHASES[found.phase.value] if found.phase else ''}: {found.upgrade}")
+    head.append(", ".join(f"{len(found.paths(state))} {state.value}" for state in State if found.paths(state)))
     if found.base:
-        lines.append(f"{'damaged':10}  {found.base}")
-    quiet = (State.CLEAN, State.YOURS)
-    lines += [_line(file) for file in found.files if file.state not in quiet]
-    yours = found.paths(State.YOURS)
-    lines += [f"{'yours':10}  {path}" for path in yours[:_MOST]]
-    if len(yours) > _MOST:
-        lines.append(f"{'yours':10}  and {len(yours) - _MOST} more")
-    counts = [f"{len(found.paths(state))} {state.value}" for state in State if found.paths(state)]
-    lines.append(", ".join(counts))
+        head.append(f"{'damaged':10}  {found.base}")
+    sections = [
+        screen.Section([_line(file) for file in found.files if file.state is state], prefix=f"{state.value:10}  ")
+        for state in (State.CONFLICTED, State.MISSING, State.EDITED, State.ORPHANED, State.YOURS)
+    ]
+    tail = []
     if found.newer:
-        lines.append(f"newer verl: {', '.join(found.newer)}")
+        tail.append(f"newer verl: {', '.join(found.newer)}")
     if found.vextract:
-        lines.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")
-    return "\n".join(lines)
+        tail.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")
+    steps = _next(found)
+    screen.show(head, sections, tail, verbose=verbose, below=screen.height(steps))
+    for text in steps:
+        output.note(text)
 
 
 def _line(file: FileStatus) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extractor.cli import output
-from extractor.cli.options import DryRun, From, Json, Offline, Project
+from extractor.cli import output, screen, unfinished
+from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
 
 if TYPE_CHECKING:
     from extractor.plan import Plan
@@ -18,6 +18,7 @@ def command(
     from_: From = None,
     offline: Offline = False,
     dry_run: DryRun = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Restore missing vendored files, byte for byte.
@@ -28,6 +29,7 @@ def command(
     from extractor.plan import digests_on_disk, plan_sync
 
     root = project.find(path)
+    unfinished.refuse(root)
     locked = lock.read(root)
     with output.progress("getting the emitted files"):
         emitted = restore.emitted(root, locked, origin=from_, offline=offline)
@@ -37,23 +39,23 @@ def command(
     if json:
         output.data_json(_report(root, plan, emitted, dry_run))
     else:
-        output.data(_text(plan, emitted, dry_run))
+        _show(plan, emitted, dry_run, verbose)
 
 
-def _text(plan: Plan, emitted: Emitted, dry_run: bool) -> str:
+def _show(plan: Plan, emitted: Emitted, dry_run: bool, verbose: bool) -> None:
     from extractor.plan import Reason, Verdict
 
     restored = plan.paths(Verdict.ADD)
     would = "would be " if dry_run else ""
-    lines = [f"{'missing ' if dry_run else 'restored'}  {path}" for path in restored]
-    lines += [f"edited    {path} (left as it is)" for path in plan.paths(Verdict.KEEP, Reason.EDITED)]
-    lines += [f"removed   {path} (left as it is)" for path in plan.paths(Verdict.KEEP, Reason.REMOVED)]
-    if emitted.rebuilt:
-        lines.append(f"{'damaged ' if dry_run else 'rebuilt '}  .vextract/base.zip ({emitted.rebuilt})")
+    edited = [f"edited    {path} (left as it is)" for path in plan.paths(Verdict.KEEP, Reason.EDITED)]
+    removed = [f"removed   {path} (left as it is)" for path in plan.paths(Verdict.KEEP, Reason.REMOVED)]
     same = len(plan.paths(Verdict.KEEP, Reason.UNCHANGED))
     files = "1 file" if len(restored) == 1 else f"{len(restored)} files"
-    lines.append(f"{files} {would}restored, {same} as emitted; all bytes match vextract.lock")
-    return "\n".join(lines)
+    head = [f"{files} {would}restored, {same} as emitted; all bytes match vextract.lock"]
+    if emitted.rebuilt:
+        head.append(f"{'damaged ' if dry_run else 'rebuilt '}  .vextract/base.zip ({emitted.rebuilt})")
+    lists = [[f"{'missing ' if dry_run else 'restored'}  {path}" for path in restored], edited, removed]
+    screen.show(head, [screen.Section(lines, prefix=" " * 10) for lines in lists], verbose=verbose)
 
 
 def _report(root: Path, plan: Plan, emitted: Emitted, dry_run: bool) -> dict[str, object]:

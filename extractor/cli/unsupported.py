@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extractor.cli import output
+from extractor.cli import output, screen
 
 if TYPE_CHECKING:
     from extractor.draft import Finding, Fit
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def infer(
-    release: str, origin: Path | None, *, offline: bool, experimental: bool, json: bool
+    release: str, origin: Path | None, *, offline: bool, experimental: bool, verbose: bool, json: bool
 ) -> tuple[Manifest, Source]:
     """Try the manifest of the release before, and say what of it does not hold.
 
@@ -46,14 +46,14 @@ def infer(
         if json:
             output.data_json(_report(found))
         else:
-            output.data(_text(found))
+            _show(found, verbose)
         raise UsageError(
             f"verl {release} is not supported by this vextract: it has no manifest of it",
             hint="--experimental goes on with what holds; `vextract manifest draft "
             f"{release}` writes the manifest that it needs; supported: {', '.join(releases.supported())}",
         )
-    for item in (*found.findings, *found.left):
-        output.note(f"  {_line(item)}")
+    lines = [f"  {_line(item)}" for item in (*found.findings, *found.left)]
+    screen.show([], [screen.Section(lines)], verbose=verbose, below=12, aside=True)
     output.warning(
         f"verl {release} has no manifest: this project is made from that of {base}, and nobody has tested it"
     )
@@ -95,20 +95,17 @@ def _cannot(release: str, base: str, problems: list[str]) -> Exception:
     )
 
 
-def _text(found: Fit) -> str:
+def _show(found: Fit, verbose: bool) -> None:
     items = (*found.findings, *found.left)
     head = f"verl {found.release}, tried with the manifest of {found.base}"
-    if not items:
-        return f"{head}: all of it holds"
-    return "\n".join(
-        [f"{head}: {len(items)} part{'' if len(items) == 1 else 's'} of it do not hold", *map(_shown, items)]
-    )
+    said = f"{len(items)} part{'' if len(items) == 1 else 's'} of it do not hold" if items else "all of it holds"
+    lines = [line for item in items for line in _shown(item)]
+    screen.show([f"{head}: {said}"], [screen.Section(lines)], verbose=verbose, below=4)
 
 
-def _shown(item: Finding) -> str:
-    lines = [f"  {_line(item)}"]
-    lines += [f"      {'taken' if found.place == item.moved else 'similar'}: {found}" for found in item.suggestions]
-    return "\n".join(lines)
+def _shown(item: Finding) -> list[str]:
+    similar = [f"      {'taken' if found.place == item.moved else 'similar'}: {found}" for found in item.suggestions]
+    return [f"  {_line(item)}", *similar]
 
 
 def _line(item: Finding) -> str:

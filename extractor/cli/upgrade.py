@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from extractor.cli import output, upgrade_report
-from extractor.cli.options import DryRun, From, Json, Offline, Project, features
+from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, features
 
 if TYPE_CHECKING:
     from extractor.changes import Changes
@@ -44,6 +44,7 @@ def command(
     offline: Offline = False,
     dry_run: DryRun = False,
     diff: Annotated[bool, typer.Option("--diff", help="With --dry-run: show how upstream's text differs.")] = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Move to another verl, other options or newer templates.
@@ -71,11 +72,13 @@ def command(
         if abort:
             return _abort(root, json)
         if dry_run:
-            return _dry_run(root, request, from_, offline, diff, json)
-        return _upgrade(root, request, from_, offline, allow_dirty, json)
+            return _dry_run(root, request, from_, offline, diff, verbose, json)
+        return _upgrade(root, request, from_, offline, allow_dirty, verbose, json)
 
 
-def _dry_run(root: Path, request: Request, origin: Path | None, offline: bool, diff: bool, json: bool) -> int:
+def _dry_run(
+    root: Path, request: Request, origin: Path | None, offline: bool, diff: bool, verbose: bool, json: bool
+) -> int:
     from extractor.cli import changes
 
     found = _prepare(root, request, origin, offline)
@@ -85,16 +88,14 @@ def _dry_run(root: Path, request: Request, origin: Path | None, offline: bool, d
         report["changes"] = changes.as_json(about, about.symbols, diff) if about is not None else None
         output.data_json(report)
         return 0
-    text = upgrade_report.as_text(found, dry_run=True)
-    if about is not None:
-        text += f"\n\nwhat changed in the code that you use\n{changes.as_text(about, about.symbols, diff)}"
-    output.data(text)
-    for line in upgrade_report.next_steps(found, dry_run=True):
-        output.note(line)
+    # Whoever asks for the differences asks for what they belong to.
+    upgrade_report.show(found, True, about, diff=diff, verbose=verbose or diff)
     return 0
 
 
-def _upgrade(root: Path, request: Request, origin: Path | None, offline: bool, allow_dirty: bool, json: bool) -> int:
+def _upgrade(
+    root: Path, request: Request, origin: Path | None, offline: bool, allow_dirty: bool, verbose: bool, json: bool
+) -> int:
     from extractor import apply, journal, upgrade
 
     found = _prepare(root, request, origin, offline)
@@ -114,9 +115,7 @@ def _upgrade(root: Path, request: Request, origin: Path | None, offline: bool, a
     if json:
         output.data_json(upgrade_report.as_json(root, found, written=found.changes_anything))
     else:
-        output.data(upgrade_report.as_text(found, dry_run=False))
-        for text in upgrade_report.next_steps(found, dry_run=False):
-            output.note(text)
+        upgrade_report.show(found, False, None, diff=False, verbose=verbose)
     return 1 if upgrade_report.counts_of(found.plan)["conflict"] else 0
 
 

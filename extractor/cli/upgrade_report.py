@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from extractor.cli import changes, output, screen
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from extractor.changes import Changes
     from extractor.lock import Lock
     from extractor.plan import Action, Plan
     from extractor.upgrade import Upgrade
@@ -20,25 +25,56 @@ _DONE = {
     "orphan": "orphaned",
     "keep": "kept",
 }
+# What asks for thought, and what does not.
+_FIRST = ("conflict", "orphan", "merge")
+_REST = ("delete", "update", "add", "keep")
 RESOLVE = (
     "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
     " `vextract upgrade --abort` undoes the upgrade"
 )
 
 
-def as_text(found: Upgrade, dry_run: bool) -> str:
-    """Return the verdicts and their counts."""
+def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, verbose: bool) -> None:
+    """Print the verdict, then what asks for thought, then the rest; with `verbose` what changed in verl's code as well.
+
+    Args:
+        found: The upgrade.
+        dry_run: Nothing was written.
+        about: What changed in the vendored code; None where that was not asked for or cannot be told.
+        diff: Print how upstream's text differs.
+        verbose: Print everything.
+    """
+    steps = next_steps(found, dry_run)
     if not found.changes_anything:
-        return f"up to date: {_options(found)}"
-    lines = [_line(action) for action in found.plan.actions if _worth_saying(action)]
+        output.data(f"up to date: {_options(found)}")
+    else:
+        head = [f"{found.title}: {_summary(found)}{' (nothing was written)' if dry_run else ''}"]
+        sections = [*_verdicts(found, _FIRST), *_settings(found), *_verdicts(found, _REST)]
+        if about is not None:
+            head.append(f"verl's code that you use: {changes.counted(about)}{'' if verbose else ' (-v shows it)'}")
+            if verbose:
+                sections += changes.sections(about, about.symbols, diff, verbose)
+        screen.show(head, sections, verbose=verbose, below=screen.height(steps))
+    for text in steps:
+        output.note(text)
+
+
+def _summary(found: Upgrade) -> str:
     counts = counts_of(found.plan)
-    summary = ", ".join(f"{number} {_DONE[verdict]}" for verdict, number in counts.items() if number)
-    lines.append(f"{found.title}: {summary}{' (nothing was written)' if dry_run else ''}")
-    return "\n".join([*lines, *_settings(found)])
+    told = [f"{counts[verdict]} {_DONE[verdict]}" for verdict in (*_FIRST, *_REST) if counts[verdict]]
+    return ", ".join(told if counts["conflict"] else ["no conflicts", *told])
 
 
-def _settings(found: Upgrade) -> list[str]:
-    """Return what became of the owner's settings, a line each, after a heading."""
+def _verdicts(found: Upgrade, verdicts: Sequence[str]) -> list[screen.Section]:
+    told = [action for action in found.plan.actions if _worth_saying(action)]
+    return [
+        screen.Section([_line(action) for action in told if action.verdict.value == verdict], prefix=f"{verdict:8}  ")
+        for verdict in verdicts
+    ]
+
+
+def _settings(found: Upgrade) -> list[screen.Section]:
+    """Return what became of the owner's settings."""
     lines = [f"  moved     {item.key}: {item.value}  ({_where(item)})" for item in found.settings.moved]
     lines += [
         f"  lost      {item.key}: {item.value}  ({found.labels.theirs} has no such setting)"
@@ -48,7 +84,7 @@ def _settings(found: Upgrade) -> list[str]:
         now = f"; now {key.renamed_to}" if key.renamed_to else ""
         what = f"refers to {key.key}, which" if key.reference else key.key
         lines.append(f"  to change {key.file}:{key.line}  ({what} no longer exists{now})")
-    return ["", "your settings", *lines] if lines else []
+    return [screen.Section(lines, "your settings")]
 
 
 def _where(item: Moved) -> str:

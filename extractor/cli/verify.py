@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output
-from extractor.cli.options import From, Json, Offline, Project
+from extractor.cli import output, screen, unfinished
+from extractor.cli.options import From, Json, Offline, Project, Verbose
 
-SHOWN = 12
+if TYPE_CHECKING:
+    from extractor.verify import Report
 
 
 def command(
     path: Project = Path(),
     python: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="PYTHON", help="Interpreter that has the project's requirements; this one by default."),
+        typer.Option(
+            metavar="PYTHON", help="Interpreter that has the project's requirements; the project's own by default."
+        ),
     ] = None,
     upstream_tests: Annotated[
         bool, typer.Option("--upstream-tests", help="Also run upstream's own unit tests against the project.")
@@ -28,25 +32,32 @@ def command(
     strict: Annotated[bool, typer.Option("--strict", help="Edited files are failures, not remarks.")] = False,
     from_: From = None,
     offline: Offline = False,
+    verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Check a project against upstream.
 
     Closed imports, no Ray, the lock's hashes, and the same numbers as upstream's.
     """
-    from extractor import lock, project, releases
-    from extractor.source import open_source
+    from extractor import lock, project, restore
 
     root = project.find(path)
-    release = lock.read(root).options.verl
-    with output.progress(f"reading verl {release}"):
-        source = open_source(releases.load(release).pin, from_, offline=offline)
-    from extractor.verify import Status, run_verify
+    unfinished.refuse(root)
+    locked = lock.read(root)
+    with output.progress(f"reading verl {locked.options.verl}"):
+        manifest, source = restore.upstream(locked, origin=from_, offline=offline)
+    if source.sha256 != locked.source_sha256:
+        output.warning(
+            f"the project was made from a {locked.source_kind} of its own ({locked.source_sha256[:12]}),"
+            f" and is compared with another ({source.sha256[:12]}): --from names the right one"
+        )
+    from extractor.verify import run_verify
 
     with output.steps("checking") as say:
         report = run_verify(
             root,
             source=source,
+            manifest=manifest,
             python=python,
             parity=parity,
             upstream_tests=upstream_tests,
@@ -54,25 +65,9 @@ def command(
             progress=say,
         )
     if json:
-        checks = [
-            {
-                "name": check.name,
-                "status": check.status.value,
-                "summary": check.summary,
-                "details": list(check.details),
-            }
-            for check in report.checks
-        ]
-        output.data_json({"path": str(root), "ok": report.ok, "checks": checks})
+        output.data_json({"path": str(root), "ok": report.ok, "checks": [asdict(check) for check in report.checks]})
     else:
-        width = max((len(check.name) for check in report.checks), default=0)
-        for check in report.checks:
-            output.data(f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip())
-            if check.status in (Status.FAILED, Status.REPORTED):
-                for line in check.details[:SHOWN]:
-                    output.data(f"{'':10}{line}")
-                if len(check.details) > SHOWN:
-                    output.data(f"{'':10}and {len(check.details) - SHOWN} more: --json has them all")
+        _show(report, verbose)
     if not report.ok:
         failed = sum(not check.ok for check in report.checks)
         output.error(
@@ -80,3 +75,19 @@ def command(
             "`vextract explain NAME` says where a file comes from and what was done to it",
         )
     return 0 if report.ok else 1
+
+
+def _show(report: Report, verbose: bool) -> None:
+    """Print what failed first; what the cases did not run is for whoever asks."""
+    from extractor.verify import Status
+
+    width = max((len(check.name) for check in report.checks), default=0)
+    head = [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in report.checks]
+    telling = [Status.FAILED, Status.REPORTED, *([Status.OK, Status.SKIPPED] if verbose else [])]
+    sections = [
+        screen.Section([f"  {line}" for line in check.details], f"{check.name}:")
+        for status in telling
+        for check in report.checks
+        if check.status is status and (verbose or check.name != "coverage")
+    ]
+    screen.show(head, sections, verbose=verbose, below=0 if report.ok else 2)

@@ -129,7 +129,7 @@ def _imports(path: str, tree: ast.Module, modules: Mapping[str, str]) -> tuple[s
 
 def _manifest(lock: Lock) -> Manifest | None:
     try:
-        return releases.load(lock.options.verl)
+        return releases.load(lock.borrowed_from or lock.options.verl)
     except VextractError:
         return None  # a release that this vextract does not know: then there are no roles to show
 

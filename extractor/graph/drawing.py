@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from xml.sax.saxutils import escape
 
 from extractor.errors import UsageError
-from extractor.graph.model import OWNER, Graph, Module
+from extractor.graph.matrix import size
+from extractor.graph.model import FILL, MEANING, Graph, Module
 
 _CHARACTER = 6.65  # width of a character of an 11 px monospaced font
 _ROW = 19
@@ -19,13 +20,6 @@ _BAR = 70  # width of the longest bar
 _NUMBER = 42
 _MARGIN = 24
 _TOP = 62
-_FILL = {"vendored": "#8fb4e8", "template": "#c9ced8", "hook": "#a9d8a4", OWNER: "#f3cd8f"}
-_MEANING = {
-    "vendored": "verl's code",
-    "template": "ours, from templates",
-    "hook": "hooks, yours to write",
-    OWNER: "files that you added",
-}
 _STYLE = """
   text { font: 11px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: #1f2733 }
   .title { font: 600 16px system-ui, "Helvetica Neue", "DejaVu Sans", sans-serif }
@@ -61,7 +55,7 @@ def draw(graph: Graph) -> str:
         UsageError: graphlay, which lays the picture out, is not installed.
     """
     cards = [_card(graph, group) for group in graph.groups]
-    between = _between(graph)
+    between = graph.between()
     layout = _layout(cards, between)
     place = layout.positions()
     left, top = layout.bounds["min"]["x"] - _MARGIN, layout.bounds["min"]["y"] - _TOP - _MARGIN
@@ -100,17 +94,6 @@ def _layout(cards: Sequence[_Card], between: Mapping[tuple[str, str], list[_Impo
         boxes.edge(importer, imported, weight=float(len(imports)), thickness=_thickness(len(imports)))
     spacing = {"layer_gap": 44.0, "node_gap": 28.0}
     return graphlay.layout(boxes, preset="layered", options={"direction": "leftright", "spacing": spacing})
-
-
-def _between(graph: Graph) -> dict[tuple[str, str], list[_Import]]:
-    """Return (importing group, imported group) -> the imports behind it."""
-    found: dict[tuple[str, str], list[_Import]] = {}
-    modules = {module.path: module for module in graph.modules}
-    for importer, imported in graph.edges():
-        pair = modules[importer].group, modules[imported].group
-        if pair[0] != pair[1]:
-            found.setdefault(pair, []).append((modules[importer], modules[imported]))
-    return found
 
 
 def _is_ours(imports: list[_Import]) -> bool:
@@ -152,7 +135,7 @@ def _draw_card(card: _Card, x: float, y: float, longest: int) -> Iterator[str]:
     right = x + card.width - _PADDING
     yield f'<rect class="card" x="{x:.1f}" y="{y:.1f}" width="{card.width:.1f}" height="{card.height:.1f}" rx="6"/>'
     yield f'<text class="group" x="{x + _PADDING:.1f}" y="{y + 20:.1f}">{escape(_title(card.group))}</text>'
-    yield f'<text class="note lines" x="{right:.1f}" y="{y + 20:.1f}">{_size(len(card.rows), lines)}</text>'
+    yield f'<text class="note lines" x="{right:.1f}" y="{y + 20:.1f}">{size(len(card.rows), lines)}</text>'
     start = x + _PADDING + card.arcs
     middle = [y + _HEADER + _ROW * index + _ROW / 2 for index in range(len(card.rows))]
     number = {row.path: index for index, row in enumerate(card.rows)}
@@ -165,9 +148,9 @@ def _draw_card(card: _Card, x: float, y: float, longest: int) -> Iterator[str]:
         yield f"<g><title>{escape(_tooltip(row))}</title>"
         yield (
             f'<rect x="{right - _NUMBER - bar:.1f}" y="{centre - 7.5:.1f}" width="{bar:.1f}" height="15" rx="2"'
-            f' fill="{_FILL[row.kind]}"/>'
+            f' fill="{FILL[row.kind]}"/>'
         )
-        yield f'<rect x="{start:.1f}" y="{centre - 5:.1f}" width="4" height="10" rx="1" fill="{_FILL[row.kind]}"/>'
+        yield f'<rect x="{start:.1f}" y="{centre - 5:.1f}" width="4" height="10" rx="1" fill="{FILL[row.kind]}"/>'
         yield f'<text x="{start + 9:.1f}" y="{centre + 4:.1f}">{escape(_label(row))}</text>'
         yield f'<text class="lines" x="{right:.1f}" y="{centre + 4:.1f}">{row.lines:,}</text></g>'
 
@@ -198,9 +181,9 @@ def _thickness(imports: int) -> float:
 
 def _marker() -> Iterator[str]:
     yield "<defs>"
-    for name, colour, size in (("edge", "#41506a", 7), ("ours", "#b9c1cd", 7), ("inner", "#7d8aa0", 5)):
+    for name, colour, wide in (("edge", "#41506a", 7), ("ours", "#b9c1cd", 7), ("inner", "#7d8aa0", 5)):
         yield (
-            f'<marker id="{name}" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="{size}" markerHeight="{size}"'
+            f'<marker id="{name}" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="{wide}" markerHeight="{wide}"'
             f' markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0.5 L8 4 L0 7.5 z" fill="{colour}"/></marker>'
         )
     yield "</defs>"
@@ -209,18 +192,14 @@ def _marker() -> Iterator[str]:
 def _legend(graph: Graph, x: float, y: float) -> Iterator[str]:
     yield f'<text class="title" x="{x:.1f}" y="{y + 12:.1f}">{escape(graph.title)}</text>'
     kinds = Counter(module.kind for module in graph.modules)
-    for kind, meaning in _MEANING.items():
+    for kind, meaning in MEANING.items():
         if kinds[kind]:
-            text = f"{meaning}: {_size(*graph.size(kind))}"
-            yield f'<rect x="{x:.1f}" y="{y + 25:.1f}" width="12" height="12" rx="2" fill="{_FILL[kind]}"/>'
+            text = f"{meaning}: {size(*graph.size(kind))}"
+            yield f'<rect x="{x:.1f}" y="{y + 25:.1f}" width="12" height="12" rx="2" fill="{FILL[kind]}"/>'
             yield f'<text class="note" x="{x + 18:.1f}" y="{y + 35:.1f}">{escape(text)}</text>'
             x += 44 + 6.1 * len(text)
     told = "A -> B: A imports B; the thicker, the more imports"
     yield f'<text class="note" x="{x:.1f}" y="{y + 35:.1f}">{escape(told)}</text>'
-
-
-def _size(files: int, lines: int) -> str:
-    return f"{files} {'file' if files == 1 else 'files'}, {lines:,} lines"
 
 
 def _title(group: str) -> str:

@@ -8,6 +8,14 @@ from dataclasses import dataclass, replace
 from extractor.tree import FileKind
 
 OWNER = "owner"
+# By kind: the colour of a picture, and what the kind means.
+FILL = {"vendored": "#8fb4e8", "template": "#c9ced8", "hook": "#a9d8a4", OWNER: "#f3cd8f"}
+MEANING = {
+    "vendored": "verl's code",
+    "template": "ours, from templates",
+    "hook": "hooks, yours to write",
+    OWNER: "files that you added",
+}
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,16 @@ class Graph:
     def edges(self) -> Iterator[tuple[str, str]]:
         """Pairs of importing and imported module."""
         return ((module.path, target) for module in self.modules for target in module.imports)
+
+    def between(self) -> dict[tuple[str, str], list[tuple[Module, Module]]]:
+        """Return (importing group, imported group) -> the imports behind it, each pair of groups apart; sorted."""
+        modules = {module.path: module for module in self.modules}
+        found: dict[tuple[str, str], list[tuple[Module, Module]]] = {}
+        for importer, imported in self.edges():
+            pair = modules[importer].group, modules[imported].group
+            if pair[0] != pair[1]:
+                found.setdefault(pair, []).append((modules[importer], modules[imported]))
+        return dict(sorted(found.items()))
 
     def size(self, kind: FileKind | str) -> tuple[int, int]:
         """Files and lines of a kind."""

@@ -51,8 +51,9 @@ def check_coverage(files: Sequence[FileCoverage]) -> Check:
     covered, uncovered = sum(len(file.covered) for file in files), sum(len(file.uncovered) for file in files)
     lines, run = sum(file.lines for file in files), sum(file.run for file in files)
     summary = (
-        f"{covered} of {counted(covered + uncovered, 'public function')} in {counted(len(files), 'vendored file')}"
-        f" ran in a compared case; {run / max(lines, 1):.0%} of the lines of all functions"
+        f"the cases ran {run / max(lines, 1):.0%} of the lines of the functions in"
+        f" {counted(len(files), 'vendored file')}, in {covered} of {counted(covered + uncovered, 'public function')};"
+        " the rest was not compared"
     )
     details = []
     for file in files:

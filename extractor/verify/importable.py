@@ -18,23 +18,24 @@ def check_importable(subject: Subject, python: str) -> Check:
     modules = [file.module for file in subject.vendored]
     job = {
         "root": str(subject.root.resolve()),
+        "package": subject.package,
         "modules": modules,
         "forbidden": ["ray", "verl"],
-        "required": list(requirements.declared(subject.root)),
+        "required": list(requirements.lines(subject.root)),
         "optional": list(OPTIONAL),
     }
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
             result = interpreter.finish(interpreter.start(python, "imports", job, Path(folder)), TIMEOUT)
         except CheckFailed as error:
-            return Check("importable", Status.FAILED, f"the import check {error.message}", (error.hint,))
+            return Check(
+                "importable", Status.FAILED, f"the import check {error.message}", tuple(error.hint.splitlines())
+            )
     problems = []
     absent = {requirements.import_name(name) for name in requirements.declared(subject.root)} & set(result["missing"])
     for module, failure in sorted(result["errors"].items()):
-        where = ""
-        if failure["file"]:
-            where = f" ({Path(failure['file']).relative_to(subject.root.resolve())}:{failure['line']})"
-        problems.append(f"{module}: {failure['error']}{where}")
+        where = f" ({failure['file']}:{failure['line']})" if failure["file"] else ""
+        problems.append(f"{module}: {' '.join(failure['error'].split())}{where}")
     problems += [f"{name} was imported all the same" for name in result["leaked"]]
     if problems:
         summary = f"{len(result['errors'])} of {counted(len(modules), 'vendored module')} cannot be imported"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,10 +17,6 @@ from typing import Any
 from extractor.errors import CheckFailed
 
 DRIVER = Path(__file__).parent / "driver"
-HINT = (
-    "make an environment for the project (cd PROJECT && python -m venv .venv && .venv/bin/pip install -e '.[dev]'),"
-    " or pass --python"
-)
 _NOT_PASSED_ON = ("VERL_", "PYTHON", "RAY_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
@@ -32,28 +30,63 @@ class Running:
 
 
 def choose(project: Path, python: str | None) -> str:
-    """Return the interpreter: the one that is named, the project's own, or this one.
+    """Choose the interpreter: the one that is named, else that of the first environment there is.
+
+    They are looked for in the project (as `make setup` and uv make them), then among what is active, then here.
 
     Raises:
-        CheckFailed: none of them has torch.
+        CheckFailed: it has no torch, or there is none that has.
     """
-    own = project / (".venv/Scripts/python.exe" if os.name == "nt" else ".venv/bin/python")
     if python is not None:
-        chosen = python
-    elif own.exists():
-        chosen = str(own)
-    elif importlib.util.find_spec("torch") is not None:
+        # The driver runs in a directory of its own; links stay, since an environment's Python is known by its place.
+        named = os.path.abspath(python) if os.path.dirname(python) else python  # noqa: PTH100, PTH120
+        return _with_torch(named, f"install the project for it, or name another with --python: {_setup(project)}")
+    for folder in _environments_in(project):
+        own = _python_in(folder)
+        if own is not None:
+            return _with_torch(own, f"install the project into it: {_setup(project)}")
+    for prefix in (os.environ.get("VIRTUAL_ENV"), os.environ.get("CONDA_PREFIX")):
+        active = _python_in(Path(prefix)) if prefix else None
+        with contextlib.suppress(OSError):
+            if active is not None and _has_torch(active):
+                return active
+    if importlib.util.find_spec("torch") is not None:
         return sys.executable
-    else:
-        raise CheckFailed("no Python that has the project's requirements: PROJECT/.venv is missing", hint=HINT)
-    question = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
+    raise CheckFailed(
+        "no Python that has the project's requirements: it has no .venv, and no environment with torch is active",
+        hint=f"make one: {_setup(project)}; or name a Python that has them with --python",
+    )
+
+
+def _setup(project: Path) -> str:
+    return f"cd {shlex.quote(str(project))} && make setup"
+
+
+def _environments_in(project: Path) -> tuple[Path, ...]:
+    named = os.environ.get("UV_PROJECT_ENVIRONMENT")
+    return (*([project / named] if named else []), project / ".venv")
+
+
+def _python_in(folder: Path) -> str | None:
+    """Return the Python of an environment, even where it is a link that leads nowhere."""
+    path = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    return str(path) if os.path.lexists(path) else None
+
+
+def _with_torch(python: str, hint: str) -> str:
     try:
-        answer = subprocess.run([chosen, "-c", question], capture_output=True, check=False)
+        if _has_torch(python):
+            return python
     except OSError as error:
-        raise CheckFailed(f"{chosen}: cannot be started: {error.strerror or error}", hint=HINT) from None
-    if answer.returncode:
-        raise CheckFailed(f"{chosen}: does not have torch", hint=HINT)
-    return chosen
+        raise CheckFailed(f"{python}: cannot be started: {error.strerror or error}", hint=hint) from None
+    raise CheckFailed(f"{python}: does not have torch", hint=hint)
+
+
+def _has_torch(python: str) -> bool:
+    question = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
+    # Not where the command runs: a directory called torch may lie there.
+    answer = subprocess.run([python, "-c", question], cwd=DRIVER, env=_passed_on(), capture_output=True, check=False)
+    return not answer.returncode
 
 
 def start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Running:
@@ -111,11 +144,14 @@ def tail(log: Path, lines: int = 12) -> str:
     return "\n".join(text[-lines:])
 
 
+def _passed_on() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_PASSED_ON)}
+
+
 def _environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_PASSED_ON)}
     caches = {name: str(folder / "cache") for name in ("HF_HOME", "HF_DATASETS_CACHE", "XDG_CACHE_HOME")}
     return {
-        **kept,
+        **_passed_on(),
         **caches,
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",

@@ -9,8 +9,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from extractor import releases
 from extractor.errors import CheckFailed
+from extractor.manifest import Manifest
 from extractor.source import Source
 from extractor.verify import interpreter
 from extractor.verify.compare import difference
@@ -79,14 +79,14 @@ class Case:
     note: str = ""
 
 
-def check_parity(subject: Subject, source: Source, python: str) -> tuple[Check, ...]:
+def check_parity(subject: Subject, source: Source, manifest: Manifest, python: str) -> tuple[Check, ...]:
     """Run both sides and compare; the second check says what the cases have covered."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
             upstream, vendored = _run(subject, source, python, Path(folder))
         except CheckFailed as error:
             return (Check("parity", Status.FAILED, error.message, tuple(error.hint.splitlines())),)
-    known = {fix.id for fix in releases.load(subject.lock.options.verl).fixes}
+    known = {fix.id for fix in manifest.fixes}
     unmet = {file.upstream: tuple(fix for fix in file.fixes if fix not in MET | EXACT) for file in subject.vendored}
     cases = compare(upstream["results"], vendored["results"], unmet, known)
     coverage = check_coverage(measure(subject, vendored["lines"]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from extractor import releases
 from extractor.errors import CheckFailed
+from extractor.manifest import Manifest
 from extractor.source import Source
 from extractor.verify import interpreter, subject
 from extractor.verify.closed_imports import check_imports
@@ -21,6 +23,7 @@ def run_verify(
     project: Path,
     *,
     source: Source | None,
+    manifest: Manifest | None = None,
     python: str | None = None,
     parity: bool = True,
     upstream_tests: bool = False,
@@ -32,6 +35,7 @@ def run_verify(
     Args:
         project: Its directory.
         source: verl, of the project's release; None: nothing is compared with upstream.
+        manifest: What is known about that release; None: the one that vextract has.
         python: Interpreter that has the project's requirements; None: the project's own environment, or this one.
         parity: Compare numbers with upstream's.
         upstream_tests: Run upstream's own unit tests on the project.
@@ -48,6 +52,9 @@ def run_verify(
 
     say("reading the project")
     found = subject.read(project)
+    known = manifest
+    if known is None and source is not None:
+        known = releases.load(found.lock.options.verl)
     checks = [
         check_imports(found, source),
         check_ray_free(found),
@@ -61,14 +68,14 @@ def run_verify(
         return Report((*checks, failed, *_skipped("no Python for the project", parity, upstream_tests)))
     say("importing every vendored module")
     checks.append(check_importable(found, chosen))
-    if source is None:
+    if source is None or known is None:
         return Report((*checks, *_skipped("the source of verl is not available", parity, upstream_tests)))
     if parity:
         say("comparing numbers with upstream")
-        checks += check_parity(found, source, chosen)
+        checks += check_parity(found, source, known, chosen)
     if upstream_tests:
         say("running upstream's own tests")
-        checks.append(check_upstream_tests(found, source, chosen))
+        checks.append(check_upstream_tests(found, source, known, chosen))
     return Report(tuple(checks))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from extractor import lock
+from extractor import lock, merge
 from extractor.lock import Lock, LockedFile
 from extractor.tree import FileKind
 
@@ -92,14 +92,22 @@ def read(root: Path) -> Subject:
             text = path.read_text(encoding="utf-8")
             tree = ast.parse(text)
         except (SyntaxError, UnicodeDecodeError, OSError) as error:
-            line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
-            broken.append(f"{entry.path}{line}: {error}")
+            broken.append(_broken(path, entry.path, error))
             continue
         name = module_name(entry.path)
         upstream = module_name(entry.upstream_path) if entry.upstream_path else ""
         fixes = tuple(_FIX.findall(text)) if entry.kind is FileKind.VENDORED else ()
         files[name] = PythonFile(entry.path, name, entry.kind, upstream, text, tree, fixes)
     return Subject(root, locked, dict(sorted(files.items())), tuple(broken))
+
+
+def _broken(path: Path, name: str, error: Exception) -> str:
+    if not isinstance(error, SyntaxError):
+        return f"{name}: {error}"
+    marker = merge.first_conflict(path.read_bytes())
+    if marker:
+        return f"{name}:{marker}: a marker of a conflict is left"
+    return f"{name}:{error.lineno}: {error.msg}"
 
 
 def _own_files(root: Path, locked: Lock) -> Iterator[LockedFile]:

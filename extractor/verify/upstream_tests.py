@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor import releases
 from extractor.errors import CheckFailed
 from extractor.index import Index
+from extractor.manifest import Manifest
 from extractor.rewrite import rewrite_module
 from extractor.slicer import KeptModule, Slice, slice_source
 from extractor.source import Source
@@ -24,11 +24,11 @@ NAME = "upstream tests"
 TIMEOUT = 1800.0
 
 
-def check_upstream_tests(subject: Subject, source: Source, python: str) -> Check:
+def check_upstream_tests(subject: Subject, source: Source, manifest: Manifest, python: str) -> Check:
     """Run those tests whose symbols are all vendored, on both sides. One that passes upstream must pass here."""
     if not source.tests:
         return Check(NAME, Status.SKIPPED, f"this {source.kind} of verl {source.release} carries no tests")
-    files, left_out = _prepare(subject, source)
+    files, left_out = _prepare(subject, source, manifest)
     if not files:
         summary = "none of upstream's tests is about what the project has"
         return Check(NAME, Status.SKIPPED, summary, tuple(_grouped(left_out)))
@@ -40,9 +40,10 @@ def check_upstream_tests(subject: Subject, source: Source, python: str) -> Check
     return _check(files, upstream, vendored, left_out)
 
 
-def _prepare(subject: Subject, source: Source) -> tuple[dict[str, tuple[Pruned, str]], list[tuple[str, str]]]:
+def _prepare(
+    subject: Subject, source: Source, manifest: Manifest
+) -> tuple[dict[str, tuple[Pruned, str]], list[tuple[str, str]]]:
     """Return the files that can run (for upstream, for the project), and the tests left out, a line each."""
-    manifest = releases.load(subject.lock.options.verl)
     found = slice_source(Index(source), manifest, subject.lock.options)
     files: dict[str, tuple[Pruned, str]] = {}
     left_out: list[tuple[str, str]] = []

@@ -15,12 +15,16 @@ Run = Callable[..., Result]
 
 def test_the_report(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("trainer:\n  profile_steps: [1]\n")
-    result = run("changes", "0.5.0", "0.6.1", "--config", tmp_path)
+    short = run("changes", "0.5.0", "0.6.1", "--config", tmp_path)
+    assert len(short.out.splitlines()) < 24
+    assert "config/mine.yaml:2: trainer.profile_steps no longer exists; now global_profiler.steps" in short.out
+    assert "\n  verl/trainer/ppo/core_algos.py " in short.out
+    result = run("changes", "0.5.0", "0.6.1", "--config", tmp_path, "-v")
     assert result.code == 0
     out = result.out
     assert out.startswith("verl 0.5.0 -> 0.6.1: ")
-    assert "\nverl/trainer/ppo/core_algos.py\n" in out
-    assert "\n  body       agg_loss\n" in out
+    assert "\n  verl/trainer/ppo/core_algos.py\n" in out
+    assert "\n    body       agg_loss\n" in out
     assert "\n  policy losses: +geo_mean +gspo +vanilla\n" in out
     assert (
         "  - actor_rollout_ref.actor.optim.warmup_style  (now actor_rollout_ref.actor.optim.lr_scheduler_type)" in out

@@ -68,7 +68,7 @@ def test_version(run) -> None:
         (["new"], "Missing argument", "see `vextract new --help`"),
         (["new", "x", "--engin", "hf"], "No such option", "did you mean `--engine`? (`vextract new --help`)"),
         (["--nope"], "No such option", "see `vextract --help`"),
-        (["versions", "extra"], "Got unexpected extra argument", "see `vextract versions --help`"),
+        (["versions", "a", "b"], "Got unexpected extra argument", "see `vextract versions --help`"),
         (["new", "x", "--verl"], "requires an argument", "see `vextract"),
         (["sync", "/nowhere"], "/nowhere: no such directory", "pass the directory of a project"),
     ],

@@ -57,8 +57,11 @@ def test_dry_run(run, tmp_path: Path, json_too: bool) -> None:
     if json_too:
         assert json.loads(result.out)["written"] is False
     else:
-        assert "add  vendored  toy/training/core_algos.py\n" in result.out
-        assert result.err.endswith("nothing was written\n")
+        assert result.out.splitlines()[0].endswith("nothing was written")
+        assert "add  vendored  LICENSE.verl\n" in result.out
+        assert "more (-v shows all)\n" in result.out
+        whole = run("new", tmp_path / "toy", "--dry-run", "-v").out
+        assert "add  vendored  toy/training/core_algos.py\n" in whole
 
 
 def test_package_name_can_differ(run, tmp_path: Path) -> None:

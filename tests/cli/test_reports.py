@@ -11,9 +11,30 @@ from extractor import releases
 def test_versions(run) -> None:
     result = run("versions")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith(f"verl {releases.default()} (default)\n  engines     hf, sglang, vllm\n")
-    assert "    critic " in result.out
-    assert "(on with ppo)" in result.out
+    lines = result.out.splitlines()
+    assert lines[0].split() == ["verl", *reversed(releases.supported())]
+    assert len(lines) < 24
+    # The matrix says what the manifests say.
+    for line in lines[2:-1]:
+        name, *marks = line.removeprefix("engine ").split()
+        for release, mark in zip(reversed(releases.supported()), marks, strict=True):
+            manifest = releases.load(release)
+            has = name in {*manifest.engines, *(feature.name for feature in manifest.features)}
+            assert mark == ("x" if has else "."), (name, release)
+    newest = run("versions", releases.default()).out
+    assert newest.startswith(f"verl {releases.default()} (default)\n  engines     hf, sglang, vllm\n")
+    assert "    critic " in newest
+    assert "(on with ppo)" in newest
+    assert run("versions", "-v").out.startswith(newest)
+
+
+def test_versions_of_a_name(run) -> None:
+    assert run("versions", "gspo").out.startswith("gspo  a preset, for --algorithm\n  in verl 0.9.1, ")
+    assert "an engine" in run("versions", "vllm").out
+    assert "a feature: " in run("versions", "lora").out
+    result = run("versions", "vlm")
+    assert (result.code, result.out) == (2, "")
+    assert "hint: did you mean vllm?" in result.err
 
 
 def test_versions_as_json(run) -> None:
@@ -29,8 +50,9 @@ def test_explain_a_symbol(run, project: Path) -> None:
     lines = result.out.splitlines()
     assert lines[0] == "verl.trainer.ppo.core_algos:agg_loss"
     assert lines[1] == "  in       toy/training/core_algos.py"
-    assert lines[2] == "  from     verl/trainer/ppo/core_algos.py"
-    assert lines[3] == "  why      verl.trainer.ppo.core_algos:agg_loss is a root (role algorithms)"
+    assert lines[2].startswith("  whose    verl's: ")
+    assert lines[3] == "  from     verl/trainer/ppo/core_algos.py"
+    assert lines[4] == "  why      verl.trainer.ppo.core_algos:agg_loss is a root (role algorithms)"
 
 
 def test_explain_a_file_as_json(run, project: Path, monkeypatch) -> None:

@@ -47,7 +47,8 @@ def test_from_the_base_without_a_source(run, project: Path, empty_cache: Path) -
     (project / "LICENSE.verl").unlink()
     result = run("sync", project, "--offline")
     assert result.code == 0
-    assert result.out.splitlines()[:2] == ["restored  LICENSE.verl", "restored  toy/protocol.py"]
+    assert result.out.splitlines()[0].startswith("2 files restored, ")
+    assert result.out.splitlines()[1:] == ["restored  LICENSE.verl", "restored  toy/protocol.py"]
     assert tree(project) == before
 
 

@@ -15,12 +15,13 @@ from extractor import lock
 from extractor.cli.app import run
 from extractor.graph import build
 from extractor.graph.drawing import draw
+from extractor.graph.matrix import draw_groups
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_the_tree(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["graph", str(project)]) == 0
+    assert run(["graph", str(project), "-v"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "toy: verl 0.6.1, engine hf, grpo"
     assert lines[1].startswith("├── hooks  5 files, ")
@@ -28,6 +29,41 @@ def test_the_tree(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[actor].endswith("  vendored")
     assert "-> protocol, " in lines[actor + 1]
     assert not any(line.endswith(" ") or "\x1b" in line for line in lines)
+
+
+def test_the_groups(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["graph", str(project)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    graph = build(project, lock.read(project))
+    assert lines[0] == "toy: verl 0.6.1, engine hf, grpo"
+    assert [line[:20].split("  ")[0] for line in lines[2:]] == [group.replace("_", " ") for group in graph.groups]
+    (actor,) = [line for line in lines if line.startswith("actor ")]
+    assert {"protocol", "algorithms"} <= set(actor.partition("-> ")[2].split(", "))
+
+
+def test_the_picture_of_the_groups(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It needs no library, has a number for every pair of groups that import each other, and fits a page."""
+    monkeypatch.setitem(sys.modules, "graphlay", None)
+    target = tmp_path / "graph.svg"
+    assert run(["graph", str(project), "--svg", str(target)]) == 0
+    assert capsys.readouterr().err == f"wrote {target}\n"
+    root = ElementTree.parse(target).getroot()
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    assert 1000 < width < 1600
+    assert height < 1000
+    graph = build(project, lock.read(project))
+    cells = [item for item in root.iter(f"{SVG}circle") if item.attrib["class"] == "cell"]
+    assert len(cells) == len(graph.between())
+    for cell in cells:
+        assert 0 < float(cell.attrib["cx"]) < width
+        assert 0 < float(cell.attrib["cy"]) < height
+    counts = [int(item.text or "") for item in root.iter(f"{SVG}text") if item.attrib.get("class") == "count"]
+    assert sorted(counts) == sorted(map(len, graph.between().values()))
+    rows = [item for item in root.iter(f"{SVG}g") if item.attrib.get("class") == "row"]
+    assert [next(row.iter(f"{SVG}text")).text for row in rows] == [group.replace("_", " ") for group in graph.groups]
+    assert target.read_bytes() == draw_groups(graph).encode()
 
 
 def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +78,7 @@ def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_picture(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("graphlay")
     target = tmp_path / "graph.svg"
-    assert run(["graph", str(project), "--svg", str(target)]) == 0
+    assert run(["graph", str(project), "-v", "--svg", str(target)]) == 0
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", f"wrote {target}\n")
     root = ElementTree.parse(target).getroot()
@@ -93,7 +129,7 @@ def test_without_the_library(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "graphlay", None)
-    assert run(["graph", str(project), "--svg", str(tmp_path / "graph.svg")]) == 2
+    assert run(["graph", str(project), "-v", "--svg", str(tmp_path / "graph.svg")]) == 2
     assert "hint: pip install 'vextract[graph]'" in capsys.readouterr().err
     assert not (tmp_path / "graph.svg").exists()
     assert run(["graph", str(project)]) == 0

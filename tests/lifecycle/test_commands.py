@@ -52,30 +52,31 @@ def edited(small: Path) -> Path:
     return small
 
 
-DRY_RUN = """\
-keep      Makefile  (removed by its owner; it has changed in verl 0.6.1)
+VERDICT = "verl 0.5.0 -> verl 0.6.1: 1 in conflict, 1 orphaned, 1 merged, 2 deleted, 3 added, 3 kept"
+ACTIONS = """\
 conflict  main.py  (edited and changed; 1 place to resolve)
+orphan    toy/gone.py  (no longer part of the project; your version is orphaned/toy/gone.py)
+merge     toy/protocol.py  (edited and changed)
+delete    toy/dropped/alone.py  (no longer part of the project)
+delete    toy/old_place/actor.py  (no longer part of the project)
 add       toy/added.py  (new)
 add       toy/custom/loss.py  (new)
-keep      toy/custom/reward.py  (the owner's; its example has changed; yours stays)
-delete    toy/dropped/alone.py  (no longer part of the project)
-orphan    toy/gone.py  (no longer part of the project; your version is orphaned/toy/gone.py)
 add       toy/new_place/actor.py  (new)
-delete    toy/old_place/actor.py  (no longer part of the project)
-merge     toy/protocol.py  (edited and changed)
-verl 0.5.0 -> verl 0.6.1: 3 added, 1 merged, 1 in conflict, 2 deleted, 1 orphaned, 3 kept"""
+keep      Makefile  (removed by its owner; it has changed in verl 0.6.1)
+keep      toy/custom/reward.py  (the owner's; its example has changed; yours stays)
+"""
 
 
 def test_upgrade(run: Run, edited: Path) -> None:
     before = picture(edited)
     dry = run("upgrade", edited, "--dry-run")
     assert dry.code == 0
-    assert dry.out.startswith(f"{DRY_RUN} (nothing was written)\n")
+    assert dry.out == f"{VERDICT} (nothing was written)\n{ACTIONS}"
     assert picture(edited) == before
     planned = json.loads(run("upgrade", edited, "--dry-run", "--json").out)
     done = run("upgrade", edited)
     assert done.code == 1
-    assert done.out == f"{DRY_RUN}\n"
+    assert done.out == f"{VERDICT}\n{ACTIONS}"
     assert done.err == (
         "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
         " `vextract upgrade --abort` undoes the upgrade\n"
@@ -92,13 +93,13 @@ def test_upgrade(run: Run, edited: Path) -> None:
 STATUS = """\
 verl 0.6.1, engine hf, algorithm grpo
 upgrade waits for its conflicts to be resolved: verl 0.5.0 -> verl 0.6.1
-missing     Makefile
+3 clean, 1 edited, 1 missing, 1 conflicted, 1 orphaned, 2 yours
 conflicted  main.py  (line 1)
-orphaned    orphaned/toy/gone.py  (see orphaned/toy/gone.py.note)
+missing     Makefile
 edited      toy/protocol.py
+orphaned    orphaned/toy/gone.py  (see orphaned/toy/gone.py.note)
 yours       toy/custom/loss.py
 yours       toy/custom/reward.py
-3 clean, 1 edited, 1 missing, 1 conflicted, 1 orphaned, 2 yours
 """
 
 
@@ -155,7 +156,7 @@ def test_clean_status(run: Run, small: Path) -> None:
     result = run("status", small, "--check")
     assert result.code == 0
     assert result.out == (
-        "verl 0.5.0, engine hf, algorithm grpo\nyours       toy/custom/reward.py\n7 clean, 1 yours\nnewer verl: 0.6.1\n"
+        "verl 0.5.0, engine hf, algorithm grpo\n7 clean, 1 yours\nyours       toy/custom/reward.py\nnewer verl: 0.6.1\n"
     )
     assert result.err == "`vextract upgrade --dry-run` shows what an upgrade would do\n"
     report = json.loads(run("status", small, "--json").out)
@@ -183,7 +184,8 @@ def test_newer_templates_are_an_upgrade(run: Run, small: Path, monkeypatch: pyte
     (small / lock.NAME).write_bytes(lock.dump(replace(lock.read(small), vextract="0.0.1")))
     monkeypatch.setitem(TREES, "0.5.0", Tree.of([*OLD_TREE, vendored("better.py", text("better"))]))
     assert run("upgrade", small, "--to", "0.5.0").out == (
-        "add       toy/better.py  (new)\nverl 0.5.0 (vextract 0.0.1) -> verl 0.5.0 (vextract 0.1.0): 1 added, 8 kept\n"
+        "verl 0.5.0 (vextract 0.0.1) -> verl 0.5.0 (vextract 0.1.0): no conflicts, 1 added, 8 kept\n"
+        "add       toy/better.py  (new)\n"
     )
     assert lock.read(small).vextract == "0.1.0"
 
@@ -237,7 +239,8 @@ def test_missing_base(run: Run, small: Path) -> None:
 
 def test_options_change(run: Run, small: Path) -> None:
     assert run("upgrade", small, "--with", "critic").out == (
-        "add       toy/critic.py  (new)\nverl 0.5.0 (without critic) -> verl 0.5.0 (with critic): 1 added, 8 kept\n"
+        "verl 0.5.0 (without critic) -> verl 0.5.0 (with critic): no conflicts, 1 added, 8 kept\n"
+        "add       toy/critic.py  (new)\n"
     )
     assert lock.read(small).options == Options("toy", "0.5.0", features=("critic",))
     (small / "toy/critic.py").write_bytes(text("mine"))
@@ -351,11 +354,11 @@ def test_diff(run: Run, edited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("diff").out.count("+++ ") == 4
     assert "+++ /dev/null" in run("diff", edited / "Makefile").out
     assert run("diff", edited, "--stat").out == (
+        " 4 files edited, 3 lines added, 2 removed\n"
         " Makefile        |    1 -\n"
         " main.py         |    2 +-\n"
         " toy/gone.py     |    1 +\n"
         " toy/protocol.py |    1 +\n"
-        " 4 files edited, 3 lines added, 2 removed\n"
     )
     report = json.loads(run("diff", edited, "--json").out)
     assert [(item["path"], item["added"], item["removed"]) for item in report][:2] == [

@@ -12,7 +12,7 @@ from extractor.tree import File, FileKind, Tree
 from tests.project.support import Configuration
 
 OPTIONS = Options(package="toy", verl="0.6.1", engine="hf", algorithm="grpo", features=())
-PYPROJECT = '[project]\nname = "toy"\ndependencies = ["torch>=2", "hydra-core"]\n'
+PYPROJECT = '[project]\nname = "toy"\nversion = "0"\ndependencies = ["torch>=2", "hydra-core"]\n'
 
 
 def small(folder: Path, files: dict[str, str], *, hooks: tuple[str, ...] = ()) -> Path:

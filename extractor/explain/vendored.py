@@ -1,11 +1,8 @@
-"""Why a file or a symbol is in a project: the chain from a root, and what was done to it."""
+"""Why a vendored file or symbol is in a project: the chain from a root, and what was done to it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from difflib import get_close_matches
-
-from extractor.errors import UsageError
+from extractor.explain.model import TEMPLATE, VENDORED, Explanation
 from extractor.generate import Generated
 from extractor.manifest import Manifest
 from extractor.options import Options
@@ -13,33 +10,8 @@ from extractor.render import applied_fixes
 from extractor.slicer import STUBS, Edge, KeptModule
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """What is known about one vendored symbol or file.
-
-    Attributes:
-        subject: The symbol ("verl.protocol:DataProto") or the file in the project.
-        path: The file in the project that holds it.
-        upstream_path: The file of verl that it comes from.
-        chain: The edges from the subject back to its root; for a file that of its first symbol.
-        symbols: For a file: its symbols, in upstream's order.
-        changes: What the rewrite did to the file.
-        fixes: Named fixes in the file, as "id: why".
-        note: What else there is to say: ours instead of upstream's, a stub, an effect that was kept.
-    """
-
-    subject: str
-    path: str
-    upstream_path: str
-    chain: tuple[Edge, ...]
-    symbols: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
-    fixes: tuple[str, ...] = ()
-    note: str = ""
-
-
-def explain(generated: Generated, manifest: Manifest, options: Options, name: str) -> tuple[Explanation, ...]:
-    """Explain a file or a symbol.
+def of_vendored(generated: Generated, manifest: Manifest, options: Options, name: str) -> tuple[Explanation, ...]:
+    """Explain a vendored file or symbol.
 
     Args:
         generated: The project as its lock would make it again.
@@ -48,25 +20,35 @@ def explain(generated: Generated, manifest: Manifest, options: Options, name: st
         name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
 
     Returns:
-        One explanation for each thing of that name.
-
-    Raises:
-        UsageError: nothing here is called that; the message says whether verl has it and which feature would bring it.
+        One explanation for each thing of that name; none where nothing vendored is called that.
     """
     found = generated.found
-    modules = {module.module: module for module in found.modules}
     files = [module for module in found.modules if name in _names_of(module, options.package)]
     if files:
         return tuple(_explain_file(generated, manifest, options, module) for module in files)
-    symbols = [symbol for symbol in found.edges if name in (symbol, symbol.partition(":")[2], symbol.replace(":", "."))]
-    local = name.replace(":", ".").removeprefix(f"{options.package}.")
-    for symbol in found.edges:
+    return tuple(_explain_symbol(generated, manifest, options, symbol) for symbol in _symbols(generated, options, name))
+
+
+def known_names(generated: Generated, options: Options) -> set[str]:
+    """Return what a vendored thing may be called: its symbols and its files."""
+    known = {symbol.partition(":")[2] for symbol in generated.found.edges}
+    known.update(f"{options.package}/{module.target_path}" for module in generated.found.modules)
+    return known
+
+
+def _symbols(generated: Generated, options: Options, name: str) -> list[str]:
+    """Upstream's names of the symbols that are meant: by name, by "module:name", dotted, or by its place here."""
+    modules = {module.module: module for module in generated.found.modules}
+    local = name.replace(":", ".").replace("/", ".").removeprefix(f"{options.package}.")
+    found = []
+    for symbol in generated.found.edges:
         module, _, item = symbol.partition(":")
-        if module in modules and local == f"{_dotted(modules[module].target_path)}.{item}" and symbol not in symbols:
-            symbols.append(symbol)
-    if not symbols:
-        raise _unknown(generated, options, name)
-    return tuple(_explain_symbol(generated, manifest, options, symbol) for symbol in symbols)
+        known = {symbol, item, f"{module}.{item}"}
+        if module in modules:
+            known.add(f"{_dotted(modules[module].target_path)}.{item}")
+        if name in known or local in known:
+            found.append(symbol)
+    return found
 
 
 def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, symbol: str) -> Explanation:
@@ -78,6 +60,7 @@ def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, 
         return Explanation(
             subject=symbol,
             path=f"{options.package}/{target.module.replace('.', '/')}.py",
+            whose=TEMPLATE,
             upstream_path=manifest_path(symbol),
             chain=chain,
             note=_replacement_note(generated, manifest, symbol),
@@ -86,6 +69,7 @@ def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, 
     return Explanation(
         subject=symbol,
         path=f"{options.package}/{module.target_path}",
+        whose=VENDORED,
         upstream_path=module.upstream_path,
         chain=chain,
         changes=_changes(generated, module),
@@ -100,6 +84,7 @@ def _explain_file(generated: Generated, manifest: Manifest, options: Options, mo
     return Explanation(
         subject=f"{options.package}/{module.target_path}",
         path=f"{options.package}/{module.target_path}",
+        whose=VENDORED,
         upstream_path=module.upstream_path,
         chain=chains[0] if chains else (),
         symbols=tuple(symbol.partition(":")[2] for symbol in symbols),
@@ -121,7 +106,9 @@ def _chain(generated: Generated, symbol: str) -> tuple[Edge, ...]:
 
 
 def _changes(generated: Generated, module: KeptModule) -> tuple[str, ...]:
-    return next((item.changes for item in generated.emitted if item.path == module.target_path), ())
+    """Return what was done to a file beside its named fixes, which are told apart."""
+    done = next((item.changes for item in generated.emitted if item.path == module.target_path), ())
+    return tuple(change for change in done if not change.startswith("fix "))
 
 
 def _fixes(generated: Generated, manifest: Manifest, module: KeptModule) -> tuple[str, ...]:
@@ -145,14 +132,6 @@ def _replacement_note(generated: Generated, manifest: Manifest, symbol: str) -> 
     return "ours instead of upstream's"
 
 
-def _unknown(generated: Generated, options: Options, name: str) -> UsageError:
-    known = {symbol.partition(":")[2] for symbol in generated.found.edges}
-    known.update(f"{options.package}/{module.target_path}" for module in generated.found.modules)
-    near = get_close_matches(name, sorted(known), 3)
-    hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
-    return UsageError(f"nothing that is vendored here is called {name!r}: no root reaches it", hint=hint)
-
-
 def _names_of(module: KeptModule, package: str) -> set[str]:
     dotted = _dotted(module.target_path)
     return {
@@ -160,6 +139,7 @@ def _names_of(module: KeptModule, package: str) -> set[str]:
         module.upstream_path,
         module.upstream_path.removeprefix("verl/"),
         module.target_path,
+        module.target_path.rpartition("/")[2],
         f"{package}/{module.target_path}",
         dotted,
         f"{package}.{dotted}",

@@ -1,0 +1,51 @@
+"""What the commands that read a project say while the conflicts of an upgrade are open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from extractor.cli import output
+
+_MOST = 3
+RESOLVE = (
+    "resolve them (`vextract status` lists them), then run `vextract upgrade --continue`;"
+    " or go back with `vextract upgrade --abort`"
+)
+
+
+def refuse(root: Path) -> None:
+    """Refuse to go on: files with conflict markers are no Python, no YAML, and not what the project will be.
+
+    Raises:
+        CheckFailed: conflicts are open; the message names the files, the hint says how to go on.
+    """
+    from extractor.errors import CheckFailed
+
+    text = _open(root)
+    if text:
+        raise CheckFailed(text, hint=RESOLVE)
+
+
+def warn(root: Path) -> None:
+    """Warn, before an answer that holds nevertheless."""
+    text = _open(root)
+    if text:
+        output.warning(f"{text}; {RESOLVE}")
+
+
+def _open(root: Path) -> str:
+    """Return what is open; empty where nothing is. Says how an upgrade ends whose conflicts are resolved."""
+    from extractor import journal
+    from extractor.journal import Phase
+
+    entry = journal.read(root)
+    if entry is None or journal.phase(root, entry) is not Phase.CONFLICTS:
+        return ""
+    from extractor.upgrade.unresolved import unresolved
+
+    left = unresolved(root, entry)
+    if not left:
+        output.note(f"the conflicts of {entry.title} are resolved: `vextract upgrade --continue` ends the upgrade")
+        return ""
+    more = f" and {len(left) - _MOST} more" if len(left) > _MOST else ""
+    return f"{entry.title} has open conflicts: {'; '.join(map(str, left[:_MOST]))}{more}"

@@ -1,0 +1,157 @@
+"""`verify` in environments as people make them: the project itself is installed in its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from extractor.errors import CheckFailed
+from extractor.verify import interpreter, subject
+from extractor.verify.importable import check_importable
+from extractor.verify.report import Check, Status
+from tests.verify.projects import small
+
+FILES = {
+    "toy/core.py": "import torch\n\nfrom toy.other import y\n\nx = torch.ones(1) * y\n",
+    "toy/other.py": "y = 1\n",
+    "main.py": "x = 1\n",
+}
+# As `make setup` and uv do it, as `pip install .`, and the two other ways of setuptools to install a link.
+WAYS = [
+    ("-e",),
+    pytest.param((), marks=pytest.mark.thorough),
+    pytest.param(("--config-settings=editable_mode=strict", "-e"), marks=pytest.mark.thorough),
+    pytest.param(("--config-settings=editable_mode=compat", "-e"), marks=pytest.mark.thorough),
+]
+
+
+def environment(project: Path, *how: str, install: bool = True) -> Path:
+    """An environment in the project, with the packages of this one and the project itself; the environment's own."""
+    folder = project / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    (packages / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    if install:
+        pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "-q"]
+        options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+        subprocess.run([*pip, *options, *how, str(project)], check=True)
+    return packages
+
+
+def importable(project: Path) -> Check:
+    return check_importable(subject.read(project), interpreter.choose(project, None))
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_project_that_is_installed_in_its_environment(tmp_path: Path, how: tuple[str, ...]) -> None:
+    project = small(tmp_path / "a project, schön", FILES)
+    environment(project, *how)
+    check = importable(project)
+    assert check.ok, check.details
+    assert interpreter.choose(project, None) == str(project / ".venv/bin/python")
+    # What nothing requires is kept out all the same.
+    (project / "toy/other.py").write_text("import pytest\ny = 1\n", encoding="utf-8")
+    check = importable(project)
+    assert check.status is Status.FAILED
+    assert check.details[-1] == "toy.other: ModuleNotFoundError: No module named 'pytest' (toy/other.py:1)"
+
+
+def test_other_distributions_in_the_environment(tmp_path: Path) -> None:
+    """By its name, by that of another distribution of the same package, required with an extra, or not at all."""
+    project = small(tmp_path / "p", {**FILES, "toy/other.py": "import alpha, beta\nfrom helper import y\n"})
+    text = (project / "pyproject.toml").read_text(encoding="utf-8")
+    text = text.replace('name = "toy"', 'name = "My_Toy"').replace('"torch>=2"', '"torch>=2", "Alpha.Dist[fast]"')
+    (project / "pyproject.toml").write_text(text, encoding="utf-8")
+    # A second package in the project's own directory, which the first uses.
+    (project / "helper").mkdir()
+    (project / "helper/__init__.py").write_text("y = 1\n", encoding="utf-8")
+    packages = environment(project, install=False)
+    metadata = {
+        "my_toy": ("My-Toy", "toy\nhelper", ""),
+        "toy_plugin": ("toy-plugin", "toy", ""),
+        "alpha_dist": ("alpha-dist", "alpha", "Requires-Dist: beta>=1; extra == 'fast'\nProvides-Extra: fast\n"),
+        "beta": ("beta", "beta", ""),
+        "gamma": ("gamma", "gamma", ""),
+    }
+    for folder, (name, tops, more) in metadata.items():
+        place = packages / f"{folder}-1.dist-info"
+        place.mkdir()
+        (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n{more}", encoding="utf-8")
+        (place / "top_level.txt").write_text(f"{tops}\n", encoding="utf-8")
+    for name in ("alpha", "beta", "gamma"):
+        (packages / f"{name}.py").write_text("", encoding="utf-8")
+    check = importable(project)
+    assert check.ok, check.details
+    assert "gamma" in check.details[0].split(": ")[1].split(", ")
+    (project / "toy/other.py").write_text("import gamma\ny = 1\n", encoding="utf-8")
+    assert "No module named 'gamma'" in importable(project).details[-1]
+
+
+def test_a_distribution_without_a_list_of_its_packages(tmp_path: Path) -> None:
+    """Most build tools no longer write top_level.txt: the files of the distribution tell."""
+    project = small(tmp_path / "p", {**FILES, "toy/other.py": "import delta\ny = 1\n"})
+    packages = environment(project, install=False)
+    place = packages / "delta-1.dist-info"
+    place.mkdir()
+    (packages / "delta").mkdir()
+    (packages / "delta/__init__.py").write_text("", encoding="utf-8")
+    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: delta\nVersion: 1\n", encoding="utf-8")
+    (place / "RECORD").write_text("delta/__init__.py,,\ndelta-1.dist-info/METADATA,,\n", encoding="utf-8")
+    assert "No module named 'delta'" in importable(project).details[-1]
+
+
+def test_an_error_in_the_environment_is_not_the_projects(tmp_path: Path) -> None:
+    """The environment lies in the project's directory: what breaks in it is shown where the project uses it."""
+    project = small(tmp_path / "p", {**FILES, "toy/other.py": "import broken\ny = 1\n"})
+    packages = environment(project, install=False)
+    (packages / "broken.py").write_text("raise ImportError('two\\nlines')\n", encoding="utf-8")
+    check = importable(project)
+    assert check.details[-1] == "toy.other: ImportError: two lines (toy/other.py:1)"
+
+
+def test_which_environment_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = small(tmp_path / "p", FILES)
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT"):
+        monkeypatch.delenv(name, raising=False)
+
+    def python_that(answers: int, folder: Path) -> str:
+        path = folder / "bin/python"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\nexit {answers}\n", encoding="utf-8")
+        path.chmod(0o755)
+        return str(path)
+
+    active = python_that(0, tmp_path / "active")
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "active"))
+    assert interpreter.choose(project, None) == active
+    # An active one without torch is none for the project; one in the project is, and is to be mended.
+    python_that(3, tmp_path / "bare")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "bare"))
+    assert interpreter.choose(project, None) == active
+    own = python_that(3, project / ".venv")
+    with pytest.raises(CheckFailed, match="does not have torch") as caught:
+        interpreter.choose(project, None)
+    assert caught.value.hint == f"install the project into it: cd {project} && make setup"
+    Path(own).unlink()
+    Path(own).symlink_to(tmp_path / "gone")
+    with pytest.raises(CheckFailed, match=r"\.venv/bin/python: cannot be started"):
+        interpreter.choose(project, None)
+    uvs = python_that(0, project / "uvs")
+    monkeypatch.setenv("UV_PROJECT_ENVIRONMENT", "uvs")
+    assert interpreter.choose(project, None) == uvs
+
+
+def test_a_python_named_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver runs elsewhere."""
+    project = small(tmp_path / "p", FILES)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torch").mkdir()  # in the way of none
+    (tmp_path / "torch/__init__.py").write_text("raise SystemExit(1)\n", encoding="utf-8")
+    chosen = interpreter.choose(project, os.path.relpath(sys.executable))
+    assert Path(chosen).is_absolute()
+    assert check_importable(subject.read(project), chosen).ok
