@@ -19,3 +19,141 @@ MAX_DEPTH = 100
 SMALL = 1 << 53
 PLAIN = (int, float, str, bool, list, tuple, dict, set, frozenset, bytes, complex)
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in PLAIN}
+SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"t": tuple, "s": set, "z": frozenset}
+
+Refer = Callable[[Any], Any]
+
+
+class NotPlain(ValueError):
+    """What should be plain data is none, or too large or too deep."""
+
+
+def encode(value: Any, refer: Refer | None = None) -> bytes:
+    """Write a value.
+
+    Args:
+        value: plain data; subclasses are written as what they derive from, and arrays as lists.
+        refer: gives what stands for an object that is no data, {"r": number} or {"k": number}.
+
+    Raises:
+        NotPlain: it is none, and there is no `refer`; or it contains itself.
+    """
+    try:
+        return json.dumps(_plain(value, refer, 0), allow_nan=False, separators=(",", ":")).encode("ascii")
+    except (RecursionError, ValueError, TypeError) as error:
+        raise NotPlain(f"a {type(value).__name__} is no plain data: {error}") from error
+
+
+def decode(data: bytes, resolve: Callable[[str, int], Any] | None = None, allow_nan: bool = True) -> Any:
+    """Read a value.
+
+    Args:
+        data: as `encode` writes it; it may come from anybody.
+        resolve: gives the object for a reference, by its kind ("r" or "k") and number.
+        allow_nan: whether there may be NaN in it, with which every comparison is false.
+
+    Raises:
+        NotPlain: it is anything else.
+    """
+    try:
+        parsed = json.loads(data, parse_constant=_refuse, parse_int=_small_integer)
+        return _value(parsed, resolve, allow_nan, 0)
+    except NotPlain:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
+        raise NotPlain(f"not plain data: {type(error).__name__}") from error
+
+
+def _plain(value: Any, refer: Refer | None, depth: int) -> Any:  # noqa: C901 - one line for each type
+    if depth > MAX_DEPTH:
+        raise NotPlain(f"deeper than {MAX_DEPTH}")
+    kind_of = type(value)
+    if value is None or kind_of in (bool, str) or (kind_of is int and -SMALL < value < SMALL):
+        return value
+    if kind_of is list:
+        return [_plain(item, refer, depth + 1) for item in value]
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, numbers.Integral):
+        number = int(value)
+        return number if -SMALL < number < SMALL else {"i": format(number, "x")}
+    if isinstance(value, bytes | bytearray):
+        return {"b" if isinstance(value, bytes) else "y": value.hex()}
+    if isinstance(value, list | collections.deque):
+        return [_plain(item, refer, depth + 1) for item in value]
+    if isinstance(value, tuple | set | frozenset):
+        kind = "t" if isinstance(value, tuple) else "s" if isinstance(value, set) else "z"
+        return {kind: [_plain(item, refer, depth + 1) for item in value]}
+    if isinstance(value, Mapping):
+        items = value.items()
+        return {"d": [[_plain(key, refer, depth + 1), _plain(item, refer, depth + 1)] for key, item in items]}
+    if isinstance(value, range):
+        return {"g": [_plain(part, refer, depth) for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, type) and value in PLAIN:
+        return {"n": value.__name__}
+    if isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":
+        real = float(value)
+        return real if math.isfinite(real) else {"f": repr(real)}
+    if isinstance(value, complex):
+        return {"c": [_plain(value.real, refer, depth), _plain(value.imag, refer, depth)]}
+    if hasattr(type(value), "tolist"):
+        return _plain(value.tolist(), refer, depth + 1)
+    if refer is None:
+        raise NotPlain(f"a {type(value).__name__} is no plain data")
+    return refer(value)
+
+
+def _value(parsed: Any, resolve: Any, allow_nan: bool, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise NotPlain(f"deeper than {MAX_DEPTH}")
+    if type(parsed) is list:
+        return [_value(item, resolve, allow_nan, depth + 1) for item in parsed]
+    if type(parsed) is float and not math.isfinite(parsed):  # 1e999
+        raise NotPlain("no finite number")
+    if type(parsed) is not dict:
+        return parsed
+    ((kind, content),) = parsed.items()
+
+    def read(item: Any) -> Any:
+        return _value(item, resolve, allow_nan, depth + 1)
+
+    if kind in SEQUENCES:
+        return SEQUENCES[kind]([read(item) for item in content])
+    if kind == "d":
+        return {read(key): read(item) for key, item in content}
+    if kind == "g":
+        return range(*(read(part) for part in content))
+    if kind == "c":
+        real, imaginary = (_value(part, resolve, allow_nan, depth) for part in content)
+        return complex(float(real), float(imaginary))
+    if kind in ("r", "k") and type(content) is int and resolve is not None:
+        return resolve(kind, content)
+    return _scalar(kind, content, allow_nan)
+
+
+def _scalar(kind: str, content: Any, allow_nan: bool) -> Any:
+    if type(content) is not str:
+        raise NotPlain(f"no such kind: {kind}")
+    if kind == "i":
+        return int(content, 16)
+    if kind == "b":
+        return bytes.fromhex(content)
+    if kind == "y":
+        return bytearray.fromhex(content)
+    if kind == "n":
+        return TYPES[content]
+    if kind == "f" and content in ("inf", "-inf", "nan"):
+        if content == "nan" and not allow_nan:
+            raise NotPlain("NaN is no answer")
+        return float(content)
+    raise NotPlain(f"no such kind: {kind}")
+
+
+def _refuse(constant: str) -> Any:
+    raise NotPlain(f"no such number: {constant}")
+
+
+def _small_integer(digits: str) -> int:
+    if len(digits) > 20:
+        raise NotPlain("an integer that is too long")
+    return int(digits)
