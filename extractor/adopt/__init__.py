@@ -116,7 +116,7 @@ def recognise(
     if found[0].similarity < _LEAST and release is None:
         raise UsageError(
             f"{copy.root}: too far from every supported release ({found[0].similarity:.0%} of verl {found[0].release})",
-            hint="pass --verl RELEASE to take it for one all the same",
+            hint="pass --verl RELEASE to compare it with that release anyway",
         )
     nearest = found[0].release
     return Recognised(

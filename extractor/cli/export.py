@@ -23,7 +23,7 @@ def command(
     ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("-o", "--output", metavar="DIR", help="Where it goes; by default PATH-verl beside the project."),
+        typer.Option("-o", "--output", metavar="DIR", help="Directory to write; by default PATH-verl beside PATH."),
     ] = None,
     settings: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -43,7 +43,7 @@ def command(
     from extractor.source import open_source, release_of
 
     if to != "verl":
-        raise UsageError(f"--to {to}: nothing that a project can be exported to", hint="pass --to verl")
+        raise UsageError(f"--to {to}: unknown target", hint="pass --to verl")
     folder = project.find(path)
     unfinished.refuse(folder)
     locked = lock.read(folder)

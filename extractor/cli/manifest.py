@@ -33,7 +33,7 @@ def draft_command(
     ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--output", "-o", metavar="FILE", help="Write it there; without this it goes to stdout."),
+        typer.Option("--output", "-o", metavar="FILE", help="File to write; stdout by default."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE where it exists.")] = False,
     offline: Offline = False,
@@ -49,7 +49,7 @@ def draft_command(
     found, old, new = try_release(release, base, from_, offline)
     from extractor.draft import draft
 
-    with output.progress("making a project from what holds"):
+    with output.progress("making a trial project"):
         problems = project_problems(found, new)
     made = draft(found, old, new, problems)
     if out is not None:
@@ -64,7 +64,7 @@ def draft_command(
     for note in made.todo:
         say(f"  TODO  {note.text}")
     if not made.done:
-        output.note("docs/releases.md tells what each means, and what comes next")
+        output.note("docs/releases.md explains each of them, and what comes next")
 
 
 def check_output(out: Path, force: bool) -> None:

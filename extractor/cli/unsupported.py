@@ -39,7 +39,7 @@ def infer(
     except SourceError as error:
         known = ", ".join(releases.supported())
         raise SourceError(
-            f"verl {release} is not supported by this vextract, and could not be looked at: {error.message}",
+            f"verl {release} is not supported by this vextract, and its source could not be read: {error.message}",
             hint=f"supported: {known} (`vextract versions`); otherwise {error.hint}",
         ) from None
     if not experimental:
@@ -48,15 +48,13 @@ def infer(
         else:
             _show(found, verbose)
         raise UsageError(
-            f"verl {release} is not supported by this vextract: it has no manifest of it",
-            hint="--experimental goes on with what holds; `vextract manifest draft "
-            f"{release}` writes the manifest that it needs; supported: {', '.join(releases.supported())}",
+            f"verl {release} is not supported by this vextract",
+            hint="`--experimental` continues with the rest; `vextract manifest draft "
+            f"{release}` writes its manifest; supported: {', '.join(releases.supported())}",
         )
     lines = [f"  {_line(item)}" for item in (*found.findings, *found.left)]
     screen.show([], [screen.Section(lines)], verbose=verbose, below=12, aside=True)
-    output.warning(
-        f"verl {release} has no manifest: this project is made from that of {base}, and nobody has tested it"
-    )
+    output.warning(f"verl {release} has no manifest: this project uses that of {base}, and is untested")
     output.warning(
         f"no digest of verl {release} is known: the lock records {source.sha256}, and nothing vouches for it"
     )

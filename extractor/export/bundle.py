@@ -206,9 +206,7 @@ def _class(path: Path, suffix: str, wanted: bool) -> str:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     names = [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name.endswith(suffix)]
     if not names:
-        raise UsageError(
-            f"{path}: no class whose name ends in {suffix}", hint="name it so, that the export can find it"
-        )
+        raise UsageError(f"{path}: no class whose name ends in {suffix}", hint="rename it so that the export finds it")
     return names[-1]
 
 

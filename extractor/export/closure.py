@@ -73,7 +73,7 @@ def _imports(project: Path, path: str) -> list[str]:
     try:
         tree = ast.parse((project / path).read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: it is exported as it is") from None
+        raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
     parts = PurePosixPath(path).with_suffix("").parts
     found: list[str] = []
     for node in ast.walk(tree):

@@ -32,7 +32,7 @@ class Branches(Statements):
         try:
             return self.run(nodes)
         except Failure:
-            self._note(whole, "by what is known of it, the script would end here with an error: read on")
+            self._note(whole, "as far as is known the script would exit here with an error; reading continued")
             return None
 
     def _on_if_statement(self, node: Any) -> bool | None:
@@ -87,7 +87,7 @@ class Branches(Statements):
         for name in differ:
             self._put(name, unknown(name))
         if differ:
-            self._note(node, f"a condition is not known, and with it not {', '.join(differ)}")
+            self._note(node, f"a condition is unknown, and so is what depends on it: {', '.join(differ)}")
         return None
 
     def _on_case_statement(self, node: Any) -> bool | None:

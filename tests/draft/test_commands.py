@@ -96,7 +96,7 @@ def test_a_release_without_manifest_is_reported_and_refused(run, older: Path, wh
     assert result.out.startswith("verl 0.6.1, tried with the manifest of 0.5.0: 20 parts of it do not hold\n")
     assert "  root                    roles.critic: verl.trainer.config:FSDPCriticConfig is gone\n" in result.out
     assert "      taken: verl.workers.config:FSDPCriticConfig (the same name, " in result.out
-    assert "error: verl 0.6.1 is not supported by this vextract: it has no manifest of it" in result.err
+    assert "error: verl 0.6.1 is not supported by this vextract" in result.err
     assert "hint: --experimental goes on" in result.err
     assert os.listdir(tmp_path) == []
     report = json.loads(run("new", tmp_path / "toy", "--from", wheel, "--json").out)
@@ -107,7 +107,7 @@ def test_a_release_without_manifest_is_reported_and_refused(run, older: Path, wh
 def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, wheel: Path, tmp_path: Path) -> None:
     result = run("new", tmp_path / "toy", "--from", wheel, "--experimental")
     assert result.code == 0
-    assert "has no manifest: this project is made from that of 0.5.0" in result.err
+    assert "has no manifest: this project uses that of 0.5.0" in result.err
     assert "no digest of verl 0.6.1 is known" in result.err
     locked = lock.read(tmp_path / "toy")
     assert (locked.borrowed_from, locked.options.verl) == ("0.5.0", "0.6.1")
@@ -141,7 +141,7 @@ def test_the_index_has_no_such_release(
     monkeypatch.setattr(download, "any_wheel", nothing)
     result = run("new", tmp_path / "toy", "--verl", "0.6.2")
     assert result.code == 3
-    assert "verl 0.6.2 is not supported by this vextract, and could not be looked at: no connection" in result.err
+    assert "verl 0.6.2 is not supported by this vextract, and its source could not be read: no connection" in result.err
     assert "supported: " in result.err
 
 

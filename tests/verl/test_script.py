@@ -113,7 +113,7 @@ def test_given_variables_win() -> None:
 def test_an_unknown_condition_leaves_what_it_decides_unknown() -> None:
     reading = read_script('X=1 \nif [ "$WHO" = me ]; then X=2; Y=3; else Y=3; fi\nshow $X $Y', "run.sh", {}, {})
     assert reading.commands[-1].words == ("show", unknown("X"), "3")
-    assert "line 2: a condition is not known, and with it not X" in reading.notes
+    assert "line 2: a condition is unknown, and so is what depends on it: X" in reading.notes
 
 
 def test_a_comment_ends_a_command() -> None:
@@ -133,7 +133,7 @@ def test_a_comment_ends_a_command() -> None:
 def test_a_check_of_the_machine_does_not_end_the_reading(check: str) -> None:
     reading = read_script(f"N=${{N:-1}}\n{check}\nshow $N", "run.sh", {}, {})
     assert reading.commands[-1].words == ("show", "1")
-    assert any(note.startswith("line 2:") and "read on" in note for note in reading.notes)
+    assert any(note.startswith("line 2:") and "reading continued" in note for note in reading.notes)
 
 
 def test_what_follows_an_exit_is_not_read() -> None:
