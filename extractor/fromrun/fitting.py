@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from extractor.changes.config_keys import Renames
 from extractor.export.keys import candidates
 from extractor.export.target import Defaults, Target
-from extractor.fromrun.meaning import NO_LOCAL_MEANING
+from extractor.fromrun.meaning import is_of_another_back_end
 from extractor.fromrun.reading import Run
 from extractor.hydra import Override, Problem, flatten
 from extractor.hydra.compose import apply, merge
@@ -116,9 +115,4 @@ def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None
 
 def unhandled(problems: Sequence[Problem]) -> list[Problem]:
     """Return the overrides that name keys that no release has, which nothing is known about."""
-    kept = []
-    for problem in problems:
-        key = problem.override.key
-        if not any(re.fullmatch(pattern, key) for pattern, _, _ in NO_LOCAL_MEANING[:12]):
-            kept.append(problem)
-    return kept
+    return [problem for problem in problems if not is_of_another_back_end(problem.override.key)]

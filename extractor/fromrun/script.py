@@ -38,7 +38,7 @@ def read_script(
         arguments: `$1`, `$2`...
 
     Raises:
-        UsageError: the parser is not installed, or the text is no bash.
+        UsageError: the text is no bash.
     """
     tree = _parser().parse(text.encode())
     reader = Branches(text.encode(), file, given, environment, arguments)
@@ -54,14 +54,9 @@ def read_script(
 
 
 def _parser() -> Any:
-    try:
-        import tree_sitter
-        import tree_sitter_bash
-    except ImportError:
-        raise UsageError(
-            "reading a script needs a parser of bash, which is not installed",
-            hint="pip install 'vextract[scripts]' (tree-sitter, tree-sitter-bash), or pass a list of overrides instead",
-        ) from None
+    import tree_sitter
+    import tree_sitter_bash
+
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from extractor.export.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
 from extractor.export.target import Defaults, Target
 from extractor.fromrun.convert import Experiment
-from extractor.fromrun.meaning import NO_LOCAL_MEANING, Remark, is_about_where
+from extractor.fromrun.meaning import Remark, is_about_where, rule_for
 from extractor.fromrun.reading import Run
 from extractor.fromrun.text import readable, unknowns
 from extractor.hydra import flatten
@@ -228,10 +227,9 @@ def _rest(stated: Mapping[str, Any], flat: Mapping[str, Any], used: set[str], ru
             continue
         value = flat.get(key, stated[key])
         value = readable(value) if isinstance(value, str) else value
-        for pattern, what, why in NO_LOCAL_MEANING:
-            if re.fullmatch(pattern, key):
-                remarks.append(Remark(key, value, what, why))
-                break
+        rule = rule_for(key)
+        if rule is not None:
+            remarks.append(Remark(key, value, rule.what, rule.why))
         else:
             remarks.append(Remark(key, value, "unhandled", "neither verl nor the project has such a setting"))
     return remarks

@@ -11,8 +11,6 @@ import pytest
 from extractor.fromrun.script import read_script
 from extractor.fromrun.text import readable, unknown
 
-pytest.importorskip("tree_sitter_bash")
-
 # Each prints its words one a line: bash is asked what they are.
 SPECIMENS = {
     "plain": "show a b=c",
