@@ -24,7 +24,7 @@ def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> N
     """Write a new project: all of it in a directory beside the target, then one rename.
 
     Args:
-        target: Does not exist, or is an empty directory.
+        target: Does not exist, or is an empty directory; the directories above it are made where they are missing.
         plan: What to write.
         lock_data, base_data: The lock and the base.
 
@@ -35,7 +35,7 @@ def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> N
     files[base.PATH] = base_data
     try:
         clean(target)
-        with _workplace(target) as folder:
+        with _parents(target), _workplace(target) as folder:
             for path, data in files.items():
                 _write(folder / path, data)
             _write(folder / lock.NAME, lock_data)
@@ -177,6 +177,20 @@ def clean(target: Path) -> None:
 
 def _escaped(name: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+@contextlib.contextmanager
+def _parents(target: Path) -> Iterator[None]:
+    """Make the missing directories above a target, and remove them again where nothing comes of it."""
+    missing = [folder for folder in target.parents if not folder.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for folder in missing:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 @contextlib.contextmanager

@@ -100,6 +100,13 @@ def _check_whole(project: Path) -> None:
             raise journal.interrupted(entry)
 
 
+def package_name(directory: str) -> str:
+    """Turn a directory's name into the package's, which Python must be able to import: my-proj -> my_proj."""
+    if directory.isidentifier():
+        return directory
+    return re.sub(r"[-. ]+", "_", directory.strip()).strip("_").lower()
+
+
 def check_package(name: str, flag: str) -> None:
     """Refuse a name that Python could not import, or that would hide another module.
 
@@ -133,15 +140,16 @@ def check_target(path: Path) -> Path:
     if target.is_dir():
         _check_empty(path, target)
     parent = target.parent
-    if not parent.is_dir():
-        raise UsageError(f"{path}: its parent directory does not exist", hint=f"create it: mkdir -p {parent}")
+    above = next(folder for folder in target.parents if os.path.lexists(folder))
+    if not above.is_dir():
+        raise UsageError(f"{path}: {above} is no directory", hint="choose another path")
     for folder in parent.resolve(), *parent.resolve().parents:
         if (folder / LOCK_NAME).is_file():
             raise UsageError(
                 f"{path}: inside another vextract project ({folder})", hint="choose a path outside of that project"
             )
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise UsageError(f"{path}: {parent} is not writable", hint="choose another path, or change its permissions")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: {above} is not writable", hint="choose another path, or change its permissions")
     return parent.resolve() / target.name
 
 

@@ -9,6 +9,7 @@ import typer
 
 from extractor.cli import output, screen
 from extractor.cli.options import Algorithm, DryRun, Engine, Json, Offline, Verbose, With
+from extractor.cli.options import release as release_option
 
 if TYPE_CHECKING:
     from extractor.adopt import Adoption, Edit, Recognised, Share
@@ -26,7 +27,7 @@ def command(
     engine: Engine = "hf",
     verl: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="RELEASE", help="Release of verl that was copied; the nearest one by default."),
+        release_option("Release of verl that was copied; the nearest one by default."),
     ] = None,
     algorithm: Algorithm = "grpo",
     with_: With = None,
@@ -50,7 +51,7 @@ def command(
     from extractor.options import Options
 
     place = project.check_target(target) if target is not None else None
-    name = package if package is not None else place.name if place is not None else _PACKAGE
+    name = package if package is not None else project.package_name(place.name) if place is not None else _PACKAGE
     project.check_package(name, "--package" if package is not None else "TARGET")
     with output.steps("adopting") as say:
         found = recognise(fork, verl, offline=offline, say=say)

@@ -35,7 +35,6 @@ BUG = 70
 app = typer.Typer(
     name="vextract",
     help="Vendor the core of verl into a standalone, Ray-free training project.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

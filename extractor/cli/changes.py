@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output, screen
+from extractor.cli import options, output, screen
+from extractor.cli.completion import releases
 from extractor.cli.options import Json, Offline, Verbose, features
 
 if TYPE_CHECKING:
@@ -25,14 +26,14 @@ _ORDER = ("signature", "body", "wording", "gone", "new", "unchanged")
 
 
 def command(
-    old: Annotated[str, typer.Argument(help="The release of verl to compare from.")],
-    new: Annotated[str, typer.Argument(help="The release to compare to.")],
+    old: Annotated[str, typer.Argument(help="The release of verl to compare from.", autocompletion=releases)],
+    new: Annotated[str, typer.Argument(help="The release to compare to.", autocompletion=releases)],
     names: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Argument(metavar="[NAME]...", help="Only these functions, classes or files."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")] = "hf",
-    algorithm: Annotated[str, typer.Option(help="Preset: grpo or ppo.")] = "grpo",
+    engine: Annotated[str, options.engine("Rollout engine: hf or vllm.")] = "hf",
+    algorithm: Annotated[str, options.algorithm("Preset: grpo or ppo.")] = "grpo",
     with_: Annotated[Optional[list[str]], features("--with", "With an optional feature")] = None,  # noqa: UP045
     config: Annotated[
         Optional[Path],  # noqa: UP045

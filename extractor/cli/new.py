@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output, screen
+from extractor.cli import completion, output, screen
 from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, Recipe, Verbose, With, features
+from extractor.cli.options import release as release_option
 
 if TYPE_CHECKING:
     from extractor.generate import Generated
@@ -21,11 +23,18 @@ if TYPE_CHECKING:
 
 def command(
     context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="Where the project goes; it must be empty or not exist.")],
+    path: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Argument(
+            show_default=False,
+            help="Where the project goes; it must be empty or not exist. Without it, in a terminal, this and the main"
+            " options are asked for.",
+        ),
+    ] = None,
     engine: Engine = "hf",
     verl: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default."),
+        release_option("Release of verl; the newest supported one by default."),
     ] = None,
     algorithm: Algorithm = "grpo",
     recipe: Recipe = "toy",
@@ -33,7 +42,9 @@ def command(
     without: Annotated[Optional[list[str]], features("--without", "Leave a feature out")] = None,  # noqa: UP045
     package: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="NAME", help="Name of the Python package; the last part of PATH by default."),
+        typer.Option(
+            metavar="NAME", help="Name of the Python package; by default the last part of PATH, my_proj for my-proj."
+        ),
     ] = None,
     from_: From = None,
     experimental: Annotated[
@@ -50,7 +61,12 @@ def command(
     ] = None,
     run_verl: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--run-verl", metavar="RELEASE", help="Release that the run is for; found out by default."),
+        typer.Option(
+            "--run-verl",
+            metavar="RELEASE",
+            help="Release that the run is for; found out by default.",
+            autocompletion=completion.releases,
+        ),
     ] = None,
     variables: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -68,13 +84,15 @@ def command(
     """Make a project: the core of verl, without Ray."""
     from extractor import project, releases
     from extractor.cli import from_run as runs
-    from extractor.cli import unsupported
-    from extractor.errors import UsageError
+    from extractor.cli import questions, unsupported
     from extractor.options import Options
     from extractor.source import open_source, release_of
 
+    _check_about_a_run(from_run, variables, config_dir, run_verl)
+    if path is None:
+        path, package, verl, engine, algorithm, recipe = questions.ask(context, json=json)
     target = project.check_target(path)
-    name = package if package is not None else target.name
+    name = package if package is not None else project.package_name(target.name)
     project.check_package(name, "PATH" if package is None else "--package")
     release = verl or (release_of(from_) if from_ is not None else releases.default())
     unknown = releases.is_unknown(release)
@@ -88,8 +106,6 @@ def command(
     if from_run is not None:
         request = runs.Request(from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, offline)
         found = runs.read(request, release, manifest, engine if _given(context, "engine") else None)
-    elif variables or config_dir or run_verl:
-        raise UsageError("--set, --config-dir and --run-verl are about a run", hint="pass --from-verl-run FILE as well")
     asked = Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe)
     if found is not None:
         given = {item for item in ("algorithm", "recipe") if _given(context, item)}
@@ -118,12 +134,28 @@ def command(
     if settled is not None:
         runs.show(settled, verbose=verbose, below=6)
     if dry_run:
-        head = [f"would make {path}: {_size(generated, source)}; nothing was written"]
-        files = [f"add  {file.kind.value:8}  {file.path}" for file in tree]
-        screen.show(head, [screen.Section(files, prefix="add  ")], verbose=verbose)
+        _show_files(f"would make {path}: {_size(generated, source)}; nothing was written", tree, verbose)
     else:
-        output.data(f"made {path}: {_size(generated, source)}")
-        output.data(f"next:\n  cd {path}\n  make setup\n  make train")
+        _show_made(path, options, _size(generated, source))
+
+
+def _check_about_a_run(run: Path | None, *settings: object) -> None:
+    from extractor.errors import UsageError
+
+    if run is None and any(settings):
+        raise UsageError("--set, --config-dir and --run-verl are about a run", hint="pass --from-verl-run FILE as well")
+
+
+def _show_files(head: str, tree: Tree, verbose: bool) -> None:
+    files = [f"add  {file.kind.value:8}  {file.path}" for file in tree]
+    screen.show([head], [screen.Section(files, prefix="add  ")], verbose=verbose)
+
+
+def _show_made(path: Path, options: Options, size: str) -> None:
+    """Say what was made and how to go on."""
+    named = "" if options.package == path.name else f", package {options.package}"
+    output.data(f"made {path}{named}: {size}")
+    output.data(f"next:\n  cd {quote(str(path))}\n  make setup\n  make train")
 
 
 def _given(context: typer.Context, name: str) -> bool:

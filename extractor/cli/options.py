@@ -7,6 +7,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from extractor.cli import completion
+
 
 def features(flag: str, purpose: str) -> Any:
     """Return an option that takes names of features: several at once, divided by commas, or one each time."""
@@ -14,7 +16,28 @@ def features(flag: str, purpose: str) -> Any:
     def split(values: list[str] | None) -> list[str]:
         return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
 
-    return typer.Option(flag, metavar="FEATURE[,...]", help=f"{purpose}; repeatable.", callback=split)
+    return typer.Option(
+        flag,
+        metavar="FEATURE[,...]",
+        help=f"{purpose}; repeatable.",
+        callback=split,
+        autocompletion=completion.features,
+    )
+
+
+def release(text: str) -> Any:
+    """Make an option that takes a release of verl; `text` is its help."""
+    return typer.Option(metavar="RELEASE", help=text, autocompletion=completion.releases)
+
+
+def engine(text: str) -> Any:
+    """Make an option that takes an engine."""
+    return typer.Option(help=text, autocompletion=completion.engines)
+
+
+def algorithm(text: str) -> Any:
+    """Make an option that takes a preset."""
+    return typer.Option(help=text, autocompletion=completion.algorithms)
 
 
 Project = Annotated[Path, typer.Argument(metavar="[PATH]", help="The project, or a directory in it.")]
@@ -30,11 +53,13 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print everything; without it a report fits one screen.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
-Engine = Annotated[str, typer.Option(help="Rollout engine: hf, vllm or sglang.")]
-Algorithm = Annotated[
-    str, typer.Option(help="Preset to start from: grpo, ppo, dapo...; `vextract versions` lists them.")
-]
+Engine = Annotated[str, engine("Rollout engine: hf, vllm or sglang.")]
+Algorithm = Annotated[str, algorithm("Preset to start from: grpo, ppo, dapo...; `vextract versions` lists them.")]
 Recipe = Annotated[
-    str, typer.Option(help="What it is for: toy, gsm8k, reasoning or multiturn. Decides hooks, data and settings.")
+    str,
+    typer.Option(
+        help="What it is for: toy, gsm8k, reasoning or multiturn. Decides hooks, data and settings.",
+        autocompletion=completion.recipes,
+    ),
 ]
 With = Annotated[Optional[list[str]], features("--with", "Vendor an optional feature as well")]  # noqa: UP045

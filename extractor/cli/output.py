@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import NoReturn, TextIO
@@ -32,7 +33,7 @@ def data_json(value: object) -> None:
 
 def note(text: str) -> None:
     """Say something that is no data."""
-    print(text, file=sys.stderr, flush=True)
+    print(_wrapped(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 def warning(text: str) -> None:
@@ -69,6 +70,34 @@ def steps(text: str) -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status(text) as status:
         yield lambda step: status.update(f"{text}: {step}")
+
+
+def _wrapped(text: str, stream: TextIO) -> str:
+    """Break lines between words where a terminal would break them anywhere.
+
+    What stands in backticks stays whole, spaces and all, so that it can be copied; so does a word that is too long.
+    """
+    import textwrap
+
+    try:
+        width = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        width = 0
+    if not stream.isatty() or width <= 0:
+        return text
+    wrapper = textwrap.TextWrapper(
+        width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False, drop_whitespace=True
+    )
+    lines = []
+    for line in text.splitlines():
+        kept = _IN_BACKTICKS.sub(lambda found: found.group().replace(" ", _GLUE), line)
+        wrapper.subsequent_indent = " " * (len(line) - len(line.lstrip()))
+        lines += [part.replace(_GLUE, " ") for part in wrapper.wrap(kept)] or [""]
+    return "\n".join(lines)
+
+
+_GLUE = "\0"
+_IN_BACKTICKS = re.compile(r"`[^`]*`")
 
 
 def _paint(text: str, code: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import output, upgrade_report
+from extractor.cli import options, output, upgrade_report
 from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, features
 
 if TYPE_CHECKING:
@@ -22,14 +22,13 @@ def command(
     path: Project = Path(),
     to: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="RELEASE",
-            help="Release of verl, newer or older; the newest supported one by default, and the present one where"
-            " other options are given.",
+        options.release(
+            "Release of verl, newer or older; the newest supported one by default, and the present one where other"
+            " options are given."
         ),
     ] = None,
-    engine: Annotated[Optional[str], typer.Option(help="Change the rollout engine: hf, vllm or sglang.")] = None,  # noqa: UP045
-    algorithm: Annotated[Optional[str], typer.Option(help="Change the preset: grpo, ppo, dapo...")] = None,  # noqa: UP045
+    engine: Annotated[Optional[str], options.engine("Change the rollout engine: hf, vllm or sglang.")] = None,  # noqa: UP045
+    algorithm: Annotated[Optional[str], options.algorithm("Change the preset: grpo, ppo, dapo...")] = None,  # noqa: UP045
     with_: Annotated[Optional[list[str]], features("--with", "Add an optional feature")] = None,  # noqa: UP045
     without: Annotated[Optional[list[str]], features("--without", "Remove a feature")] = None,  # noqa: UP045
     continue_: Annotated[

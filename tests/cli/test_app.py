@@ -18,9 +18,12 @@ Usage: vextract [OPTIONS] COMMAND [ARGS]...
   Vendor the core of verl into a standalone, Ray-free training project.
 
 Options:
-  --version   Print the version and exit.
-  --debug     Show tracebacks (or set VEXTRACT_DEBUG=1).
-  -h, --help  Show this message and exit.
+  --version             Print the version and exit.
+  --debug               Show tracebacks (or set VEXTRACT_DEBUG=1).
+  --install-completion  Install completion for the current shell.
+  --show-completion     Show completion for the current shell, to copy it or
+                        customize the installation.
+  -h, --help            Show this message and exit.
 
 Commands:
   new       Make a project: the core of verl, without Ray.
@@ -65,7 +68,8 @@ def test_version(run) -> None:
     [
         (["nwe"], "No such command 'nwe'", "did you mean `vextract new`?"),
         (["zzz"], "No such command 'zzz'", "commands: "),
-        (["new"], "Missing argument", "see `vextract new --help`"),
+        (["new"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
+        (["new", "--json"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
         (["new", "x", "--engin", "hf"], "No such option", "did you mean `--engine`? (`vextract new --help`)"),
         (["--nope"], "No such option", "see `vextract --help`"),
         (["versions", "a", "b"], "Got unexpected extra argument", "see `vextract versions --help`"),
@@ -128,6 +132,62 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setenv("NO_COLOR", "1")
     output.error("x", "y")
     assert capsys.readouterr().err == "error: x\nhint: y\n"
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
+def test_a_terminal_breaks_no_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    """Neither a path nor a command in backticks; off a terminal nothing is broken at all."""
+    path = "/a/rather/long/path/to/a-project-whose-name-is/vextract.lock"
+    text = f"{path}: is not there\n  run `vextract new my-project --with lora --engine vllm`, or look into {path} first"
+    output.note(text)
+    assert capsys.readouterr().err == f"{text}\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    output.note(text)
+    lines = capsys.readouterr().err.splitlines()
+    assert " ".join(" ".join(lines).split()) == " ".join(text.split())
+    assert sum(path in line for line in lines) == 2
+    assert any("`vextract new my-project --with lora --engine vllm`," in line for line in lines)
+    for line in lines:
+        whole = line.strip().startswith(("`", path))  # what is longer than the terminal stands alone
+        assert len(line) <= width or whole, line
+
+
+def complete(*words: str) -> list[str]:
+    """What bash offers for the last of the words."""
+    done = spawn(
+        *("-m", "extractor"),
+        _VEXTRACT_COMPLETE="complete_bash",
+        COMP_WORDS=" ".join(("vextract", *words)),
+        COMP_CWORD=str(len(words)),
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("upg",), ["upgrade"]),
+        (("new", "x", "--engine", "v"), ["vllm"]),
+        (("new", "x", "--verl", "0.6."), ["0.6.1", "0.6.0"]),
+        (("new", "x", "--from-verl-run", "y", "--run-verl", "0.6."), ["0.6.1", "0.6.0"]),
+        (("new", "x", "--algorithm", "remax"), ["remax"]),
+        (("new", "x", "--recipe", "g"), ["gsm8k"]),
+        (("new", "x", "--with", "lora,m"), ["lora,mfu", "lora,multimodal"]),
+        (("new", "x", "--with", "lora,lor"), []),
+        (("new", "x", "--verl", "0.4.0", "--with", "rollout_corr"), []),  # from 0.6.1 on
+        (("new", "x", "--verl", "0.1", "--engine", "h"), ["hf"]),
+        (("adopt", "x", "--verl", "0.6."), ["0.6.1", "0.6.0"]),
+        (("upgrade", "--to", "0.6."), ["0.6.1", "0.6.0"]),
+        (("upgrade", "--without", "lo"), ["lora"]),
+        (("changes", "0.6."), ["0.6.1", "0.6.0"]),
+    ],
+)
+def test_completion(words: tuple[str, ...], offered: list[str]) -> None:
+    assert complete(*words) == offered
 
 
 def test_help_imports_nothing_heavy() -> None:

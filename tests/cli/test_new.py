@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from extractor.source import Source
 from extractor.tree import FileKind
 
 
+@pytest.mark.usefixtures("verl")
 def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = run("new", "toy")
@@ -37,6 +39,7 @@ def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert on_disk == {*(file.path for file in locked.files), lock.NAME, base.PATH}
 
 
+@pytest.mark.usefixtures("verl")
 def test_json(run, tmp_path: Path) -> None:
     result = run("new", tmp_path / "toy", "--json")
     report = json.loads(result.out)
@@ -50,6 +53,7 @@ def test_json(run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("json_too", [False, True])
+@pytest.mark.usefixtures("verl")
 def test_dry_run(run, tmp_path: Path, json_too: bool) -> None:
     result = run("new", tmp_path / "toy", "--dry-run", *(["--json"] if json_too else []))
     assert result.code == 0
@@ -64,11 +68,36 @@ def test_dry_run(run, tmp_path: Path, json_too: bool) -> None:
         assert "add  vendored  toy/training/core_algos.py\n" in whole
 
 
+@pytest.mark.usefixtures("verl")
+def test_a_place_that_is_not_there_yet(run, tmp_path: Path) -> None:
+    """Directories are made, with names of any kind; the package takes its name from the last."""
+    target = tmp_path / "d\u00e9j\u00e0 vu/My Proj"
+    result = run("new", target)
+    assert result.code == 0
+    assert f"made {target}, package my_proj: " in result.out
+    assert f"  cd '{target}'\n" in result.out
+    assert (target / "my_proj/training/core_algos.py").exists()
+
+
+@pytest.mark.usefixtures("verl")
+def test_directories_above_go_again_where_nothing_was_made(run, tmp_path: Path, monkeypatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("extractor.apply._write", full)
+    result = run("new", tmp_path / "a/b/toy")
+    assert result.code == 2
+    assert "No space left" in result.err
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.usefixtures("verl")
 def test_package_name_can_differ(run, tmp_path: Path) -> None:
     assert run("new", tmp_path / "my-project", "--package", "toy").code == 0
     assert (tmp_path / "my-project/toy/training/core_algos.py").exists()
 
 
+@pytest.mark.usefixtures("verl")
 def test_equal_commands_give_equal_bytes(tmp_path: Path) -> None:
     """Neither the hash seed, nor the directory, the locale, the clock or the file mode mask matters."""
     trees = []
@@ -89,6 +118,7 @@ def test_equal_commands_give_equal_bytes(tmp_path: Path) -> None:
     assert trees[0] == trees[1]
 
 
+@pytest.mark.usefixtures("verl")
 def test_features_may_be_named_in_one_go(run, tmp_path: Path) -> None:
     assert run("new", tmp_path / "toy", "--with", "lora, mfu,", "--with", "scorers").code == 0
     assert 'features = ["lora", "mfu", "scorers"]' in (tmp_path / "toy" / "vextract.lock").read_text(encoding="utf-8")
@@ -178,15 +208,16 @@ class TestTarget:
 
     def test_inside_a_project(self, tmp_path: Path) -> None:
         (tmp_path / lock.NAME).write_text("")
-        (tmp_path / "sub").mkdir()
         self.refused(tmp_path / "sub/toy", "inside another vextract project")
 
     def test_no_parent(self, tmp_path: Path) -> None:
-        assert "mkdir -p" in self.refused(tmp_path / "a/toy", "its parent directory does not exist")
+        assert project.check_target(tmp_path / "a/b/toy") == tmp_path / "a/b/toy"
+        assert os.listdir(tmp_path) == []
 
-    def test_parent_that_is_a_file(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("place", ["a/toy", "a/b/c/toy"])
+    def test_parent_that_is_a_file(self, tmp_path: Path, place: str) -> None:
         (tmp_path / "a").write_text("")
-        self.refused(tmp_path / "a/toy", "its parent directory does not exist")
+        self.refused(tmp_path / place, f"{tmp_path / 'a'} is no directory")
 
     def test_parent_that_cannot_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("os.access", lambda path, mode: False)
@@ -212,6 +243,24 @@ class TestTarget:
 @pytest.mark.parametrize("name", ["toy", "my_project", "Experiment2"])
 def test_good_names(name: str) -> None:
     project.check_package(name, "PATH")
+    assert project.package_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("directory", "package"),
+    [("my-proj", "my_proj"), ("a.b", "a_b"), ("My Proj", "my_proj"), ("a--b", "a_b"), (".hidden", "hidden")],
+)
+def test_a_directory_names_the_package(directory: str, package: str) -> None:
+    assert project.package_name(directory) == package
+    project.check_package(package, "PATH")
+
+
+@pytest.mark.parametrize("directory", ["class", "2fast", "torch", "json-", "caf\u00e9", "---"])
+def test_what_names_no_package_is_refused(run, tmp_path: Path, directory: str) -> None:
+    result = run("new", tmp_path / directory)
+    assert result.code == 2
+    assert "hint: pass --package " in result.err
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
