@@ -35,14 +35,14 @@ $(VENV)/.vllm: requirements/vllm.txt $(VENV)/.complete
 demo: setup ## make a project from verl, train it, and say where it is
 	$(BIN)/python scripts/demo.py $(DEMO)
 
-test: setup $(VENV)/.vllm ## run the tests: the newest releases of verl in full, the others in part
+test: setup $(VENV)/.vllm ## run the tests, in half an hour: leaves out those marked thorough, and older releases in what is slow
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-test-all: setup $(VENV)/.vllm ## run all tests with all releases of verl, for hours
+test-all: setup $(VENV)/.vllm ## run all tests with all releases of verl, for hours: leaves out nothing
 	VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest --numprocesses auto --dist loadfile -m ""
 
-test-fast: setup ## run the tests that neither train nor fetch
-	$(BIN)/python -m pytest -m "not slow and not network and not thorough"
+test-fast: setup ## run the tests of a minute: leaves out all that read verl or train, and needs no network
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow and not network and not thorough"
 
 bench: setup $(VENV)/.vllm $(PEERS)/.complete ## print sizes and speeds, as ratios of one run
 	$(BIN)/python -m benchmarks

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -9,27 +12,104 @@ from hypothesis import HealthCheck, settings
 
 from extractor.options import Options
 from extractor.source import Source
-from tests.releases import NEWEST, source_of
+from tests.releases import EVERYTHING, NEWEST, source_of
 
 # How long an example takes says how busy the machine is, and nothing else.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+# As in the Makefile, however pytest was started: the models are tiny, and torch reads this when it is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# What leads to verl, for a test that has not asked for it: an empty cache, and an index that nobody serves.
+_WITHOUT_VERL = {
+    "VEXTRACT_CACHE_DIR": "/nonexistent/cache",
+    "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    "PIP_EXTRA_INDEX_URL": "",
+    "PIP_FIND_LINKS": "",
+    "PIP_RETRIES": "0",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what reads verl, which shows in its fixtures, as `network`."""
+    for item in items:
+        if "verl" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.network)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Keep verl from a test of the fast loop: one that lacks its mark fails wherever and in whatever order it runs."""
+    if any(item.get_closest_marker(name) for name in ("network", "slow", "thorough")):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in _WITHOUT_VERL.items():
+            patch.setenv(name, value)
+        patch.setattr("tests.releases.reads_verl", False)
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Check that a module's tests leave the process as they found it: those of any other may come next."""
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        assert _state() == item.config.stash[_STATE], "the tests of this module leave something behind"
+    return result
+
+
+_STATE = pytest.StashKey[dict[str, object]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_STATE] = _state()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which tests this run has left out, and what runs them."""
+    markers = [line.partition(": ") for line in config.getini("markers")]
+    lines = [f"{name}: {what}" for name, _, what in markers if f"not {name}" in config.option.markexpr]
+    if not EVERYTHING:
+        lines.append("older releases: what takes long runs with the newest ones only")
+    if lines:
+        larger = (
+            "`make test` or `make test-all` runs" if "not slow" in config.option.markexpr else "`make test-all` runs"
+        )
+        terminalreporter.section("left out")
+        terminalreporter.line("\n".join([*lines, f"{larger} them"]))
+
+
+def _state() -> dict[str, object]:
+    """What all tests of a process share, and torch.distributed has but one of."""
+    distributed = sys.modules.get("torch.distributed")
+    names = ("CUDA_VISIBLE_DEVICES", "HF_HUB_OFFLINE", "OMP_NUM_THREADS", "VEXTRACT_MANIFESTS")
+    return {
+        "directory": Path.cwd(),
+        "environment": {name: os.environ.get(name) for name in names},
+        "process group": distributed is not None and distributed.is_initialized(),
+    }
+
 
 @pytest.fixture(scope="session")
-def newest_verl() -> Source:
+def verl() -> None:
+    """What a test asks for that reads verl's source, however it comes by it; the tests of the fast loop do not."""
+
+
+@pytest.fixture(scope="session")
+def newest_verl(verl: None) -> Source:
     """The pinned wheel of the newest release."""
     return source_of(NEWEST[-1])
 
 
 @pytest.fixture(scope="session")
-def verl_0_6_1() -> Source:
+def verl_0_6_1(verl: None) -> Source:
     """The pinned wheel of verl 0.6.1."""
     return source_of("0.6.1")
 
 
 @pytest.fixture(scope="session")
-def verl_0_5_0() -> Source:
+def verl_0_5_0(verl: None) -> Source:
     """The pinned wheel of verl 0.5.0."""
     return source_of("0.5.0")
 

@@ -25,9 +25,19 @@ LAST_WITH_ENGINES_IN_PROCESS = "0.6.1"
 OF_BOTH_KINDS = [NEWEST[-1], pytest.param(LAST_WITH_ENGINES_IN_PROCESS, marks=pytest.mark.thorough)]
 
 
-@cache
+# False while a test runs that has not asked for the fixture `verl`.
+reads_verl = True
+
+
 def source_of(release: str) -> Source:
     """The pinned wheel of a release, opened once."""
+    if not reads_verl:
+        pytest.fail("this test reads verl: it must ask for the fixture `verl`, or for one that does", pytrace=True)
+    return _source_of(release)
+
+
+@cache
+def _source_of(release: str) -> Source:
     return open_source(releases.load(release).pin)
 
 

@@ -14,6 +14,8 @@ import pytest
 from tests.adopt.forks import Fork
 from tests.releases import ALL, newest_release, source_of
 
+pytestmark = pytest.mark.usefixtures("verl")
+
 ALGOS = "trainer/ppo/core_algos.py"
 TRAINER = "trainer/ppo/ray_trainer.py"
 ACTOR = "workers/actor/dp_actor.py"

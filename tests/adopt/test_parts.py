@@ -11,6 +11,7 @@ from tests.releases import every_release, source_of
 
 
 @pytest.mark.parametrize("release", every_release("0.6.1"))
+@pytest.mark.usefixtures("verl")
 def test_segments_make_the_text_again(release: str) -> None:
     files = source_of(release).files
     for path in sorted(files)[::4]:

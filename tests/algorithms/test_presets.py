@@ -46,7 +46,7 @@ FUNCTIONS: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+def found(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
     """What two steps of each preset gave, by release; run once for each."""
     known: dict[str, dict[str, Any]] = {}
 

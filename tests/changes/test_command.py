@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.conftest import Result
 
+pytestmark = pytest.mark.usefixtures("verl")
+
 Run = Callable[..., Result]
 
 

@@ -54,6 +54,7 @@ def test_what_is_no_yaml(text: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["0.5.0", "0.6.1"])
+@pytest.mark.usefixtures("verl")
 def test_upstreams_config_equals_what_upstream_composed_itself(release: str, request: pytest.FixtureRequest) -> None:
     """The wheel carries the result of Hydra's own composition, for reference."""
     source: Source = request.getfixturevalue(f"verl_{release.replace('.', '_')}")

@@ -195,6 +195,7 @@ OWN = ("local.", "reward.reward_kwargs")
 
 
 @pytest.mark.parametrize(("before", "release"), [("0.5.0", "0.6.0"), ("0.7.0", "0.7.1"), ("0.7.1", "0.8.0")])
+@pytest.mark.usefixtures("verl")
 def test_renamed_keys_are_true(before: str, release: str) -> None:
     """Each old name is one of the release before, each new name one of this release, and the old one has no effect."""
     old, new = (upstream_config(source_of(name)) for name in (before, release))

@@ -57,7 +57,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 
 
 @pytest.fixture(scope="session")
-def _pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _pristine(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = make(Configuration("0.6.1"), tmp_path_factory.mktemp("pristine") / "toy")
     _made[made.options, made.source.sha256] = made.generated
     return made.root

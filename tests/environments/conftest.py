@@ -13,18 +13,19 @@ from tests.releases import OF_BOTH_KINDS
 
 
 @pytest.fixture(scope="session", params=OF_BOTH_KINDS)
-def episodic(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def episodic(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project of the multi-turn recipe whose package is called `episodic`."""
     project = make_project(request.param, "hf", tmp_path_factory.mktemp("episodic") / "project", "episodic")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(project.root))
-        patch.setenv("CUDA_VISIBLE_DEVICES", "")
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        import torch
-
-        torch.set_num_threads(1)
         yield project
     forget(project.package)
+
+
+@pytest.fixture(autouse=True)
+def _on_a_cpu_without_a_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
 @pytest.fixture(scope="session")

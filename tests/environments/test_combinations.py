@@ -25,6 +25,7 @@ HOOKS = ("env_wrapper", "env_dataset", "reward_manager")
         pytest.param("0.5.0", "vllm", marks=pytest.mark.thorough),
     ],
 )
+@pytest.mark.usefixtures("verl")
 def test_the_projects_text_is_in_order(tmp_path: Path, release: str, engine: str) -> None:
     project = make_project(release, engine, tmp_path / "project", "guess")
     for hook in HOOKS:

@@ -30,7 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def vendored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vendor]:
+def vendored(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vendor]:
     """Makes packages, each once."""
     folder = tmp_path_factory.mktemp("vendored")
     made: dict[tuple[str, Part, str | None], Vendored] = {}
@@ -58,24 +58,19 @@ def broken(case: Case, vendored: Vendor, request: pytest.FixtureRequest, _on_a_c
     return vendored(case.release, request.module.PART, case.fix.id)
 
 
-@pytest.fixture(scope="session")
-def _on_a_cpu() -> Iterator[None]:
+@pytest.fixture
+def _on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fixes are about CPUs, so a GPU must not be seen; upstream looks for one when it is imported."""
     import torch
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.cuda, "is_available", lambda: False)
-        yield
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def process_group() -> Iterator[None]:
-    """A process group of one: upstream's actor asks for its rank."""
+    """A process group of one, for one test: upstream's actor asks for its rank."""
     import torch.distributed as dist
 
-    own = not dist.is_initialized()
-    if own:
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield
-    if own:
-        dist.destroy_process_group()
+    dist.destroy_process_group()

@@ -7,6 +7,8 @@ import torch
 
 from tests.fixes.support import Case, Part, Vendored
 
+pytestmark = pytest.mark.usefixtures("verl")
+
 PART = Part(roles=("actor",), features=("profiler",))
 
 

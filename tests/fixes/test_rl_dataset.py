@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from tests.fixes.support import Case, Part, Vendored
 
 PART = Part(roles=("dataset",))
-pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence")
+pytestmark = [pytest.mark.usefixtures("verl"), pytest.mark.filterwarnings("ignore:invalid escape sequence")]
 LONGEST = 6
 
 

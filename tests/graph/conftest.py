@@ -11,7 +11,7 @@ from tests.project.support import Configuration, make
 
 
 @pytest.fixture(scope="session")
-def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _written(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(Configuration("0.6.1"), tmp_path_factory.mktemp("graph") / "toy").root
 
 

@@ -190,6 +190,7 @@ def test_the_upgraded_project_trains(old: str, new: str, tmp_path: Path) -> None
         assert row["critic/score/mean"] == pytest.approx(row["reward/score/mean"] + 1.0)
 
 
+@pytest.mark.usefixtures("verl")
 def test_the_orphan_of_an_actor_names_what_took_its_part() -> None:
     found = successors(*LONGEST)["toy/workers/dp_actor.py"]
     assert found.paths[:2] == ("toy/workers/engine/fsdp/transformer_impl.py", "toy/workers/utils/losses.py")

@@ -143,6 +143,7 @@ def test_untouched(old: Choice, new: Choice, tmp_path: Path) -> None:
     assert picture(project) == before
 
 
+@pytest.mark.usefixtures("verl")
 def test_the_role_says_where_a_file_went() -> None:
     found = successors(NEW, VLLM)
     assert found["toy/workers/hf_rollout.py"] == Successor(

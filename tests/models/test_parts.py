@@ -22,7 +22,7 @@ MODEL = "actor_rollout_ref.model"
 
 
 @pytest.fixture(scope="module")
-def root(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def root(verl: None, release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Two projects that can be imported: `modelside` has features, `bareside` has none."""
     folder = tmp_path_factory.mktemp("projects")
     roots = [

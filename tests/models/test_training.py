@@ -106,7 +106,7 @@ MORE = ("trainer.total_training_steps=4",)
 
 
 @pytest.fixture(scope="module")
-def project(release: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(verl: None, release: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with every feature."""
     return make(Configuration(release, everything=True), tmp_path_factory.mktemp("m") / "p").root
 

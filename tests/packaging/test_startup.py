@@ -24,6 +24,7 @@ def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
     assert HEAVY.isdisjoint(json.loads(done.stderr))
 
 
+@pytest.mark.usefixtures("verl")
 def test_nothing_of_a_generated_project_is_imported_to_make_one() -> None:
     """torch and verl are no requirements: extraction reads source, it runs none."""
     program = (

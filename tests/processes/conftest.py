@@ -11,7 +11,7 @@ from tests.releases import NEWEST
 
 
 @pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project from the newest release with every feature."""
     root = tmp_path_factory.mktemp("processes") / "project"
     features = ("dynamic_bsz", "remove_padding", "lora", "profiler", "multimodal")

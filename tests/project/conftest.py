@@ -13,7 +13,7 @@ from tests.releases import NEWEST
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Configuration], Made]:
+def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Configuration], Made]:
     """Makes projects, each once. They are shared: look, do not touch."""
     known: dict[Configuration, Made] = {}
 

@@ -34,7 +34,7 @@ open(os.environ["MARKER"], "w").close()
 
 
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def elsewhere(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project from a process in which everything is different that should not matter; its path is hard as well."""
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "sitecustomize.py").write_text(ANOTHER_MACHINE, encoding="utf-8")

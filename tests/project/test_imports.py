@@ -14,6 +14,8 @@ from packaging.requirements import Requirement
 from extractor.verify.requirements import import_name
 from tests.project.support import CONFIGURATIONS, Configuration, Made
 
+pytestmark = pytest.mark.usefixtures("verl")
+
 SCRIPT = Path(__file__).with_name("import_all.py")
 NEVER = [
     "flash_attn",

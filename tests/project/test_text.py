@@ -15,6 +15,8 @@ import pytest
 from extractor.manifest import Fix
 from tests.project.support import CONFIGURATIONS, PACKAGE, Configuration, Made
 
+pytestmark = pytest.mark.usefixtures("verl")
+
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 

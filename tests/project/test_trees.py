@@ -18,7 +18,7 @@ from tests.project.support import CONFIGURATIONS, DEFAULTS, Configuration, Made
 from tests.releases import ALL
 
 Maker = Callable[[Configuration], Made]
-pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence")
+pytestmark = [pytest.mark.usefixtures("verl"), pytest.mark.filterwarnings("ignore:invalid escape sequence")]
 
 every_configuration = pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
 every_default = pytest.mark.parametrize("configuration", DEFAULTS, ids=str)

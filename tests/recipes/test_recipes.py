@@ -25,7 +25,7 @@ Maker = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Maker:
+def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Maker:
     """Makes a project of a recipe, each once; its package is called mine."""
     known: dict[tuple[str, str], Path] = {}
 

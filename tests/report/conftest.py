@@ -19,7 +19,7 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 
 
 @pytest.fixture(scope="session")
-def reporting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reporting(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with the report in it."""
     return make(Configuration(NEWEST[-1]), tmp_path_factory.mktemp("reporting") / "project").root
 

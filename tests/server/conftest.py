@@ -29,13 +29,13 @@ SMALL = (
 
 
 @pytest.fixture(scope="session")
-def sglang_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sglang_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of engine sglang, whose package is `sgserved`."""
     return _made("sglang", "sgserved", tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="session")
-def vllm_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def vllm_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of engine vllm, whose package is `vserved`."""
     return _made("vllm", "vserved", tmp_path_factory.mktemp("made"))
 

@@ -26,7 +26,7 @@ def python() -> str:
 
 
 @pytest.fixture(scope="session")
-def made_0_6_1(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made_0_6_1(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A PPO project from verl 0.6.1. Do not change it."""
     return make(with_what_computes("0.6.1"), tmp_path_factory.mktemp("made") / "p061").root
 

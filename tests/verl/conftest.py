@@ -37,7 +37,7 @@ def vextract(*arguments: str | Path) -> Result:
 
 
 @pytest.fixture(scope="session")
-def projects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def projects(verl: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A project of each recipe, by recipe; of the newest release."""
     folder = tmp_path_factory.mktemp("projects")
     made = {}

@@ -14,6 +14,7 @@ OVERRIDES = ["data.train_batch_size=17", "+data.env.x=[1,a,'b c',{k: 1e-6}]", "a
 
 
 @pytest.mark.parametrize("release", every_release())
+@pytest.mark.usefixtures("verl")
 def test_composes_as_hydra_does(release: str, tmp_path: Path) -> None:
     hydra = pytest.importorskip("hydra")
     omegaconf = pytest.importorskip("omegaconf")

@@ -12,7 +12,7 @@ from extractor.export.project import load, read_files
 from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, every_release, newest_release, source_of
 from tests.verl.conftest import vextract
 
-pytest.importorskip("tree_sitter_bash")
+pytestmark = pytest.mark.usefixtures("verl")
 
 PROJECT = NEWEST[-1]
 

@@ -27,7 +27,7 @@ ONE_PROMPT = (
 
 
 @pytest.fixture(scope="module")
-def projects(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def projects(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A project of each release, made once."""
     pytest.importorskip("vllm")
     known: dict[str, Path] = {}
