@@ -1,0 +1,316 @@
+"""A run in a real terminal of several widths: the table, its clock, and what is printed meanwhile."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project.running import environment, overrides, python
+from tests.project.support import PACKAGE, Configuration, Made
+from tests.releases import NEWEST
+
+pytestmark = pytest.mark.slow
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+PATIENCE = 90.0  # seconds for what comes at once, on a machine that is busy
+
+
+class Terminal:
+    """A program in a pseudo-terminal.
+
+    Attributes:
+        text: all that it has shown so far, without colours and movements of the cursor.
+    """
+
+    def __init__(self, root: Path, arguments: Sequence[str], columns: int, **variables: str) -> None:
+        self._fd, program = pty.openpty()
+        self.resize(columns)
+        env = {key: value for key, value in environment(root).items() if key not in ("NO_COLOR", "JPY_PARENT_PID")}
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=root,
+            env={**env, "TERM": "xterm-256color", "PYTHONUTF8": "1", **variables},
+            stdin=program,
+            stdout=program,
+            stderr=program,
+            start_new_session=True,
+        )
+        os.close(program)
+        self.raw = b""
+
+    @property
+    def text(self) -> str:
+        return CONTROL.sub("", self.raw.decode(errors="replace")).replace("\r", "")
+
+    def resize(self, columns: int) -> None:
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+
+    def type(self, text: str) -> None:
+        os.write(self._fd, text.encode())
+
+    def wait_for(self, holds: Callable[[str], Any]) -> None:
+        """Read on until something holds for the text."""
+        deadline = time.monotonic() + PATIENCE
+        while not holds(self.text):
+            assert time.monotonic() < deadline, self.text[-3000:]
+            assert self._read(1.0), self.text[-3000:]
+
+    def finish(self) -> int:
+        """Read until the program ends; its exit code."""
+        while self._read(PATIENCE):
+            pass
+        return self.process.wait(PATIENCE)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._fd)
+
+    def _read(self, seconds: float) -> bool:
+        if not select.select([self._fd], [], [], seconds)[0]:
+            return self.process.poll() is None
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:  # the program has ended
+            return False
+        self.raw += data
+        return bool(data)
+
+
+@pytest.fixture
+def root(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[..., Terminal]]:
+    opened: list[Terminal] = []
+
+    def start(*arguments: Any, **variables: Any) -> Terminal:
+        opened.append(Terminal(*arguments, **variables))
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+VIEW = f"""
+    import logging, os, sys, warnings
+    logging.basicConfig()
+    from {PACKAGE}.training.terminal import make_view
+    from {PACKAGE}.training.timing import advance, expect, timed, under_way
+    view = make_view("project / run", 9)
+    METRICS = {{
+        "critic/rewards/mean": 0.25, "reward/acc/mean": 0.5, "val-core/a/acc/mean@1": 0.5, "actor/kl_loss": 0.01,
+        "actor/entropy": 1.5, "actor/pg_clipfrac": 0.01, "critic/vf_loss": 0.5, "critic/vf_explained_var": 0.9,
+        "response_length/mean": 99.0, "perf/throughput": 12345.0, "perf/time_per_step": 9.589,
+        "timing_s/gen": 9.589, "timing_s/old_log_prob": 125.3, "timing_s/ref": 3.0, "timing_s/values": 2.0,
+        "timing_s/adv": 0.02, "timing_s/update_critic": 31.0, "timing_s/update_actor": 61.0,
+    }}
+"""
+
+
+def viewing(code: str) -> list[str]:
+    return ["-c", textwrap.dedent(VIEW) + textwrap.dedent(code)]
+
+
+def frames(text: str) -> list[list[str]]:
+    """The lines of each time that the table was drawn."""
+    return [part.split("\n") for part in re.split(r"(?=(?:project / run  )?step \d+/9  )", text)[1:]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (40, "step reward acc val s/step"),
+        (60, "step reward acc val KL length s/step"),
+        (80, "step reward acc val KL entropy vf loss length s/step"),
+        (120, "step reward acc val KL entropy clipped vf loss vf expl length tokens/s s/step"),
+    ],
+)
+def test_the_least_important_columns_give_way(
+    root: Path, terminal: Callable[..., Terminal], columns: int, expected: str
+) -> None:
+    code = """
+        view.row(1, METRICS)
+        with timed("step", {}), timed("gen", {}):
+            expect(64, "episodes")
+            advance(16)
+            with under_way("turn 3"):
+                expect(128, "decode steps")
+                input()
+        view.close()
+    """
+    shown = terminal(root, viewing(code), columns)
+    shown.wait_for(lambda text: "0/128" in text)
+    shown.type("\n")
+    assert shown.finish() == 0
+    (frame,) = [frame for frame in frames(shown.text) if any("0/128" in line for line in frame)][-1:]
+    assert " ".join(next(line for line in frame if " reward " in line).split()) == expected
+    assert [line for line in frame if len(line) > columns or "…" in line] == []
+    assert any("old_log_prob 2 min 05 s" in line for line in frame)
+    bars = [line for line in frame if "━" in line]
+    assert len(bars) == 2 * (columns > 40)
+
+
+def test_the_clock_moves_while_a_phase_lasts(root: Path, terminal: Callable[..., Terminal]) -> None:
+    """The whole program, with a reward that takes its time, prints and logs; then Ctrl-C."""
+    go = root / "go"
+    (root / "slow.py").write_text(
+        textwrap.dedent(f"""
+            import logging, os, time
+            logging.basicConfig()
+
+            def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+                if not os.path.exists({str(go)!r}):
+                    print("the hook prints")
+                    logging.getLogger("hook").warning("the hook logs")
+                while not os.path.exists({str(go)!r}):
+                    time.sleep(0.05)
+                return 0.0
+        """)
+    )
+    settings = ("reward.custom_reward_function.path=slow.py", "trainer.total_training_steps=100000")
+    shown = terminal(root, ["main.py", *overrides(*settings)], 80)
+    shown.wait_for(lambda text: len(set(re.findall(r"reward +(\d[\d a-z.]* m?s)", text))) >= 4)
+    assert "step 1/" not in shown.text
+    assert "the hook prints" in shown.text
+    assert "WARNING:hook:the hook logs" in shown.text
+    go.touch()
+    shown.wait_for(lambda text: "step 2/100000" in text)
+    assert " KL " not in shown.text
+    assert "vf loss" not in shown.text
+    shown.process.send_signal(signal.SIGINT)
+    assert shown.finish() == 130
+    assert shown.raw.rindex(b"\x1b[?25h") > shown.raw.rindex(b"\x1b[?25l")  # the cursor is shown again
+
+
+def test_nothing_that_is_printed_is_lost(root: Path, terminal: Callable[..., Terminal]) -> None:
+    code = """
+        import threading
+        def write(name):
+            for number in range(50):
+                print(f"{name} {number}.")
+        threads = [threading.Thread(target=write, args=(name,)) for name in ("one", "two")]
+        for thread in threads: thread.start()
+        for number in range(50):
+            view.row(number, METRICS)
+            logging.getLogger("x").warning("log %d.", number)
+            print("err %d." % number, file=sys.stderr)
+        for thread in threads: thread.join()
+        child = os.fork()
+        if child == 0:
+            print("child.", flush=True)
+            logging.getLogger("x").warning("child's log.")
+            os._exit(0)
+        os.waitpid(child, 0)
+        view.close()
+        print("the end")
+    """
+    shown = terminal(root, viewing(code), 80)
+    assert shown.finish() == 0
+    for name in ("one", "two", "WARNING:x:log", "err"):
+        assert [n for n in range(50) if f"{name} {n}." not in shown.text] == []
+    assert "child." in shown.text
+    assert "WARNING:x:child's log." in shown.text
+    assert shown.text.rstrip().endswith("the end")
+
+
+def test_a_table_that_cannot_be_drawn_and_a_resized_terminal_end_no_run(
+    root: Path, terminal: Callable[..., Terminal]
+) -> None:
+    code = """
+        view.row(1, METRICS)
+        view.row(2, {"critic/rewards/mean": 0.25, "actor/entropy": "no number"})
+        input()
+        print("going on")
+        input()
+        view._rows.pop()
+        view.row(3, METRICS)
+        input()
+        view.close()
+    """
+    shown = terminal(root, viewing(code), 120)
+    shown.wait_for(lambda text: "cannot draw the table" in text)
+    shown.type("\n")
+    shown.wait_for(lambda text: "going on" in text)
+    shown.type("\n")
+    shown.wait_for(lambda text: "tokens/s" in text.rpartition("going on")[2])
+    before = len(shown.text)
+    shown.resize(60)
+    shown.wait_for(lambda text: "s/step" in text[before:].rpartition("project / run")[2])
+    shown.type("\n")
+    assert shown.finish() == 0
+    assert "tokens/s" not in frames(shown.text)[-1][2]
+
+
+def test_colours_are_left_out_where_they_are_not_wanted(root: Path, terminal: Callable[..., Terminal]) -> None:
+    code = """
+        view.row(1, METRICS)
+        view.close()
+    """
+    colour = re.compile(rb"\x1b\[[0-9;]*3[0-7]m")
+    assert terminal(root, viewing(code), 80, COLORTERM="").finish() == 0
+    shown = [terminal(root, viewing(code), 80, **variables) for variables in ({}, {"NO_COLOR": "1"})]
+    assert [each.finish() for each in shown] == [0, 0]
+    assert [bool(colour.search(each.raw)) for each in shown] == [True, False]
+
+
+@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"JPY_PARENT_PID": "1"}, {"PYTHONIOENCODING": "ascii"}])
+def test_a_terminal_that_cannot_go_back_up_gets_lines(
+    root: Path, terminal: Callable[..., Terminal], variables: dict[str, str]
+) -> None:
+    code = """
+        view.row(1, METRICS)
+        view.message("done \u2713")
+        view.close()
+    """
+    shown = terminal(root, viewing(code), 80, **variables)
+    assert shown.finish() == 0
+    assert b"\x1b" not in shown.raw
+    lines = shown.text.splitlines()
+    assert lines[0].startswith("step 1/9  reward 0.250  acc 0.500")
+    assert lines[-1].startswith("done")
+
+
+def test_off_a_terminal_there_is_a_line_for_each_step(root: Path) -> None:
+    done = python(root, *viewing("view.row(1, METRICS); view.row(2, METRICS); view.close()"))
+    assert done.returncode == 0, done.stderr
+    assert [line.partition("  ")[0] for line in done.stdout.splitlines()] == ["step 1/9", "step 2/9"]
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", done.stdout)
+
+
+@pytest.mark.parametrize("call", ["breakpoint()", "import pdb; pdb.set_trace()", "__import__('pdb').Pdb().set_trace()"])
+def test_a_debugger_gets_the_terminal(root: Path, terminal: Callable[..., Terminal], call: str) -> None:
+    code = f"""
+        view.row(1, METRICS)
+        secret = 41
+        {call}
+        view.row(2, METRICS)
+        view.close()
+    """
+    shown = terminal(root, viewing(code), 80)
+    shown.wait_for(lambda text: "(Pdb) " in text)
+    before = len(shown.raw)
+    shown.type("p secret + 1\n")
+    shown.wait_for(lambda text: "\n42\n" in text)
+    assert b"reward" not in shown.raw[before:]  # no table over it
+    shown.type("c\n")
+    assert shown.finish() == 0
+    assert "step 2/9  reward 0.250" in shown.text
