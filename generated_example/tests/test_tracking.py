@@ -7,7 +7,6 @@ import math
 import pytest
 from omegaconf import OmegaConf
 
-from generated_example.training.terminal import cells, phase_times, sparkline, validation_score
 from generated_example.training.tracking import RunTracker, read_rows, read_starts
 
 CONFIG = OmegaConf.create({"trainer": {"logger": ["console"], "project_name": "p", "experiment_name": "e"}})
@@ -120,14 +119,6 @@ def test_a_logger_that_is_not_installed_is_reported_not_fatal(tmp_path, capsys, 
     with RunTracker(OmegaConf.create({"trainer": {"logger": ["wandb"]}}), tmp_path, 1) as tracker:
         tracker.log(METRICS, 1)
     assert "asks for wandb, which cannot be imported" in capsys.readouterr().out
-
-
-def test_what_a_row_of_the_table_shows():
-    metrics = {**METRICS, "val-core/a/acc/mean@1": 0.5, "val-core/b/acc/mean@1": 1.0, "val-aux/a/score/mean@1": 0.0}
-    assert validation_score(metrics) == 0.75
-    assert cells(metrics) == ["0.250", "", "0.750", "", "1.500", "", "12.3k", ""]
-    assert phase_times({"timing_s/gen": 0.0123, "timing_s/update_actor": 1.5}) == "gen 12  update_actor 1500"
-    assert sparkline([0.0, 0.5, 1.0, math.nan]) == "▁▅█" and sparkline([]) == ""
 
 
 def test_rows_are_valid_json(tmp_path):

@@ -21,9 +21,15 @@ PHASES = {
     "update_actor": RED,
 }
 
+KL = {
+    "actor/ppo_kl": "from the old policy",
+    "actor/kl_loss": "from the reference (loss)",
+    "actor/reward_kl_penalty": "from the reference (reward)",
+}
+
 
 def draw_curves(rows: Rows, path: Path, title: str = "") -> None:
-    """Draw reward, accuracy, KL, entropy, response length and step time against the step.
+    """Draw reward, accuracy, KL, entropy, value loss, response length and step time against the step: what there is.
 
     Args:
         rows: the rows of metrics.jsonl.
@@ -33,12 +39,15 @@ def draw_curves(rows: Rows, path: Path, title: str = "") -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 7), dpi=110, layout="constrained")
+    panels = [panel for panel, names in PANELS.items() if any(_says_something(rows, name) for name in names)]
+    panels = panels or [_reward]
+    across = min(3, len(panels)) if len(panels) != 4 else 2
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(13 / 3 * across, 3.5 * down), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#555555")
-    axes = figure.subplots(2, 3).flat
-    panels = (_reward, _accuracy, _kl, _entropy, _length, _time)
-    for axis, panel in zip(axes, panels, strict=True):
+    for place, panel in enumerate(panels, 1):
+        axis = figure.add_subplot(down, across, place)
         panel(axis, rows)
         _dress(axis)
     scratch = path.with_suffix(".tmp")
@@ -56,6 +65,13 @@ def series(rows: Rows, name: str) -> tuple[list[int], list[float]]:
 def smooth(values: Sequence[float], reach: int = 5) -> list[float]:
     """The mean of each value and its neighbours up to `reach` away: unlike a trailing average, it does not lag."""
     return [fmean(values[max(0, i - reach) : i + reach + 1]) for i in range(len(values))]
+
+
+def _says_something(rows: Rows, name: str) -> bool:
+    """Whether a metric was recorded, or one whose name begins so; a KL that is 0 all along says nothing."""
+    names = {other for row in rows for other in row if other == name or (name.endswith("/") and other.startswith(name))}
+    values = [value for other in names for value in series(rows, other)[1]]
+    return any(values) if name in KL else bool(values)
 
 
 def _line(axis: Any, rows: Rows, name: str, color: str, label: str) -> bool:
@@ -91,14 +107,20 @@ def _accuracy(axis: Any, rows: Rows) -> None:
 
 def _kl(axis: Any, rows: Rows) -> None:
     axis.set_title("KL divergence")
-    _line(axis, rows, "actor/ppo_kl", BLUE, "from the old policy")
-    _line(axis, rows, "actor/kl_loss", ORANGE, "from the reference (loss)")
-    _line(axis, rows, "actor/reward_kl_penalty", GREEN, "from the reference (reward)")
+    for (name, label), color in zip(KL.items(), (BLUE, ORANGE, GREEN), strict=True):
+        if _says_something(rows, name):
+            _line(axis, rows, name, color, label)
 
 
 def _entropy(axis: Any, rows: Rows) -> None:
     axis.set_title("entropy")
     _line(axis, rows, "actor/entropy", PURPLE, "per token, nats")
+    axis.set_ylim(bottom=0)
+
+
+def _value_loss(axis: Any, rows: Rows) -> None:
+    axis.set_title("value loss")
+    _line(axis, rows, "critic/vf_loss", RED, "critic")
     axis.set_ylim(bottom=0)
 
 
@@ -147,3 +169,15 @@ def _dress(axis: Any) -> None:
         axis.legend(frameon=False, fontsize=8, loc="upper right" if columns > 1 else "best", ncols=columns)
     else:
         axis.text(0.5, 0.5, "not recorded", ha="center", va="center", transform=axis.transAxes, color=GREY)
+
+
+# What is drawn, and the metrics of which at least one must have been recorded.
+PANELS = {
+    _reward: ("critic/rewards/mean", "critic/score/mean"),
+    _accuracy: ("reward/acc/mean", "val-core/"),
+    _kl: tuple(KL),
+    _entropy: ("actor/entropy",),
+    _value_loss: ("critic/vf_loss",),
+    _length: ("response_length/mean",),
+    _time: ("perf/time_per_step", "timing_s/step"),
+}

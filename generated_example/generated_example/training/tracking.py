@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from .provenance import surroundings
-from .terminal import make_view
+from .terminal import QuietView, View, make_view
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
@@ -72,9 +72,12 @@ class RunTracker:
         self._title = " / ".join(
             str(trainer.get(key)) for key in ("project_name", "experiment_name") if trainer.get(key)
         )
-        self._view = make_view(self._title, total_steps, start_step, quiet="console" not in self._backends)
+        self._view: View = QuietView()
 
     def __enter__(self) -> "RunTracker":
+        if self.active:
+            quiet = "console" not in self._backends
+            self._view = make_view(self._title, self._total_steps, self._start_step, quiet=quiet)
         return self
 
     def __exit__(

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import torch.distributed as dist
 
+from .terminal import release_terminal
 from .timing import current_phase
 
 PERIOD = 1.0
@@ -201,6 +202,7 @@ class Watch(threading.Thread):
             tells = int(os.environ.get("LOCAL_RANK", 0)) == 0
         if tells and text:
             print(f"error: {text}\n{HINT}", file=sys.stderr, flush=True)
+        release_terminal()
         os._exit(1)
 
 
