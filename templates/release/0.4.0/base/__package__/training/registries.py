@@ -21,7 +21,7 @@ ADV_ESTIMATOR_REGISTRY: dict[str, Estimator] = {
 }
 # What `loss_mode` can name: this release's actor calls no other loss.
 POLICY_LOSS_REGISTRY: dict[str, PolicyLoss] = {"vanilla": compute_policy_loss}
-_own: dict[str, Estimator] = {}
+_own: set[str] = set()
 _own_losses: dict[str, PolicyLoss] = {}
 
 
@@ -38,7 +38,7 @@ def register_adv_est(name: str) -> Callable[[Estimator], Estimator]:
     def decorator(estimator: Estimator) -> Estimator:
         if ADV_ESTIMATOR_REGISTRY.setdefault(name, estimator) is not estimator:
             raise ValueError(f"advantage estimator {name!r} is registered already")
-        _own[name] = estimator
+        _own.add(name)
         return estimator
 
     return decorator
@@ -72,8 +72,8 @@ def get_policy_loss_fn(name: str) -> PolicyLoss:
 
 def compute_advantage(data: DataProto, adv_estimator: str, config: Any = None, **settings: Any) -> DataProto:
     """The batch with `advantages` and `returns`, (bs, response_length): by your estimator of the name, or verl's."""
-    estimator = _own.get(str(adv_estimator))
-    if estimator is None:
+    estimator = ADV_ESTIMATOR_REGISTRY.get(str(adv_estimator))
+    if estimator is None or str(adv_estimator) not in _own:
         result: DataProto = trainer_functions.compute_advantage(data, adv_estimator, **settings)
         return result
     data.batch["advantages"], data.batch["returns"] = estimator(
