@@ -68,7 +68,10 @@ def run(config: Any) -> int:
 
 def train(config: Any, ranks: Any) -> bool:
     """Put the parts together and train; returns whether it reached the last step."""
-    from generated_example import custom  # noqa: F401  what it registers can now be chosen by name
+    from generated_example.training.hook_calls import importing_hooks
+
+    with importing_hooks():
+        from generated_example import custom  # noqa: F401  what it registers can now be chosen by name
     from generated_example.data.datasets import build_datasets
     from generated_example.data.toy import ensure_toy_model
     from generated_example.training.checkpoint import Checkpoints, load_optimizer_state, load_state, step_of

@@ -101,7 +101,10 @@ def _build(split: str, files: list[str], data: Any, tokenizer: Any, processor: A
         cls = PromptDataset
         files = [_in_schema(file, split, data) for file in files]
     else:
-        from ..custom.env_dataset import EnvDataset
+        from ..training.hook_calls import importing_hooks
+
+        with importing_hooks():
+            from ..custom.env_dataset import EnvDataset
 
         cls = EnvDataset
     arguments = {

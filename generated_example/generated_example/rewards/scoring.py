@@ -130,7 +130,7 @@ class Scorer:
         if isinstance(outcome, Failure):
             raise ScoringError(outcome.text, outcome.hook_file, row)
         result = outcome if isinstance(outcome, dict) else {"score": outcome}
-        if isinstance(result.get("score"), str | bytes | type(None)):
+        if not _is_number(result.get("score")):
             what = f"the score is {result['score']!r}" if "score" in result else f"no `score` among {sorted(result)}"
             raise ScoringError(f"{what}, not a number", source_of(self.function), row)
         if self.timeout is not None or self.num_workers:
@@ -212,6 +212,17 @@ def own_line(error: BaseException) -> str | None:
     installed = (sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"), sys.base_prefix + "/lib", LIBRARY, "<")
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(installed)]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a score is a number, or a tensor or an array that holds one."""
+    if isinstance(value, str | bytes):
+        return False
+    try:
+        float(value)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
 
 
 def _is_async(function: Any) -> bool:

@@ -22,6 +22,7 @@ from ..protocol import DataProto
 from .batches import objects
 from .config_loading import ConfigError
 from .environments import Environment, Environments, Failure, StepResult, unusable
+from .hook_calls import importing_hooks
 from .observations import Observations
 from .timing import advance, expect, under_way
 
@@ -259,7 +260,8 @@ def context_batch(contexts: list[list[int]], pad_token_id: int, meta_info: dict[
 
 
 def _make_env() -> Any:
-    hook = importlib.import_module("..custom.env_wrapper", __package__)
+    with importing_hooks():
+        hook = importlib.import_module("..custom.env_wrapper", __package__)
     if not hasattr(hook, "make_env"):
         raise ConfigError(
             "actor_rollout_ref.rollout.multi_turn.enable needs a function make_env in custom/env_wrapper.py",

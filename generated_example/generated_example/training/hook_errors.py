@@ -7,12 +7,12 @@ word. So each hook's result is checked where it enters the trainer.
 
 import asyncio
 import inspect
+import linecache
 import numbers
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,10 @@ class HookError(RuntimeError):
 
     def __str__(self) -> str:
         lines = [self.message, f"  hook: {self.hook_file}"]
+        path, _, number = self.hook_file.rpartition(":")
+        text = linecache.getline(path, int(number)).strip() if number.isdigit() else ""
+        if text and text not in self.message:
+            lines.append(f"        {text}")
         if self.sample is not None:
             lines.append("  sample: " + ", ".join(f"{name}={value!r}" for name, value in self.sample.items()))
         return "\n".join(lines)
@@ -76,17 +80,23 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         row = _first_bad_row(reward_fn, batch)
         sample = None if row is None else describe_sample(batch, row, tokenizer)
         message = f"the reward raised {type(error).__name__}: {error}"
-        raise HookError(message, _raised_in(error) or _source_of(_hook_of(reward_fn)), sample) from error
+        raise HookError(message, raised_in(error) or source_of(_hook_of(reward_fn)), sample) from error
 
-    hook_file = _source_of(_hook_of(reward_fn))
+    hook_file = source_of(_hook_of(reward_fn))
     if isinstance(result, dict) and "reward_tensor" not in result:
-        raise HookError(f"the reward is a dict without reward_tensor; it has {sorted(result)}", hook_file)
-    reward, extra = result["reward_tensor"], result.get("reward_extra_info", {})
+        raise HookError(f"the reward is a dict without reward_tensor; it has {sorted(map(str, result))}", hook_file)
+    reward, extra = result["reward_tensor"], result.get("reward_extra_info")
+    extra = {} if extra is None else extra
     _check_tensor("the reward", reward, batch, hook_file, tokenizer)
+    if not isinstance(extra, Mapping):
+        raise HookError(f"reward_extra_info is a {type(extra).__name__}, not a dict of lists", hook_file)
     for name, values in extra.items():
+        if not hasattr(values, "__len__") or isinstance(values, str):
+            kind = type(values).__name__
+            raise HookError(f"reward_extra_info[{name!r}] is a {kind}, not a list of a value per sample", hook_file)
         if len(values) != len(batch):
             raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
-    return reward, extra
+    return reward.detach().to(batch.batch["responses"].device), dict(extra)
 
 
 def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) -> None:
@@ -96,23 +106,9 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
         HookError: one of them has a wrong shape or dtype, or NaN or infinity in it; names the estimator's file.
     """
     function = registries.ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
-    hook_file = _source_of(function) if function is not None else str(estimator)
+    hook_file = source_of(function) if function is not None else str(estimator)
     for name in ("advantages", "returns"):
         _check_tensor(f"{name} of the estimator {estimator!r}", batch.batch[name], batch, hook_file, tokenizer)
-
-
-@contextmanager
-def naming_advantage(estimator: str) -> Iterator[None]:
-    """Around `compute_advantage`: what a registered estimator raises becomes a HookError that names its file."""
-    with _naming(f"the advantage estimator {estimator!r}", registries.ADV_ESTIMATOR_REGISTRY.get(str(estimator))):
-        yield
-
-
-@contextmanager
-def naming_policy_loss(loss_mode: str) -> Iterator[None]:
-    """Around the actor's update: what a registered policy loss raises becomes a HookError that names its file."""
-    with _naming(f"the policy loss {loss_mode!r}", registries.POLICY_LOSS_REGISTRY.get(loss_mode)):
-        yield
 
 
 def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
@@ -144,7 +140,7 @@ def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any
 
 def hook_file_of(error: BaseException, hook: Any) -> str:
     """Where a hook failed: the project's own line that raised, or else the file that defines the hook."""
-    return _raised_in(error) or _source_of(hook)
+    return raised_in(error) or source_of(hook)
 
 
 def _call(reward_fn: Any, batch: DataProto) -> Any:
@@ -186,7 +182,7 @@ def _hook_of(reward_fn: Any) -> Any:
     return reward_fn
 
 
-def _source_of(hook: Any) -> str:
+def source_of(hook: Any) -> str:
     target: Any = hook if inspect.isroutine(hook) or inspect.isclass(hook) else type(hook)
     return _definition(target) or repr(hook)
 
@@ -200,7 +196,7 @@ def _definition(target: Any) -> str | None:
         return None
 
 
-def _raised_in(error: BaseException) -> str | None:
+def raised_in(error: BaseException) -> str | None:
     """The last line of a traceback that is neither this file's nor an installed library's."""
     installed = (str(Path(torch.__file__).parents[1]), sys.base_prefix + "/lib", __file__)
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((*installed, "<"))]
@@ -223,23 +219,3 @@ def _check_tensor(what: str, value: Any, batch: DataProto, hook_file: str, token
         number = value[row][~torch.isfinite(value[row])][0].item()
         message = f"{what} is {number} in {int(bad.sum())} of {len(bad)} samples"
         raise HookError(message, hook_file, describe_sample(batch, row, tokenizer))
-
-
-@contextmanager
-def _naming(what: str, function: Any) -> Iterator[None]:
-    try:
-        yield
-    except HookError:
-        raise
-    except Exception as error:
-        if function is None:
-            raise
-        path = inspect.getsourcefile(function)
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-        if any(frame.name == function.__name__ for frame in frames):
-            where, reason = f"{path}:{frames[-1].lineno}", f"raised {type(error).__name__}"
-        elif isinstance(error, ValueError) and "to unpack" in str(error):  # raised by the caller, on the hook's result
-            where, reason = _source_of(function), "returned the wrong number of values"
-        else:
-            raise
-        raise HookError(f"{what} {reason}: {error}", where) from error

@@ -31,7 +31,8 @@ from .core_algos import agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .failures import add_note
-from .hook_errors import call_reward, check_advantages, naming_advantage, reward_metrics
+from .hook_calls import calling_estimator
+from .hook_errors import call_reward, check_advantages, reward_metrics
 from .interrupts import StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 from .outcomes import episode_metrics
@@ -410,7 +411,7 @@ class LocalPPOTrainer:
             batch.batch["token_level_rewards"] = scores
         batch, correction_metrics = correct(batch, self.config)
         metrics.update(correction_metrics)
-        with naming_advantage(algorithm.adv_estimator), self._same_random_numbers("advantages"):
+        with calling_estimator(algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,

@@ -15,7 +15,7 @@ from ..protocol import DataProto
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from ..training.flops import flops_metrics
-from ..training.hook_errors import naming_policy_loss
+from ..training.hook_calls import calling_policy_loss
 from ..training.timing import expect
 from .actor import Actor
 from .adapters import starting_point
@@ -85,7 +85,7 @@ class Policy(TrainedModel):
         section = self.config.actor_rollout_ref.actor
         prepared = _prepare(self.actor.part_of(batch), rollout, rollout)
         expect(len(prepared) * section.ppo_epochs, "sequences")
-        with self.in_use(optimizer=True), naming_policy_loss(section.policy_loss.loss_mode):
+        with self.in_use(optimizer=True), calling_policy_loss(section.policy_loss.loss_mode):
             start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
             seconds = time.perf_counter() - start
