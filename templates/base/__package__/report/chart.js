@@ -44,7 +44,7 @@ function formatX(value) {
 
 function ticks(low, high, count) {
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  const size = [1, 2, 5, 10].find(factor => factor * power >= rough * 0.999) * power;
+  const size = [1, 2, 2.5, 5, 10].find(factor => factor * power >= rough * 0.999) * power;
   const first = Math.ceil(low / size - 1e-9);
   return Array.from({length: Math.max(0, Math.floor(high / size + 1e-9) - first + 1)}, (_, i) => (first + i) * size);
 }
@@ -72,6 +72,8 @@ function nearest(xs, x) {
   xs.forEach((other, i) => { if (other !== null && (best < 0 || Math.abs(other - x) < Math.abs(xs[best] - x))) best = i; });
   return best;
 }
+
+const closest = (xs, x) => xs[nearest(xs, x)];
 
 // What all charts share: a figure with title, buttons, axes, a cursor that follows mouse and arrow keys, and a read-out.
 class Chart {
@@ -161,12 +163,12 @@ class Chart {
 
   grid(x0, x1, y0, y1) {
     const [unit, size] = view.x === "time" ? unitFor(x1) : ["step", 1];
-    for (const tick of ticks(x0 / size, x1 / size, Math.max(2, this.width / 90))) {
+    for (const tick of ticks(x0 / size, x1 / size, Math.max(2, this.width / 80))) {
       if (view.x === "step" && !Number.isInteger(tick)) continue;
       const at = {x: this.x(tick * size), y: this.height - 8, "text-anchor": "middle"};
       this.svg.append(element("text", at, view.x === "time" ? `${format(tick)} ${unit}` : format(tick)));
     }
-    for (const tick of this.isLog ? logTicks(y0, y1) : ticks(y0, y1, this.height / 45)) {
+    for (const tick of this.isLog ? logTicks(y0, y1) : ticks(y0, y1, this.height / 40)) {
       const value = this.isLog ? 10 ** tick : tick, y = this.y(value);
       this.svg.append(element("line", {class: "gridline", x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y}));
       const label = Math.abs(value) < (y1 - y0) * 1e-9 && !this.isLog ? "0" : format(value);
@@ -222,7 +224,7 @@ class Chart {
   read(x) {
     const rows = this.rowsAt(x);
     if (!rows.length) return;
-    const at = rows[0].x;
+    const at = closest(rows.map(row => row.x), x);
     this.at = at;
     for (const chart of Chart.all) if (chart.visible && chart.plot) chart.mark(at);
     this.tip.replaceChildren(element("b", {}, rows[0].text || formatX(at)), ...rows.map(row => element("div", {},
@@ -244,7 +246,7 @@ class Chart {
 // A metric of all runs: the smoothed curve above the values as they are. One run alone stands in a band from the least to
 // the greatest value; several bands would hide each other.
 class Curves extends Chart {
-  constructor({name, band, lines, same, notes}) {
+  constructor({name, band, lines, same, notes, gaps}) {
     super(name, `${name}, ${lines.length === 1 ? "one curve" : `${lines.length} curves`}${band ? ", means in a band from least to greatest" : ""}`);
     this.lines = lines;
     this.band = band;
@@ -252,7 +254,9 @@ class Curves extends Chart {
     const others = same.map(other => other.name);
     this.figure.dataset.same = others.join(" ");
     const said = [...notes, ...(others.length ? [`The same: ${others.join(", ")}.`] : [])];
-    if (said.length) this.caption.after(element("p", {class: "note"}, said.join(" ")));
+    if (said.length || gaps.length) {
+      this.caption.after(element("p", {class: "note"}, said.join(" "), element("span", {class: "failed"}, ` ${gaps.join(" ")}`)));
+    }
     this.caption.append(saveMenu(this));
     this.logButton = this.button("log", `Log scale for ${name}`, pressed => { this.log = pressed; this.draw(); });
     this.caption.insertBefore(this.logButton, this.caption.children[1]);
@@ -331,7 +335,7 @@ class Curves extends Chart {
   // The value of each run nearest to x. A run that has ended by then, or has not begun, has none; one from another step says so.
   rowsAt(x) {
     const rows = this.shown().map(line => ({line, xs: xsOf(line), i: nearest(xsOf(line), x)}));
-    const at = rows.reduce((best, {xs, i}) => best === null || Math.abs(xs[i] - x) < Math.abs(best - x) ? xs[i] : best, null);
+    const at = closest(rows.map(({xs, i}) => xs[i]), x);
     return rows.map(({line, xs, i}) => {
       const row = {x: xs[i], y: null, color: runColor(line.run), name: data.runs.length > 1 ? data.runs[line.run].name : ""};
       const known = xs.filter(x => x !== null), first = known[0], last = known.at(-1), apart = (last - first) / (known.length - 1) || 0;
@@ -340,7 +344,7 @@ class Curves extends Chart {
       const value = line.v[i], said = line.lo && line.lo[i] !== null && value !== null ? `  (${format(line.lo[i])} to ${format(line.hi[i])})` : "";
       const other = xs[i] !== at && !(line.per && Math.abs(xs[i] - at) <= apart) ? `  at ${formatX(xs[i])}` : "";
       return {...row, y: value === null || (this.isLog && value <= 0) ? null : value, value: format(value) + said + other};
-    }).sort((a, b) => Math.abs(a.x - at) - Math.abs(b.x - at));
+    });
   }
 }
 
