@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-fast bench lint format example docs clean
+.PHONY: help setup demo test test-all test-fast bench lint format example docs pictures clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -66,6 +66,9 @@ format: setup ## let ruff format the code
 
 example: setup ## make generated_example/ anew (after a change of templates or manifests)
 	$(BIN)/python scripts/example.py
+
+pictures: setup ## make the pictures of README and the site, from real runs
+	$(BIN)/python scripts/pictures.py
 
 docs: setup ## build the documentation: build/site/ (for its search: python3 -m http.server -d build/site)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -85,8 +85,10 @@ class Chart {
     this.tip = element("div", {class: "tip", role: "status", hidden: ""});
     this.svg = element("svg", {"aria-hidden": "true", height: HEIGHT});
     this.caption = element("figcaption", {}, element("span", {}, ...parted(name)));
+    this.note = element("p", {class: "note"});
+    this.foot = element("div", {class: "foot"}, this.note);
     this.figure = element("figure", {class: "chart", tabindex: "0", role: "group", "data-chart": name,
-      "aria-label": `${label}. Arrow keys read values.`}, this.caption, this.svg, this.tip);
+      "aria-label": `${label}. Arrow keys read values.`}, this.caption, this.svg, this.foot, this.tip);
     this.enlarge = this.button("wide", `Enlarge ${name}`, pressed => { this.figure.classList.toggle("wide", pressed); this.draw(); });
     this.enlarge.className = "enlarge";
     this.svg.addEventListener("pointermove", event => this.point(event));
@@ -130,7 +132,7 @@ class Chart {
       made.setAttribute("aria-pressed", pressed);
       act(pressed);
     });
-    this.caption.append(made);
+    this.foot.append(made);
     return made;
   }
 
@@ -143,7 +145,7 @@ class Chart {
     this.svg.setAttribute("height", this.height);
     this.svg.replaceChildren();
     const xs = this.xRange(), ys = this.yRange();
-    if (!xs || !ys) return this.note(view.hidden.size ? "no run is shown that has this" : "nothing to draw on this scale");
+    if (!xs || !ys) return this.say(view.hidden.size ? "no run is shown that has this" : "nothing to draw on this scale");
     const [x0, x1] = view.zoom || xs, [y0, y1] = ys, inner = this.width - LEFT - RIGHT, depth = this.height - TOP - BOTTOM;
     this.x = value => LEFT + inner * (value - x0) / (x1 - x0 || 1);
     this.xAt = place => x0 + (place - LEFT) / inner * (x1 - x0);
@@ -156,7 +158,7 @@ class Chart {
     this.plot.append(this.over);
   }
 
-  note(text) {
+  say(text) {
     this.plot = null;
     this.svg.append(element("text", {x: this.width / 2, y: this.height / 2, "text-anchor": "middle"}, text));
   }
@@ -254,12 +256,10 @@ class Curves extends Chart {
     const others = same.map(other => other.name);
     this.figure.dataset.same = others.join(" ");
     const said = [...notes, ...(others.length ? [`The same: ${others.join(", ")}.`] : [])];
-    if (said.length || gaps.length) {
-      this.caption.after(element("p", {class: "note"}, said.join(" "), element("span", {class: "failed"}, ` ${gaps.join(" ")}`)));
-    }
-    this.caption.append(saveMenu(this));
+    this.note.append(said.join(" "), element("span", {class: "failed"}, ` ${gaps.join(" ")}`));
+    this.foot.append(saveMenu(this));
     this.logButton = this.button("log", `Log scale for ${name}`, pressed => { this.log = pressed; this.draw(); });
-    this.caption.insertBefore(this.logButton, this.caption.children[1]);
+    this.note.after(this.logButton);
   }
 
   get isLog() { return this.log ?? view.log; }

@@ -23,8 +23,8 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 # What stands below a chart's name.
 NOTES = {
-    "critic/rewards/frac_zero_std": "Share of prompts whose responses all have the same reward. GRPO and its relatives "
-    "learn nothing from them: near 1, the task is too easy or too hard for the policy.",
+    "critic/rewards/frac_zero_std": "Share of prompts whose responses all have the same reward: GRPO and its relatives "
+    "learn nothing from them.",
     "train/kept_groups": "Share of the prompts drawn whose responses differ in reward: the others are left out.",
     "actor/pg_clipfrac": "Share of tokens whose ratio is clipped.",
     "actor/ppo_kl": "How far the policy is from the one that wrote the responses.",
