@@ -117,7 +117,7 @@ def photograph_report(project: Path, picture: Path) -> None:
         tab.goto(page.as_uri())
         box = tab.locator('figure[data-chart="critic/rewards"] > svg').bounding_box()
         if box is not None:
-            tab.mouse.move(box["x"] + 0.45 * box["width"], box["y"] + 0.8 * box["height"])
+            tab.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.8 * box["height"])
         tab.screenshot(path=picture)
         opened.close()
 

@@ -232,9 +232,12 @@ class Chart {
     this.tip.replaceChildren(element("b", {}, rows[0].text || formatX(at)), ...rows.map(row => element("div", {},
       element("i", {class: "swatch", color: row.color}), element("span", {}, row.name), element("b", {}, row.value))));
     this.tip.hidden = false;
-    const left = this.x(at) + 22, room = this.figure.clientWidth - this.tip.offsetWidth - 4;
+    // Right of the cursor if the window has room there, and where the curves are not.
+    const figure = this.figure.getBoundingClientRect(), svg = this.svg.getBoundingClientRect();
+    const left = this.x(at) + 22, room = document.documentElement.clientWidth - figure.left - this.tip.offsetWidth - 4;
+    const high = rows.some(row => row.y !== null && row.y !== undefined && this.y(row.y) < this.height / 2);
     this.tip.style.left = `${Math.max(4, left > room ? this.x(at) - this.tip.offsetWidth - 4 : left)}px`;
-    this.tip.style.top = `${this.svg.getBoundingClientRect().top - this.figure.getBoundingClientRect().top + 6}px`;
+    this.tip.style.top = `${svg.top - figure.top + Math.max(6, high ? this.height - BOTTOM - this.tip.offsetHeight - 6 : 0)}px`;
   }
 
   mark(x) {
