@@ -128,7 +128,7 @@ def test_an_empty_run_and_one_that_only_has_metrics(tmp_path, capsys):
     assert "has no metrics yet" in capsys.readouterr().err
     page = page_of(tmp_path / "empty", tmp_path / "bare", output=tmp_path / "page.html")
     assert charts_of(data_of(page))["loss"]["lines"] == [{"run": 1, "axis": 0, "v": [None, 0.5]}]
-    assert charts_of(data_of(page))["loss"]["notes"] == ["bare: 1 value is not finite, the first at step 1."]
+    assert charts_of(data_of(page))["loss"]["gaps"] == ["bare: 1 value is not finite, the first at step 1."]
     assert "no config.yaml beside" in page_of(tmp_path / "bare", output=tmp_path / "page.html")
 
 
@@ -205,7 +205,7 @@ def test_what_is_logged_under_several_names_is_one_chart(tmp_path):
 def test_values_that_are_not_finite_are_told(tmp_path):
     rows = [{"step": step, "loss": None if step > 3 else step, "dead": None} for step in range(1, 7)]
     data = data_of(page_of(write_rows(tmp_path / "run", rows), output=tmp_path / "page.html"))
-    assert charts_of(data)["loss"]["notes"] == ["3 values are not finite, the first at step 4."]
+    assert charts_of(data)["loss"]["gaps"] == ["3 values are not finite, the first at step 4."]
     assert data["groups"][-1]["constant"] == [["dead", "never finite"]]
 
 
@@ -245,7 +245,7 @@ def test_a_table_of_all_metrics_exactly(tmp_path):
 
 def test_a_served_page_follows_the_run(tmp_path):
     run = write_rows(tmp_path / "run", [{"step": 1, "loss": 1.0}])
-    with ReportServer([run], 0) as server:
+    with ReportServer([run], 0, share=math.inf) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
 

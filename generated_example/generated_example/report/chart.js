@@ -44,7 +44,7 @@ function formatX(value) {
 
 function ticks(low, high, count) {
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  const size = [1, 2, 5, 10].find(factor => factor * power >= rough * 0.999) * power;
+  const size = [1, 2, 2.5, 5, 10].find(factor => factor * power >= rough * 0.999) * power;
   const first = Math.ceil(low / size - 1e-9);
   return Array.from({length: Math.max(0, Math.floor(high / size + 1e-9) - first + 1)}, (_, i) => (first + i) * size);
 }
@@ -73,6 +73,8 @@ function nearest(xs, x) {
   return best;
 }
 
+const closest = (xs, x) => xs[nearest(xs, x)];
+
 // What all charts share: a figure with title, buttons, axes, a cursor that follows mouse and arrow keys, and a read-out.
 class Chart {
   static all = [];
@@ -83,8 +85,10 @@ class Chart {
     this.tip = element("div", {class: "tip", role: "status", hidden: ""});
     this.svg = element("svg", {"aria-hidden": "true", height: HEIGHT});
     this.caption = element("figcaption", {}, element("span", {}, ...parted(name)));
+    this.note = element("p", {class: "note"});
+    this.foot = element("div", {class: "foot"}, this.note);
     this.figure = element("figure", {class: "chart", tabindex: "0", role: "group", "data-chart": name,
-      "aria-label": `${label}. Arrow keys read values.`}, this.caption, this.svg, this.tip);
+      "aria-label": `${label}. Arrow keys read values.`}, this.caption, this.svg, this.foot, this.tip);
     this.enlarge = this.button("wide", `Enlarge ${name}`, pressed => { this.figure.classList.toggle("wide", pressed); this.draw(); });
     this.enlarge.className = "enlarge";
     this.svg.addEventListener("pointermove", event => this.point(event));
@@ -128,7 +132,7 @@ class Chart {
       made.setAttribute("aria-pressed", pressed);
       act(pressed);
     });
-    this.caption.append(made);
+    this.foot.append(made);
     return made;
   }
 
@@ -141,7 +145,7 @@ class Chart {
     this.svg.setAttribute("height", this.height);
     this.svg.replaceChildren();
     const xs = this.xRange(), ys = this.yRange();
-    if (!xs || !ys) return this.note(view.hidden.size ? "no run is shown that has this" : "nothing to draw on this scale");
+    if (!xs || !ys) return this.say(view.hidden.size ? "no run is shown that has this" : "nothing to draw on this scale");
     const [x0, x1] = view.zoom || xs, [y0, y1] = ys, inner = this.width - LEFT - RIGHT, depth = this.height - TOP - BOTTOM;
     this.x = value => LEFT + inner * (value - x0) / (x1 - x0 || 1);
     this.xAt = place => x0 + (place - LEFT) / inner * (x1 - x0);
@@ -154,19 +158,19 @@ class Chart {
     this.plot.append(this.over);
   }
 
-  note(text) {
+  say(text) {
     this.plot = null;
     this.svg.append(element("text", {x: this.width / 2, y: this.height / 2, "text-anchor": "middle"}, text));
   }
 
   grid(x0, x1, y0, y1) {
     const [unit, size] = view.x === "time" ? unitFor(x1) : ["step", 1];
-    for (const tick of ticks(x0 / size, x1 / size, Math.max(2, this.width / 90))) {
+    for (const tick of ticks(x0 / size, x1 / size, Math.max(2, this.width / 80))) {
       if (view.x === "step" && !Number.isInteger(tick)) continue;
       const at = {x: this.x(tick * size), y: this.height - 8, "text-anchor": "middle"};
       this.svg.append(element("text", at, view.x === "time" ? `${format(tick)} ${unit}` : format(tick)));
     }
-    for (const tick of this.isLog ? logTicks(y0, y1) : ticks(y0, y1, this.height / 45)) {
+    for (const tick of this.isLog ? logTicks(y0, y1) : ticks(y0, y1, this.height / 40)) {
       const value = this.isLog ? 10 ** tick : tick, y = this.y(value);
       this.svg.append(element("line", {class: "gridline", x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y}));
       const label = Math.abs(value) < (y1 - y0) * 1e-9 && !this.isLog ? "0" : format(value);
@@ -222,15 +226,18 @@ class Chart {
   read(x) {
     const rows = this.rowsAt(x);
     if (!rows.length) return;
-    const at = rows[0].x;
+    const at = closest(rows.map(row => row.x), x);
     this.at = at;
     for (const chart of Chart.all) if (chart.visible && chart.plot) chart.mark(at);
     this.tip.replaceChildren(element("b", {}, rows[0].text || formatX(at)), ...rows.map(row => element("div", {},
       element("i", {class: "swatch", color: row.color}), element("span", {}, row.name), element("b", {}, row.value))));
     this.tip.hidden = false;
-    const left = this.x(at) + 22, room = this.figure.clientWidth - this.tip.offsetWidth - 4;
+    // Right of the cursor if the window has room there, and where the curves are not.
+    const figure = this.figure.getBoundingClientRect(), svg = this.svg.getBoundingClientRect();
+    const left = this.x(at) + 22, room = document.documentElement.clientWidth - figure.left - this.tip.offsetWidth - 4;
+    const high = rows.some(row => row.y !== null && row.y !== undefined && this.y(row.y) < this.height / 2);
     this.tip.style.left = `${Math.max(4, left > room ? this.x(at) - this.tip.offsetWidth - 4 : left)}px`;
-    this.tip.style.top = `${this.svg.getBoundingClientRect().top - this.figure.getBoundingClientRect().top + 6}px`;
+    this.tip.style.top = `${svg.top - figure.top + Math.max(6, high ? this.height - BOTTOM - this.tip.offsetHeight - 6 : 0)}px`;
   }
 
   mark(x) {
@@ -244,7 +251,7 @@ class Chart {
 // A metric of all runs: the smoothed curve above the values as they are. One run alone stands in a band from the least to
 // the greatest value; several bands would hide each other.
 class Curves extends Chart {
-  constructor({name, band, lines, same, notes}) {
+  constructor({name, band, lines, same, notes, gaps}) {
     super(name, `${name}, ${lines.length === 1 ? "one curve" : `${lines.length} curves`}${band ? ", means in a band from least to greatest" : ""}`);
     this.lines = lines;
     this.band = band;
@@ -252,10 +259,10 @@ class Curves extends Chart {
     const others = same.map(other => other.name);
     this.figure.dataset.same = others.join(" ");
     const said = [...notes, ...(others.length ? [`The same: ${others.join(", ")}.`] : [])];
-    if (said.length) this.caption.after(element("p", {class: "note"}, said.join(" ")));
-    this.caption.append(saveMenu(this));
+    this.note.append(said.join(" "), element("span", {class: "failed"}, ` ${gaps.join(" ")}`));
+    this.foot.append(saveMenu(this));
     this.logButton = this.button("log", `Log scale for ${name}`, pressed => { this.log = pressed; this.draw(); });
-    this.caption.insertBefore(this.logButton, this.caption.children[1]);
+    this.note.after(this.logButton);
   }
 
   get isLog() { return this.log ?? view.log; }
@@ -331,7 +338,7 @@ class Curves extends Chart {
   // The value of each run nearest to x. A run that has ended by then, or has not begun, has none; one from another step says so.
   rowsAt(x) {
     const rows = this.shown().map(line => ({line, xs: xsOf(line), i: nearest(xsOf(line), x)}));
-    const at = rows.reduce((best, {xs, i}) => best === null || Math.abs(xs[i] - x) < Math.abs(best - x) ? xs[i] : best, null);
+    const at = closest(rows.map(({xs, i}) => xs[i]), x);
     return rows.map(({line, xs, i}) => {
       const row = {x: xs[i], y: null, color: runColor(line.run), name: data.runs.length > 1 ? data.runs[line.run].name : ""};
       const known = xs.filter(x => x !== null), first = known[0], last = known.at(-1), apart = (last - first) / (known.length - 1) || 0;
@@ -340,7 +347,7 @@ class Curves extends Chart {
       const value = line.v[i], said = line.lo && line.lo[i] !== null && value !== null ? `  (${format(line.lo[i])} to ${format(line.hi[i])})` : "";
       const other = xs[i] !== at && !(line.per && Math.abs(xs[i] - at) <= apart) ? `  at ${formatX(xs[i])}` : "";
       return {...row, y: value === null || (this.isLog && value <= 0) ? null : value, value: format(value) + said + other};
-    }).sort((a, b) => Math.abs(a.x - at) - Math.abs(b.x - at));
+    });
   }
 }
 

@@ -23,8 +23,8 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 # What stands below a chart's name.
 NOTES = {
-    "critic/rewards/frac_zero_std": "Share of prompts whose responses all have the same reward. GRPO and its relatives "
-    "learn nothing from them: near 1, the task is too easy or too hard for the policy.",
+    "critic/rewards/frac_zero_std": "Share of prompts whose responses all have the same reward: GRPO and its relatives "
+    "learn nothing from them.",
     "train/kept_groups": "Share of the prompts drawn whose responses differ in reward: the others are left out.",
     "actor/pg_clipfrac": "Share of tokens whose ratio is clipped.",
     "actor/ppo_kl": "How far the policy is from the one that wrote the responses.",
@@ -71,11 +71,12 @@ def curve_groups(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[Axes]]
     """Everything that the page draws as curves.
 
     Returns:
-        Groups of charts, {title, charts: [{name, band, lines: [{run, axis, v, lo, hi, per}], same, notes}], constant:
-        [[name, value]]}. `v` holds values; where a series was too long, means over the `per` steps that one point
-        stands for, with the least and the greatest of them in `lo` and `hi`. Metrics named .../mean, .../min and
-        .../max make one chart: the means, in a band. `same` are {name, band} of those with the same curves, which
-        get no chart of their own; `notes` are sentences. And the axes of each run, which `axis` counts.
+        Groups of charts, {title, charts: [{name, band, lines, same, notes, gaps}], constant: [[name, value]]}, and the
+        axes of each run. Metrics named .../mean, .../min and .../max make one chart: the means, in a band. `same` are
+        {name, band} of metrics with the same curves, which get no chart of their own; `notes` and `gaps` are sentences,
+        the latter about values that are not finite. A line is {run, axis, v, lo, hi, per}: `v` holds values; where a
+        series was too long, means over the `per` steps that one point stands for, with the least and the greatest of
+        them in `lo` and `hi`; `axis` counts the run's axes.
     """
     axes = [Axes(run) for run in runs]
     parted = list(_charts(metric_names(runs)))
@@ -96,7 +97,8 @@ def curve_groups(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[Axes]]
         if (twin := next((other for other in charts if _same(other, chart)), None)) is not None:
             twin["same"].append({"name": name, "band": chart["band"]})
             continue
-        chart["notes"] = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1] + _gaps(runs, parts)
+        chart["notes"] = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1]
+        chart["gaps"] = _gaps(runs, parts)
         charts.append(chart)
         group["charts"].append(chart)
     for name in _never_finite(runs):
@@ -155,8 +157,7 @@ def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     if max(len(line["v"]) for line in one["lines"]) < 3:  # too few to tell
         return False
     return all(
-        (a["run"], a["axis"]) == (b["run"], b["axis"])
-        and all(_close(a.get(key, []), b.get(key, [])) for key in keys)
+        (a["run"], a["axis"]) == (b["run"], b["axis"]) and all(_close(a.get(key, []), b.get(key, [])) for key in keys)
         for a, b in zip(one["lines"], other["lines"], strict=True)
     )
 

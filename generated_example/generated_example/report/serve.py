@@ -3,6 +3,7 @@
 
 import hashlib
 import threading
+import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +23,7 @@ class ReportServer(ThreadingHTTPServer):
     Args:
         paths: of the runs.
         port: on the loopback interface; 0: any that is free, which `server_port` names.
+        share: of the time may go into making the page, which takes seconds for a very long run.
 
     Raises:
         OSError: the port is taken, or may not be used.
@@ -30,14 +32,18 @@ class ReportServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, paths: Sequence[Path], port: int) -> None:
+    def __init__(self, paths: Sequence[Path], port: int, share: float = 0.1) -> None:
         self.paths = list(paths)
+        self.share = share
         self._lock = threading.Lock()
         self._made: tuple[str, bytes] = ("", b"")
+        self._rest_until = 0.0
         super().__init__((HOST, port), _Handler)
 
     def version(self) -> str:
-        """What changes when a file of a run does."""
+        """What changes when a file of a run does, but not before the page may be made again."""
+        if time.monotonic() < self._rest_until:
+            return self._made[0]
         seen = hashlib.sha256()
         for path in self.paths:
             for file in files_of(path).values():
@@ -50,7 +56,10 @@ class ReportServer(ThreadingHTTPServer):
         with self._lock:
             version = self.version()
             if version != self._made[0]:
+                begin = time.monotonic()
                 self._made = version, render(read_runs(self.paths), version).encode(errors="backslashreplace")
+                end = time.monotonic()
+                self._rest_until = end + (end - begin) / self.share
             return self._made[1]
 
 
