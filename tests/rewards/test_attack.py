@@ -1,0 +1,97 @@
+"""The command that tries known hacks against a reward: it finds those that get through, and blames no sound one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+Library = Callable[[str], ModuleType]
+
+REWARDS = """
+import re
+
+def sound(solution_str, ground_truth, **sample):
+    tagged = re.findall(r"<answer>(.*?)</answer>", solution_str, re.DOTALL)
+    return {"score": float(bool(tagged) and tagged[-1].strip() == ground_truth)}
+
+async def sound_and_async(solution_str, ground_truth, **sample):
+    return sound(solution_str, ground_truth)["score"]
+
+def anywhere(solution_str, ground_truth, **sample):
+    return float(ground_truth in solution_str)
+
+def form(solution_str, **sample):
+    return float("<answer>" in solution_str)
+
+def judged(solution_str, ground_truth, **sample):
+    return 1.0 if "correct" in solution_str.lower() or ground_truth in solution_str.split() else 0.0
+
+def evaluated(solution_str, ground_truth, **sample):
+    return float(abs(float(solution_str or "x") - float(ground_truth)) < 1e-6)
+
+def length(solution_str, ground_truth, **sample):
+    return min(1.0, len(solution_str) / 1000)
+
+def program(solution_str, **sample):  # as if it ran, and an exit were a success
+    return float("exit(0)" in solution_str)
+"""
+
+
+@pytest.fixture
+def attack(library: Library, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def run(function: str, *arguments: str) -> tuple[int, list[str]]:
+        file = tmp_path / f"rewards_{function}.py"
+        file.write_text(REWARDS)
+        code = library("attack").main([f"{file}:{function}", *arguments])
+        return code, capsys.readouterr().out.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize("function", ["sound", "sound_and_async"])
+def test_nothing_gets_through_a_sound_reward(attack: Callable, function: str) -> None:
+    code, lines = attack(function)
+    assert code == 0
+    assert lines[-1].startswith("0 of ")
+    assert not any("GOT THROUGH" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("function", "hack"),
+    [
+        ("anywhere", "every number"),
+        ("form", "only the form"),
+        ("judged", "a verdict"),
+        ("evaluated", "nothing: raised"),
+        ("length", "very long"),
+    ],
+)
+def test_what_gets_through_is_named(attack: Callable, function: str, hack: str) -> None:
+    code, lines = attack(function)
+    assert code == 1
+    assert any(f"GOT THROUGH  {hack}" in line for line in lines), lines
+
+
+def test_programs_are_tried_where_the_ground_truth_is_tests(attack: Callable, library: Library, tmp_path: Path) -> None:
+    data = tmp_path / "tasks.jsonl"
+    tests = {"asserts": ["assert double(3) == 6"]}
+    data.write_text(json.dumps({"prompt": [{"content": "Double."}], "reward_model": {"ground_truth": tests}}) + "\n")
+    code, lines = attack("program", "--data", str(data), "--all")
+    assert code == 1
+    assert any("GOT THROUGH  os exit at once" in line for line in lines)
+    assert any("held  equal to everything" in line for line in lines)
+    assert library("attacks.trial").tested(tests) == "double"
+
+
+def test_what_is_not_there_is_an_error_with_a_hint(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("no_such_module:score", "nonsense", "json:none"):
+        assert library("attack").main([name]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert "hint: " in error
