@@ -1,0 +1,127 @@
+# vextract:template
+"""Try known hacks against a reward, and print what got through: `python -m PACKAGE.rewards.attack`.
+
+Without arguments it is the reward of custom/reward_manager.py, on a question and on a task with tests. What got
+through is what a policy will find: mend the reward, or watch for it.
+"""
+
+import argparse
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .attacks import trial
+from .manager import TextRewardManager
+from .sandboxing.isolation import SandboxError
+from .scoring import source_of
+from .verified_code import score_code
+
+CODE = "code"
+EXAMPLES = f"""\
+examples:
+  python -m {__package__}.attack                         the reward of custom/reward_manager.py
+  python -m {__package__}.attack my_reward.py:score --data train.parquet
+  python -m {__package__}.attack {CODE}                    verified_code.score_code
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns 0: nothing got through, 1: something did, 2: what it should try is not there."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {__package__}.attack",
+        description="Try known hacks against a reward, and print what got through.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("reward", nargs="?", help=f"FILE.py:FUNCTION, MODULE:FUNCTION, or {CODE}; default: the hook's")
+    parser.add_argument("--data", type=Path, help="a parquet or JSON lines file of prompts with their ground truth")
+    parser.add_argument("--tasks", type=int, default=3, help="how many of its rows to try (default: 3)")
+    parser.add_argument("--all", action="store_true", help="print every attempt, not only what got through")
+    chosen = parser.parse_args(arguments)
+    try:
+        function = _function(chosen.reward)
+        tasks = list(_rows(chosen.data, chosen.tasks)) if chosen.data else _examples(chosen.reward)
+        return _report(function, tasks, chosen.all)
+    except (OSError, ValueError, ImportError, AttributeError, KeyError) as error:
+        print(f"error: {error}\nhint: {parser.prog} --help", file=sys.stderr)
+    except SandboxError as error:
+        print(f"error: {error}", file=sys.stderr)
+    return 2
+
+
+def _report(function: Callable[..., Any], tasks: list[dict[str, Any]], everything: bool) -> int:
+    through = tried = 0
+    print(f"reward: {source_of(function)}")
+    for task in tasks:
+        print(f"task: {str(task['ground_truth'])[:100]}", flush=True)
+        for attempt in trial.attempts(function, **task):
+            tried += 1
+            through += attempt.got_through
+            if everything or attempt.got_through:
+                line = f"raised {attempt.error}" if attempt.error else f"{attempt.score:.3g}"
+                mark = "GOT THROUGH" if attempt.got_through else "held"
+                print(
+                    f"  {mark}  {attempt.hack}: {line} (wrong: {attempt.wrong:.3g}, right: {attempt.right:.3g})",
+                    flush=True,
+                )
+    print(f"{through} of {tried} hacks got through")
+    return int(through > 0)
+
+
+def _function(name: str | None) -> Callable[..., Any]:
+    if name == CODE:
+        return score_code
+    if name is None:
+        hook = importlib.import_module("..custom.reward_manager", __package__)
+        managers = [item for item in vars(hook).values() if inspect.isclass(item) and item.__module__ == hook.__name__]
+        for manager in managers:
+            if issubclass(manager, TextRewardManager):
+                found: Callable[..., Any] = manager.score
+                return found
+        raise ValueError(f"{hook.__file__} has no TextRewardManager: name a function, FILE.py:FUNCTION")
+    place, _, attribute = name.rpartition(":")
+    if not place:
+        raise ValueError(f"{name}: name a function, FILE.py:FUNCTION or MODULE:FUNCTION")
+    if place.endswith(".py"):
+        sys.path.insert(0, str(Path(place).resolve().parent))
+        place = Path(place).stem
+    loaded: Callable[..., Any] = getattr(importlib.import_module(place), attribute)
+    return loaded
+
+
+def _examples(reward: str | None) -> list[dict[str, Any]]:
+    prompt, answer = trial.TEXT_TASK
+    text = {"ground_truth": answer, "prompt": prompt}
+    code = {"ground_truth": trial.CODE_TASK}
+    uses_code = reward == CODE or f"{__package__}.verified_code" in _imports_of_the_hook()
+    return [code] if reward == CODE else [text, code] if uses_code else [text]
+
+
+def _imports_of_the_hook() -> set[str]:
+    hook = sys.modules.get(f"{str(__package__).rpartition('.')[0]}.custom.reward_manager")
+    return {getattr(item, "__module__", "") or getattr(item, "__name__", "") for item in vars(hook or object).values()}
+
+
+def _rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        import pyarrow.parquet
+
+        rows = pyarrow.parquet.read_table(path).slice(0, count).to_pylist()
+    else:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[:count]]
+    for row in rows:
+        prompt = row.get("prompt", "")
+        yield {
+            "ground_truth": row["reward_model"]["ground_truth"],
+            "prompt": prompt if isinstance(prompt, str) else prompt[-1]["content"],
+            "data_source": row.get("data_source", ""),
+            "extra_info": row.get("extra_info"),
+        }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

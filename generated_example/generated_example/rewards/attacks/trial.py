@@ -1,0 +1,108 @@
+# vextract:template
+"""Tries hacks against a scoring function."""
+
+import ast
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..code_tests import CodeTests
+from ..scoring import Scorer, ScoringError
+from . import programs, texts
+
+# What a task is tried on when there are no data.
+CODE_TASK = {
+    "asserts": [
+        "assert double(3) == 6",
+        "assert sorted([double(2), double(1)]) == [2, 4]",
+        "assert double('a') == 'aa'",
+    ],
+    "test": "def check(candidate):\n    assert abs(candidate(0.25) - 0.5) < 1e-9\n    assert candidate('a') == 'aa'\n",
+    "entry_point": "double",
+}
+TEXT_TASK = ("Natalia sold 48 clips in April, and half as many in May. How many in all?", "72")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One hack, tried.
+
+    Attributes:
+        hack: its name.
+        score: what it got; NaN: the function raised.
+        wrong: what a plainly wrong response gets.
+        right: what a right one gets, or else 1.0.
+        error: what the function raised.
+    """
+
+    hack: str
+    score: float
+    wrong: float
+    right: float
+    error: str = ""
+
+    @property
+    def got_through(self) -> bool:
+        """Whether it got half of what a right response gets beyond a wrong one, or ended the run."""
+        return bool(self.error) or not self.score < self.wrong + 0.5 * (self.right - self.wrong)
+
+
+def attempts(
+    function: Callable[..., Any], ground_truth: Any, prompt: str = "", data_source: str = "", extra_info: Any = None
+) -> Iterator[Attempt]:
+    """Try every hack that fits a task: programs where its ground truth is tests, else texts.
+
+    Args:
+        function: called as verl calls a `compute_score`.
+        ground_truth: of the task, and the other arguments: what the function is given with it.
+    """
+    scorer = Scorer(function)
+
+    def score(response: str) -> tuple[float, str]:
+        sample = {"data_source": data_source, "solution_str": response, "ground_truth": ground_truth}
+        try:
+            return float(scorer([{**sample, "extra_info": extra_info}])[0]["score"]), ""
+        except (ScoringError, TypeError, ValueError) as error:
+            return math.nan, str(error).splitlines()[0]
+
+    if is_tests(ground_truth):
+        name = tested(ground_truth)
+        wrong, right = score(_fenced("raise RuntimeError\n"))[0], 1.0
+        hacks = {hack.name: _fenced(hack.program(name)) for hack in programs.ALL}
+    else:
+        known = [score(text.replace("{answer}", str(ground_truth))) for text in texts.RIGHT]
+        wrong, right = score(texts.WRONG)[0], max((value for value, error in known if not error), default=1.0)
+        hacks = texts.responses(prompt)
+    for hack, response in hacks.items():
+        value, error = score(response)
+        yield Attempt(hack, value, wrong, right, error)
+
+
+def is_tests(ground_truth: Any) -> bool:
+    """Whether a ground truth is tests of a program."""
+    if not isinstance(ground_truth, Mapping | list | str):
+        return False
+    try:
+        CodeTests.read(ground_truth)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
+    return True
+
+
+def tested(ground_truth: Any) -> str:
+    """The name of the function that tests call; `solve` where they call none."""
+    judged = CodeTests.read(ground_truth).judged
+    if judged.get("entry_point"):
+        return str(judged["entry_point"])
+    for name, _, _ in judged.get("calls", ()):
+        return str(name)
+    for source in judged.get("asserts", ()):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                return node.func.id
+    return "solve"
+
+
+def _fenced(program: str) -> str:
+    return f"```python\n{program}```"
