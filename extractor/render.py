@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from extractor.options import Options
 from extractor.rewrite import Emitted
 from extractor.slicer import Slice
 from extractor.tree import File, FileKind
+from extractor.unread import compared_values, readers, shipped_values, unread_settings
 
 PACKAGE = "__package__"
 # One file per algorithm; a project gets those that its release has.
@@ -61,6 +63,9 @@ def render(
             del texts[path]
     shims = dict(_layer("shims", environment, context, options.package))
     texts.update(_needed_shims(shims, found, vendored, options.package, texts.values()))
+    code = {item.path: item.text for item in vendored}
+    settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
+    texts.update(_layer("settings", environment, {**context, **settings}, options.package))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
     return [File(path, _kind(path, text), text.encode()) for path, text in sorted(texts.items())]
 
@@ -131,6 +136,26 @@ def _context(
             VendoredNote(f"{options.package}/{item.path}", upstream[item.path], item.changes) for item in vendored
         ],
     }
+
+
+def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) -> dict[str, object]:
+    """What is noted about the config, for the checks at the start of a run."""
+    unread = unread_settings(files, options.package)
+    algorithms = files.get(f"{options.package}/training/core_algos.py", "")
+    estimators = [name for name in compared_values(algorithms, "kl_penalty") if name not in ("full", "+")]
+    straight_through = 'kl_penalty.endswith("+")' in algorithms
+    return {
+        "settings": list(shipped_values(files)),
+        "unread": [(key, [_literal(value) for value in values]) for key, values in unread.items()],
+        "readers": [(key, ", ".join(parts)) for key in unread if (parts := readers(key, manifest.engines))],
+        "agg_modes": compared_values(algorithms, "loss_agg_mode"),
+        "kl_estimators": [*estimators, *(f"{name}+" for name in estimators if straight_through)],
+    }
+
+
+def _literal(value: object) -> str:
+    """A value of a config as Python text."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("index",),
     ("slicer",),
     ("rewrite",),
+    ("unread",),
     ("render",),
     ("generate",),
     ("explain", "changes", "graph", "lock", "base"),

@@ -179,12 +179,14 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     back = Renames(release, found.target.release)
     settings, remarks, wanted = settings_of.settings_for(found.experiment, found.run, project, found.target, back)
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
+    settings, dropped = assemble.without_readers(tree, options.package, settings)
+    wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
     done = assemble.assemble(tree, options.package, found.run, found.experiment, settings)
     followed = assemble.differing(done.tree, wanted)
     if followed and not found.run.hints:
         # Keys that follow others in the project's config, and do not in the run.
         done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **followed})
-    return Settled(found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *done.remarks))
+    return Settled(found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *dropped, *done.remarks))
 
 
 def report(settled: Settled) -> dict[str, object]:

@@ -17,6 +17,7 @@ from extractor.fromrun.meaning import Remark
 from extractor.fromrun.reading import Run
 from extractor.hydra.compose import merge, read_yaml
 from extractor.tree import File, FileKind, Tree
+from extractor.unread import unread_settings
 
 RECIPE = "verl_run"
 _CONFIG = "config/"
@@ -59,6 +60,26 @@ def differing(tree: Tree, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a tree's config, once composed, has otherwise than it is wanted."""
     made = load(config_of(tree)).flat
     return {key: value for key, value in wanted.items() if key in made and made[key] != value}
+
+
+def without_readers(
+    tree: Tree, package: str, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[Remark, ...]]:
+    """Leave out settings that nothing in the project reads, since a run refuses them; a remark says which.
+
+    Args:
+        tree: As generated.
+        package: The project's.
+        settings: By the project's keys.
+    """
+    texts = {file.path: file.data.decode() for file in tree if file.path.endswith((".py", ".yaml"))}
+    unread = unread_settings(texts, package)
+    dropped = {key: value for key, value in settings.items() if key in unread and value not in unread[key]}
+    why = "nothing in a project with these parts reads it"
+    return (
+        {key: value for key, value in settings.items() if key not in dropped},
+        tuple(Remark(key, value, "dropped", why) for key, value in sorted(dropped.items())),
+    )
 
 
 def assemble(tree: Tree, package: str, run: Run, experiment: Experiment, settings: Mapping[str, Any]) -> Assembled:
