@@ -14,7 +14,7 @@ from extractor.hydra.compose import read_yaml
 _CONFIG = "config/"
 _MAIN = "ppo_trainer.yaml"
 # Modules that list settings by name, for checks of the config itself: that is no use of them.
-_TABLES = ("former_keys.py", "ranges.py", "setting_types.py", "shipped_settings.py", "unread.py")
+_TABLES = ("former_keys.py", "ranges.py", "setting_checks.py", "setting_types.py", "shipped_settings.py", "unread.py")
 # Comments, docstrings and messages: a word in them is no use of it. What an f-string has in braces is.
 _STRING_OR_COMMENT = re.compile(
     r"""(?P<prefix>\b[rbufRBUF]{1,2})?

@@ -186,7 +186,9 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     if followed and not found.run.hints:
         # Keys that follow others in the project's config, and do not in the run.
         done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **followed})
-    return Settled(found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *dropped, *done.remarks))
+    return Settled(
+        found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *dropped, *done.remarks)
+    )
 
 
 def report(settled: Settled) -> dict[str, object]:

@@ -62,9 +62,7 @@ def differing(tree: Tree, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in wanted.items() if key in made and made[key] != value}
 
 
-def without_readers(
-    tree: Tree, package: str, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], tuple[Remark, ...]]:
+def without_readers(tree: Tree, package: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Remark, ...]]:
     """Leave out settings that nothing in the project reads, since a run refuses them; a remark says which.
 
     Args:

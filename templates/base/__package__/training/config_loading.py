@@ -15,7 +15,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from .former_keys import FORMER_KEYS, present_name
 from .ranges import out_of_range
 from .setting_checks import launch_answer, notes, problems
-from .setting_types import CHOICES, TYPES_OF_NULL
+from .setting_types import CHOICES, ENGINES, TYPES_OF_NULL
 from .suggestions import choose, nearest
 
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
@@ -176,8 +176,8 @@ def _other_choice(name: str, value: Any) -> str:
     if name in ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"):
         (kept, *others) = CHOICES[name]
         also = f" ({' or '.join(others)})" if others else ""
-        engine = value if name.endswith("name") else "vllm"
-        return f"leave it {kept}{also}; another engine: vextract upgrade --engine {engine}"
+        engine = value if value in ENGINES else "NAME"
+        return f"leave it {kept}{also}; another engine ({', '.join(ENGINES)}): vextract upgrade --engine {engine}"
     options = ["null" if choice is None else str(choice) for choice in CHOICES[name]]
     return choose(str(value), options)
 

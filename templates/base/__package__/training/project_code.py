@@ -9,7 +9,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # Modules that list settings by name, for checks: that is no use of them.
-TABLES = ("former_keys.py", "ranges.py", "setting_types.py", "shipped_settings.py", "unread.py")
+TABLES = ("former_keys.py", "ranges.py", "setting_checks.py", "setting_types.py", "shipped_settings.py", "unread.py")
 # Comments, docstrings and messages: a word in them is no use of it. What an f-string has in braces is.
 STRING_OR_COMMENT = re.compile(
     r"""(?P<prefix>\b[rbufRBUF]{1,2})?

@@ -44,6 +44,10 @@ def problems(config: DictConfig) -> Iterator[tuple[str, str]]:
     """What is wrong with a config, each with a hint: settings that nothing reads, names that there are not."""
     for name, value in without_effect(config):
         yield launch_answer(name, value) or _unread(name, value)
+    prompts = ("actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length")
+    lengths = [OmegaConf.select(config, name) for name in prompts]
+    if lengths[0] != lengths[1]:
+        yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
     yield from _features(config)
     yield from _names(config)
     yield from _loggers(config)

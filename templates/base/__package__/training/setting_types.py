@@ -50,6 +50,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     **reward_keys.TYPES_OF_NULL,
 }
 
+ENGINES = ("hf", "sglang", "vllm")
 # Settings with a fixed set of values.
 CHOICES: dict[str, tuple[Any, ...]] = {
     "actor_rollout_ref.actor.kl_loss_type": KL_ESTIMATORS,

@@ -51,10 +51,13 @@ SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
 _ABSENT = object()
 
 
-def is_open(name: str) -> bool:
-    """Whether a setting stands in a section that takes anything."""
+def handed_on_with(name: str) -> str | None:
+    """The section that a setting stands in, if that takes anything and is handed on as a whole; None if it does not."""
     section = name.rpartition(".")[0]
-    return bool(OPEN.search(section)) or section in SETTINGS
+    opened = OPEN.search(section)
+    if opened is not None:
+        return opened[2]
+    return section.rpartition(".")[2] if section in SETTINGS else None
 
 
 def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
@@ -65,12 +68,9 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
         if isinstance(path := OmegaConf.select(config, key), str)
     )
     for name, value in leaves(OmegaConf.to_container(config, resolve=False)):
-        shipped = UNREAD.get(name)
-        if shipped is not None:
-            is_new = value not in shipped
-        else:
-            is_new = name not in SETTINGS and not is_open(name)
-        if is_new and name.rpartition(".")[2] not in words_of_code(files):
+        if name in SETTINGS and value in UNREAD.get(name, (value,)):
+            continue
+        if (handed_on_with(name) or name.rpartition(".")[2]) not in words_of_code(files):
             yield name, value
 
 

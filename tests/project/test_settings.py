@@ -1,0 +1,189 @@
+"""Each setting of a project is read, refused or said: none is ignored without a word."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project.running import python
+from tests.project.support import Configuration, Made
+from tests.releases import NEWEST
+
+Maker = Callable[[Configuration], Made]
+DRIVER = Path(__file__).with_name("settings_driver.py")
+
+# Runs that between them read what a project with a critic reads.
+RUNS = (
+    "algorithm.adv_estimator=grpo",
+    "algorithm.adv_estimator=gae actor_rollout_ref.rollout.multi_turn.enable=true",
+    "actor_rollout_ref.actor.use_kl_loss=true algorithm.use_kl_in_reward=true algorithm.kl_ctrl.type=adaptive "
+    "algorithm.filter_groups.enable=true data.filter_overlong_prompts=true trainer.rollout_data_dir=samples "
+    "actor_rollout_ref.rollout.val_kwargs.do_sample=true actor_rollout_ref.rollout.val_kwargs.temperature=1.0",
+)
+# Settings that count where other parts are in use than those runs have.
+ELSEWHERE = {
+    r"actor_rollout_ref\.model\.(lora_alpha|target_modules|exclude_modules)": "with an adapter",
+    r"actor_rollout_ref\.(actor|ref)\.fsdp_config\..*": "with several processes",
+    r"critic\..*": "without a critic in the project",
+    r"(reward|reward_model)\.(reward_kwargs|overlong_buffer)\..*": "by upstream's DAPO manager",
+    r"(reward\.)?custom_reward_function\..*": "with a reward function in a file",
+    r"reward\.reward_manager\..*|reward_model\.(reward_manager|reward_kwargs.*)": "when a reward manager is chosen",
+    r"(local|reward)\.reward_model\..*|reward_model\..*": "with a model as judge",
+    r"(reward|reward_model)\.sandbox_fusion\..*": "with a server that runs programs",
+    r"local\.(device|dtype|num_threads)": "before the run begins",
+    r"local\.env\.(error_reward|max_error_share)": "when an environment fails",
+    r"trainer\.total_epochs": "where the number of steps is not given",
+    r"trainer\.resume_from_path": "by trainer.resume_mode=resume_path",
+}
+
+
+def driven(root: Path, task: str, out: Path, stdin: str = "") -> dict[str, Any]:
+    done: subprocess.CompletedProcess[str] = python(root, str(DRIVER), task, str(out), stdin=stdin)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+@pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
+def test_what_is_accepted_is_read(made: Maker, tmp_path: Path, release: str) -> None:
+    root = made(Configuration(release, "hf", features=("critic",))).root
+    recorded = driven(root, "record", tmp_path / "read.json", "\n".join(RUNS))
+    answers = driven(root, "change", tmp_path / "answers.json")
+    read, handed_on = set(recorded["read"]), tuple(f"{section}." for section in recorded["handed_on"])
+    ignored = [
+        name
+        for name, answer in answers.items()
+        if answer == "accepted" and name not in read and not name.startswith(handed_on)
+    ]
+    assert [name for name in ignored if not any(re.fullmatch(pattern, name) for pattern in ELSEWHERE)] == []
+    assert len(read & answers.keys()) > 100
+
+
+@pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
+def test_a_setting_of_another_engine_is_refused(made: Maker, tmp_path: Path, release: str) -> None:
+    answers = {
+        engine: driven(made(Configuration(release, engine)).root, "change", tmp_path / f"{engine}.json")
+        for engine in ("hf", "vllm")
+    }
+    for name in ("tensor_model_parallel_size", "gpu_memory_utilization", "enforce_eager", "load_format", "name"):
+        assert answers["hf"][f"actor_rollout_ref.rollout.{name}"].startswith("refused: "), name
+    assert "--engine vllm" in answers["hf"]["actor_rollout_ref.rollout.tensor_model_parallel_size"]
+    assert "(hf, sglang, vllm): vextract upgrade --engine" in answers["hf"]["actor_rollout_ref.rollout.name"]
+    assert answers["hf"]["local.rollout_micro_batch_size"] == "accepted"
+    assert "--engine hf" in answers["vllm"]["local.rollout_micro_batch_size"]
+    refused = {
+        engine: {name for name, answer in found.items() if "nothing in this project reads it" in answer}
+        for engine, found in answers.items()
+    }
+    assert {name for name in refused["hf"] if not name.startswith("actor_rollout_ref.")} == set()
+    assert not any(name.startswith("actor_rollout_ref.rollout.") for name in refused["vllm"])
+
+
+MISTAKES = {
+    "algorithm.adv_estimator=gpro": "did you mean grpo?",
+    "actor_rollout_ref.actor.policy_loss.loss_mode=gsop": "did you mean gspo?",
+    "preset=gprpo": "did you mean grpo?",
+    "recipe=tyo": "did you mean toy?",
+    "trainer.logger=[console,wandbb]": "did you mean wandb?",
+    "+trainer.totl_epochs=3": "did you mean trainer.total_epochs?",
+    "trainer.n_gpus_per_node=8": "torchrun --nproc-per-node 8 main.py",
+    "+trainer.nnodes=2": "torchrun --nnodes 2",
+    "actor_rollout_ref.rollout.name=vllm": "vextract upgrade --engine vllm",
+    "actor_rollout_ref.rollout.mode=async": "vextract upgrade --engine",
+    "+actor_rollout_ref.rollout.engine_kwargs.vllm.seed=1": "nothing in this project reads it",
+    "actor_rollout_ref.actor.kl_loss_type=low_var": "did you mean low_var_kl?",
+    "trainer.balance_batch=true": "vextract upgrade --with dynamic_bsz",
+    "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2": "vextract upgrade --with sequence_parallel",
+    "actor_rollout_ref.rollout.prompt_length=3": "set data.max_prompt_length",
+}
+
+
+def test_a_mistake_is_answered_before_anything_slow_is_imported(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    code = """
+        import contextlib, io, json, sys
+        from main import main
+        found = {}
+        for mistake in json.load(sys.stdin):
+            with contextlib.redirect_stderr(io.StringIO()) as shown:
+                assert main([mistake]) == 2, mistake
+            found[mistake] = shown.getvalue()
+        assert not {"torch", "transformers", "numpy"} & sys.modules.keys()
+        print(json.dumps(found))
+    """
+    done = python(root, "-c", re.sub(r"(?m)^ {8}", "", code), stdin=json.dumps(sorted(MISTAKES)))
+    assert done.returncode == 0, done.stderr
+    for mistake, shown in json.loads(done.stdout).items():
+        assert MISTAKES[mistake] in shown, shown
+        assert "\nhint: " in shown, shown
+
+
+def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
+    preset = project / "config" / "preset" / "grpo.yaml"
+    shipped = preset.read_text()
+    for line, said in (
+        ("trainer:\n  totl_epochs: 3\n", "did you mean trainer.total_epochs?"),
+        ("trainer:\n  nnodes: 2\n", "torchrun --nnodes 2"),
+        ("actor_rollout_ref:\n  rollout:\n    tensor_model_parallel_size: 4\n", "--engine vllm"),
+        ("actor_rollout_ref:\n  actor:\n    policy_loss:\n      loss_mode: gsop\n", "did you mean gspo?"),
+    ):
+        preset.write_text(f"# @package _global_\n{line}")
+        done = python(project, "main.py", "--cfg")
+        assert done.returncode == 2, done.stderr
+        assert said in done.stderr
+    preset.write_text(shipped)
+
+
+def test_what_hooks_read_and_register_counts(project: Path) -> None:
+    own = project / "toy" / "custom" / "own.py"
+    own.write_text(
+        "from ..training.core_algos import register_adv_est\n\n\n"
+        '@register_adv_est("mine")\ndef mine(config):\n    return config.trainer.my_setting\n'
+    )
+    done = python(project, "main.py", "--cfg", "algorithm.adv_estimator=mine", "+trainer.my_setting=1")
+    assert done.returncode == 0, done.stderr
+    own.write_text('"""Not a word of my_setting in code."""  # my_setting\n')
+    done = python(project, "main.py", "--cfg", "+trainer.my_setting=1")
+    assert done.returncode == 2, done.stderr
+    assert "toy/custom" in done.stderr
+
+
+def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    settings = (
+        "actor_rollout_ref.actor.kl_loss_coef=0.1",
+        "algorithm.filter_groups.metric=acc",
+        "trainer.logger=[console,wandb]",
+    )
+    code = (
+        "import importlib.util as u, sys, main\nfind = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'wandb' else find(name, *rest)\n"
+        "main.run = lambda config: 0\nsys.exit(main.main(sys.argv[1:]))"
+    )
+    done = python(root, "-c", code, *settings)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        "note: actor_rollout_ref.actor.kl_loss_coef has no effect without actor_rollout_ref.actor.use_kl_loss=true",
+        "note: algorithm.filter_groups.metric has no effect without algorithm.filter_groups.enable=true",
+        "note: trainer.logger names wandb, which is not installed: nothing goes there (pip install wandb)",
+    ]
+
+
+def test_a_reader_that_leaves_early_is_no_error(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    code = """
+        import os, subprocess, sys
+        reading, writing = os.pipe()
+        os.close(reading)
+        command = [sys.executable, "main.py", sys.argv[1]]
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+        print(done.returncode, repr(done.stderr))
+    """
+    for option in ("--cfg", "--help"):
+        assert python(root, "-c", re.sub(r"(?m)^ {8}", "", code), option).stdout == "0 ''\n"
