@@ -26,24 +26,30 @@ CONFIG_DIRECTORY = Path(__file__).resolve().parent / "config"
 
 def main(arguments: list[str]) -> int:
     """Run with these command-line arguments; returns the exit code."""
+    from generated_example.output import say
+
     if "--help" in arguments or "-h" in arguments:
-        print(__doc__.strip())
+        say(__doc__.strip())
         return 0
-    from generated_example.training.config_loading import ConfigError, load_config, settle_device
+    from generated_example.training.config_loading import ConfigError, load_config, notes_on, settle_device
 
     show_config = "--cfg" in arguments
+    overrides = [argument for argument in arguments if argument != "--cfg"]
     try:
-        config = load_config(CONFIG_DIRECTORY, [argument for argument in arguments if argument != "--cfg"])
+        config = load_config(CONFIG_DIRECTORY, overrides)
         if show_config:
             from omegaconf import OmegaConf
 
-            print(OmegaConf.to_yaml(config))
+            say(OmegaConf.to_yaml(config))
             return 0
         settle_device(config)
     except ConfigError as error:
         if os.environ.get("RANK", "0") == "0":
             print(f"error: {error}", file=sys.stderr)
         return 2
+    if os.environ.get("RANK", "0") == "0":
+        for note in notes_on(config, overrides):
+            print(f"note: {note}", file=sys.stderr)
     return run(config)
 
 

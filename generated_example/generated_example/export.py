@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .output import say
 from .shims.precision import to_dtype
 from .training.checkpoint import MANIFEST, sync_tree, what_is_wrong
 from .training.config_loading import ConfigError
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"{checkpoint} -> {chosen.out}")
+    say(f"{checkpoint} -> {chosen.out}")
     return 0
 
 

@@ -18,6 +18,7 @@ import pyarrow
 import pyarrow.parquet
 
 from ..custom.env_dataset import environment_rows
+from ..output import say
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parents[2] / "config"
 
@@ -38,7 +39,7 @@ def write_splits(out: Path, settings: Mapping[str, Any]) -> list[Path]:
         files.append(out / f"{split}.parquet")
         rows = environment_rows(split, settings)
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), files[-1])
-        print(f"{files[-1]}: {len(rows)} prompts, the first of {rows[0]['data_source']}")
+        say(f"{files[-1]}: {len(rows)} prompts, the first of {rows[0]['data_source']}")
     return files
 
 

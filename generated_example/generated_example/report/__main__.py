@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..output import say
 from ..training.tracking import write_whole
 from .page import render
 from .runs import ReportError, read_runs
@@ -64,7 +65,7 @@ def _write(path: Path, text: str) -> None:
         write_whole(path, text)
     except OSError as error:
         raise ReportError(f"{path} cannot be written: {error.strerror}", "name a file in another place") from error
-    print(path)
+    say(str(path))
 
 
 def _serve(paths: Sequence[Path], port: int) -> None:

@@ -5,85 +5,20 @@ The YAML is composed by Hydra, so `key=value`, `+new.key=value` and `preset=ppo`
 is what a mistake gets: an unknown key names the nearest known one, a value of the wrong type says which type is right.
 """
 
-import difflib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from . import reward_keys
 from .former_keys import FORMER_KEYS, present_name
 from .ranges import out_of_range
+from .setting_checks import launch_answer, notes, problems
+from .setting_types import CHOICES, ENGINES, TYPES_OF_NULL
+from .suggestions import choose, nearest
 
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
-
-# The types of settings whose default is null; any other setting has its default's type.
-TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
-    "actor_rollout_ref.model.custom_chat_template": str,
-    "actor_rollout_ref.model.exclude_modules": (str, list),
-    "actor_rollout_ref.model.external_lib": str,
-    "actor_rollout_ref.model.lora_adapter_path": str,
-    "actor_rollout_ref.model.path": str,
-    "actor_rollout_ref.model.target_modules": (str, list),
-    "actor_rollout_ref.rollout.max_model_len": int,
-    "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": int,
-    "actor_rollout_ref.rollout.multi_turn.max_user_turns": int,
-    "critic.enable": bool,
-    "critic.model.path": str,
-    "data.cache_dir": str,
-    "data.custom_cls.name": str,
-    "data.gen_batch_size": int,
-    "data.custom_cls.path": str,
-    "data.seed": int,
-    "data.train_files": (str, list),
-    "data.val_batch_size": int,
-    "data.val_files": (str, list),
-    "local.device": str,
-    "local.dtype": str,
-    "local.env.error_reward": float,
-    "local.env.max_turn_tokens": int,
-    "local.env.timeout": float,
-    "local.num_threads": int,
-    "local.recompute_old_log_probs": bool,
-    "local.reward.log_dir": str,
-    "local.reward.timeout": float,
-    "local.rollout_micro_batch_size": int,
-    "local.server.port": int,
-    "local.server.python": str,
-    "local.server.sleep": bool,
-    "local.server.url": str,
-    "local.server.weights_directory": str,
-    "trainer.max_actor_ckpt_to_keep": int,
-    "trainer.resume_from_path": str,
-    "trainer.rollout_data_dir": str,
-    "trainer.total_training_steps": int,
-    "trainer.validation_data_dir": str,
-    **reward_keys.TYPES_OF_NULL,
-}
-
-# Settings with a fixed set of values.
-CHOICES: dict[str, tuple[Any, ...]] = {
-    "actor_rollout_ref.actor.loss_agg_mode": (
-        "token-mean",
-        "seq-mean-token-sum",
-        "seq-mean-token-mean",
-        "seq-mean-token-sum-norm",
-    ),
-    "actor_rollout_ref.actor.optim.lr_scheduler_type": ("constant", "cosine"),
-    "actor_rollout_ref.actor.optim.warmup_style": ("constant", "cosine"),
-    "actor_rollout_ref.actor.strategy": ("fsdp2",),
-    "actor_rollout_ref.rollout.mode": ("sync", "async"),
-    "algorithm.kl_ctrl.type": ("fixed", "adaptive"),
-    "algorithm.rollout_correction.loss_type": ("ppo_clip", "reinforce"),
-    "data.truncation": ("error", "left", "right", "middle"),
-    "local.device": ("cpu", "cuda", None),
-    "local.dtype": ("float32", "bfloat16", "float16", None),
-    "local.env.observations": ("auto", "chat", "text"),
-    "local.env.reward_at": ("end", "turn"),
-    "trainer.resume_mode": ("auto", "disable", "resume_path"),
-}
 
 
 class ConfigError(ValueError):
@@ -118,7 +53,14 @@ def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
         config = _compose(directory, [*sizes, *overrides])
     _check_former_names(config)
     check_types(config, default)
+    for problem in problems(config):
+        raise ConfigError(*problem)
     return config
+
+
+def notes_on(config: DictConfig, overrides: Sequence[str]) -> list[str]:
+    """What to say about settings, those of the command line above all, that are in order and yet do not count."""
+    return list(notes(config, [override.partition("=")[0].lstrip("+") for override in overrides]))
 
 
 def settle_device(config: DictConfig) -> None:
@@ -145,28 +87,12 @@ def flat_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
             yield from flat_keys(node, f"{name}.")
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a mistyped one most likely meant: whole names first, then their last parts."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
-    if close:
-        return close[0]
-    last = name.rsplit(".", 1)[-1]
-    same_end = [candidate for candidate in names if candidate.rsplit(".", 1)[-1] == last]
-    if same_end:
-        return difflib.get_close_matches(name, same_end, n=1, cutoff=0.0)[0]
-    ends = {candidate.rsplit(".", 1)[-1]: candidate for candidate in reversed(names)}
-    close = difflib.get_close_matches(last, sorted(ends), n=1, cutoff=0.7)
-    return ends[close[0]] if close else None
-
-
 def check_types(config: DictConfig, default: DictConfig) -> None:
     """Compare the type of each setting with its default's, and its value with those that are allowed."""
     for name in flat_keys(default):
         value = OmegaConf.select(config, name)
         if name in CHOICES and value not in CHOICES[name]:
-            options = ", ".join("null" if choice is None else str(choice) for choice in CHOICES[name])
-            raise ConfigError(f"{name} is {value!r}", f"choose one of: {options}")
+            raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
         expected = TYPES_OF_NULL.get(name) or _expected_type(OmegaConf.select(default, name))
         if not (expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected)):
             raise ConfigError(f"{name} is {value!r}, which is not {_type_name(expected)}", f"python main.py {name}=...")
@@ -204,7 +130,7 @@ def _check_choice(override: str, directory: Path) -> None:
     group, _, option = override.partition("=")
     options = sorted(path.stem for path in (directory / group).glob("*.yaml"))
     if option not in options:
-        raise ConfigError(f"{override}: no such file in config/{group}", f"choose one of: {', '.join(options)}")
+        raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
 
 
 def _check_override(override: str, default: DictConfig) -> None:
@@ -217,6 +143,9 @@ def _check_override(override: str, default: DictConfig) -> None:
         raise ConfigError(f"{override!r} is not key=value", "python main.py --help")
     known = set(flat_keys(default))
     key = name.lstrip("+")
+    launch = launch_answer(key, value)
+    if launch is not None:
+        raise ConfigError(*launch)
     if key in known or key in GROUPS:
         return
     now = present_name(key, known)
@@ -229,7 +158,7 @@ def _check_override(override: str, default: DictConfig) -> None:
     hint = f"did you mean {meant}?" if meant else "python main.py --cfg prints all keys"
     if key.startswith("critic."):
         hint = "this project has no critic: vextract new --algorithm ppo, or --with critic"
-    raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key)")
+    raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key for code of your own)")
 
 
 def _check_former_names(config: DictConfig) -> None:
@@ -241,6 +170,16 @@ def _check_former_names(config: DictConfig) -> None:
             raise ConfigError(
                 f"a file in config/ sets {key}, which is called {now} in this release of verl", "rename it there"
             )
+
+
+def _other_choice(name: str, value: Any) -> str:
+    if name in ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"):
+        (kept, *others) = CHOICES[name]
+        also = f" ({' or '.join(others)})" if others else ""
+        engine = value if value in ENGINES else "NAME"
+        return f"leave it {kept}{also}; another engine ({', '.join(ENGINES)}): vextract upgrade --engine {engine}"
+    options = ["null" if choice is None else str(choice) for choice in CHOICES[name]]
+    return choose(str(value), options)
 
 
 def _names(overrides: Sequence[str], group: str) -> bool:

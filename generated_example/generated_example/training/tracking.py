@@ -166,7 +166,7 @@ class RunTracker:
     def _open_sinks(self) -> list[Sink]:
         if self._sinks is None:
             self._sinks = []
-            for name, opener in (("tensorboard", TensorBoard), ("wandb", Wandb)):
+            for name, opener in SINKS.items():
                 if name not in self._backends:
                     continue
                 try:
@@ -260,6 +260,12 @@ class Wandb:
 
     def close(self) -> None:
         self._run.finish()
+
+
+# What trainer.logger may name besides console.
+SINKS: dict[str, type[TensorBoard] | type[Wandb]] = {"tensorboard": TensorBoard, "wandb": Wandb}
+# All that it may name, with the package that each needs.
+LOGGERS: dict[str, str | None] = {"console": None, **{name: name for name in SINKS}}
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,135 @@
+# vextract:template - edit freely; upgrades merge your edits
+"""Checks of a composed config that need nothing slow: does something read each setting, does each name exist."""
+
+import importlib.util
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from . import reward_keys
+from .project_code import is_quoted, registered_names
+from .shipped_settings import FEATURES, READERS, SETTINGS
+from .suggestions import choose, nearest
+from .tracking import LOGGERS
+from .unread import switched_off, without_effect
+
+# Settings that name something which is registered: by which decorator, and the enumeration that has verl's own names.
+REGISTERED = {
+    "algorithm.adv_estimator": ("register_adv_est", "AdvantageEstimator"),
+    "actor_rollout_ref.actor.policy_loss.loss_mode": ("register_policy_loss", ""),
+    reward_keys.MANAGER: ("register", ""),
+}
+
+
+# What asks for an optional part of verl, while it has another value than this.
+ASK_FOR: tuple[tuple[str, object, str], ...] = (
+    ("actor_rollout_ref.actor.ulysses_sequence_parallel_size", 1, "sequence_parallel"),
+    ("actor_rollout_ref.actor.use_dynamic_bsz", False, "dynamic_bsz"),
+    ("actor_rollout_ref.model.lora_adapter_path", None, "lora"),
+    ("actor_rollout_ref.model.lora_rank", 0, "lora"),
+    ("actor_rollout_ref.model.use_remove_padding", False, "remove_padding"),
+    ("actor_rollout_ref.ref.log_prob_use_dynamic_bsz", False, "dynamic_bsz"),
+    ("actor_rollout_ref.ref.ulysses_sequence_parallel_size", 1, "sequence_parallel"),
+    ("actor_rollout_ref.rollout.log_prob_use_dynamic_bsz", False, "dynamic_bsz"),
+    ("critic.model.use_remove_padding", False, "remove_padding"),
+    ("critic.ulysses_sequence_parallel_size", 1, "sequence_parallel"),
+    ("critic.use_dynamic_bsz", False, "dynamic_bsz"),
+    ("trainer.balance_batch", False, "dynamic_bsz"),
+)
+
+
+def problems(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """What is wrong with a config, each with a hint: settings that nothing reads, names that there are not."""
+    for name, value in without_effect(config):
+        yield launch_answer(name, value) or _unread(name, value)
+    prompts = ("actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length")
+    lengths = [OmegaConf.select(config, name) for name in prompts]
+    if lengths[0] != lengths[1]:
+        yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
+    yield from _features(config)
+    yield from _names(config)
+    yield from _loggers(config)
+
+
+def launch_answer(key: str, value: Any) -> tuple[str, str] | None:
+    """What to say of verl's settings for the number of processes, which is torchrun's here; None of any other."""
+    name = key.rpartition(".")[2]
+    if name not in ("n_gpus_per_node", "nnodes"):
+        return None
+    command = f"torchrun --nproc-per-node {value} main.py ..."
+    if name == "nnodes":
+        command = (
+            f"on each machine: torchrun --nnodes {value} --nproc-per-node GPUS --rdzv-backend c10d "
+            "--rdzv-endpoint HOST:29500 main.py ..."
+        )
+    return f"{key} is not read here: there are as many processes as torchrun starts", command
+
+
+def _unread(name: str, value: Any) -> tuple[str, str]:
+    if name in SETTINGS:
+        hint = "leave it out"
+        if parts := READERS.get(name):
+            options = " or ".join(f"--{part.replace('feature', 'with')}" for part in parts.split(", "))
+            hint = f"leave it out, or add what reads it: vextract upgrade {options}"
+        return f"{name} is {value}, and nothing in this project reads it", hint
+    meant = nearest(name, SETTINGS)
+    hint = f"did you mean {meant}? " if meant else ""
+    custom = f"{Path(__file__).resolve().parents[1].name}/custom"
+    return (
+        f"unknown key {name}: nothing in this project reads it",
+        f"{hint}A key of your own counts once code in {custom} reads it",
+    )
+
+
+def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Settings that ask for an optional part of verl, which the project was made without."""
+    for name, without, feature in ASK_FOR:
+        value = OmegaConf.select(config, name)
+        if value not in (without, None) and feature not in FEATURES:
+            yield (
+                f"{name}={str(value).lower()} asks for {feature}, which this project was made without",
+                f"leave it out, or: vextract upgrade --with {feature}",
+            )
+
+
+def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Names that nothing in the project can be registered as."""
+    if OmegaConf.select(config, "actor_rollout_ref.model.external_lib") is not None:
+        return  # it may register names
+    for key, (decorator, enumeration) in REGISTERED.items():
+        name = OmegaConf.select(config, key)
+        source = OmegaConf.select(config, f"{key.rpartition('.')[0]}.source") or "register"
+        if not isinstance(name, str) or source != "register" or is_quoted(name):
+            continue
+        known = registered_names(decorator, enumeration)
+        if known is not None:
+            yield f"{key} is {name!r}, which nothing is registered as", choose(name, known)
+
+
+def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
+    """What to say about settings that are in order and yet do not count.
+
+    Args:
+        config: the whole config.
+        names: the settings that were made on the command line.
+    """
+    for name, switch in switched_off(config, sorted({*names} & SETTINGS)):
+        yield f"{name} has no effect without {switch}"
+    for name in _logger_names(config):
+        package = LOGGERS[name]
+        if package is not None and importlib.util.find_spec(package) is None:
+            yield f"trainer.logger names {name}, which is not installed: nothing goes there (pip install {package})"
+
+
+def _loggers(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Loggers that there are not."""
+    for name in _logger_names(config):
+        if name not in LOGGERS:
+            yield f"trainer.logger names {name!r}, which is no logger here", choose(name, LOGGERS)
+
+
+def _logger_names(config: DictConfig) -> list[str]:
+    names = config.trainer.logger
+    return [names] if isinstance(names, str) else [str(name) for name in names or []]
