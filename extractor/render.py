@@ -139,7 +139,7 @@ def _context(
 
 
 def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) -> dict[str, object]:
-    """What is noted about the config, for the checks at the start of a run."""
+    """Note about the config what is needed for the checks at the start of a run."""
     unread = unread_settings(files, options.package)
     algorithms = files.get(f"{options.package}/training/core_algos.py", "")
     estimators = [name for name in compared_values(algorithms, "kl_penalty") if name not in ("full", "+")]
@@ -154,7 +154,7 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
 
 
 def _literal(value: object) -> str:
-    """A value of a config as Python text."""
+    """Write a value of a config as Python text."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 

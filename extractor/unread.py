@@ -26,7 +26,7 @@ _ENTRY = re.compile(r"(?:optional\s+)?/?(?P<group>[\w/]+)(?:@(?P<package>[\w.]+)
 
 
 def shipped_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
-    """The values that the config files of a project give to each setting, as they stand there.
+    """Collect the values that the config files of a project give to each setting, as they stand there.
 
     Args:
         files: Every file of the project, by path.
@@ -46,7 +46,7 @@ def shipped_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
 
 
 def unread_settings(files: Mapping[str, str], package: str) -> dict[str, list[Any]]:
-    """The settings whose name stands nowhere in a project's code, with the values that they come with.
+    """Find the settings whose name stands nowhere in a project's code, with the values that they come with.
 
     Args:
         files: Every file of the project, by path; tests do not count.
@@ -69,7 +69,7 @@ def unread_settings(files: Mapping[str, str], package: str) -> dict[str, list[An
 
 
 def readers(key: str, engines: Iterable[str]) -> tuple[str, ...]:
-    """Which parts that a project may have read a setting: "engine vllm", "feature lora".
+    """Name the parts that a project may have which read a setting: "engine vllm", "feature lora".
 
     Args:
         key: The setting's dotted name.
@@ -83,7 +83,7 @@ def readers(key: str, engines: Iterable[str]) -> tuple[str, ...]:
 
 
 def compared_values(code: str, name: str) -> tuple[str, ...]:
-    """The texts that a variable is compared with in some code, sorted: `name == "x"`, `name in ("y", "z")`."""
+    """List the texts that a variable is compared with in some code, sorted: `name == "x"`, `name in ("y", "z")`."""
     compared = re.findall(rf"\b{name}\s*(?:==|in)\s*([(\[].*?[)\]]|\"[^\"]*\")", code, re.DOTALL)
     return tuple(sorted({text for part in compared for text in re.findall(r'"([^"]+)"', part)}))
 
@@ -93,19 +93,19 @@ def _is_named(name: str, words: set[str], begins: tuple[str, ...], ends: tuple[s
 
 
 def _without_text(code: str) -> str:
-    """Code without its comments, its docstrings, and its strings that are no names."""
+    """Return code without its comments, its docstrings, and its strings that are no names."""
     return _STRING_OR_COMMENT.sub(_name_in, code)
 
 
 def _name_in(match: re.Match[str]) -> str:
-    """A string that may be a name (a.b.c, or an f-string) stays; everything else that was matched goes."""
+    """Keep a string that may be a name (a.b.c, or an f-string), and drop everything else that was matched."""
     string = match["string"] or ""
     is_name = "f" in (match["prefix"] or "").lower() or re.fullmatch(r"[\w./:-]*", string[1:-1])
     return string if is_name else " "
 
 
 def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str = "") -> Iterator[dict[str, Any]]:
-    """What every file of a config group says, at its place in the config; `above` is the place of the list itself."""
+    """Yield what every file of a config group says, at its place; `above` is the place of the list itself."""
     for entry in defaults:
         match = _ENTRY.match(str(next(iter(entry)))) if isinstance(entry, dict) else None
         if match is None:
@@ -123,7 +123,7 @@ def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str =
 
 @lru_cache(maxsize=1)
 def _words_of_parts() -> tuple[tuple[str, frozenset[str]], ...]:
-    """The words of the code that each engine and each feature brings, in any release."""
+    """Collect the words of the code that each engine and each feature brings, in any release."""
     root = resources.templates()
     found: dict[str, set[str]] = {}
     for top in (root, *sorted((root / "release").iterdir())):
