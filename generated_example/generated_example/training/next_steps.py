@@ -13,7 +13,7 @@ from .failures import add_note
 
 @contextlib.contextmanager
 def noting_checkpoint(checkpoints: Checkpoints, config: Any, total_steps: int) -> Iterator[None]:
-    """Within it, an error (or Ctrl-C) that ends the run carries a note on the last checkpoint and how to resume."""
+    """Let an error (or Ctrl-C) that ends the run carry a note on the last checkpoint and how to resume."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
@@ -36,7 +36,7 @@ def say_where(checkpoints: Checkpoints, config: Any, total_steps: int, *, finish
 
 
 def finished_text(path: Path | None) -> str:
-    """What is said of a run that has reached its last step, whose checkpoint is at `path`; None: it was not saved."""
+    """Word the end of a run that has reached its last step, whose checkpoint is at `path`; None: it was not saved."""
     if path is None:
         return "the trained model was not saved: local.save_last is false, and trainer.save_freq is not positive"
     quoted = shlex.quote(str(path))
@@ -49,7 +49,7 @@ def finished_text(path: Path | None) -> str:
 
 
 def interrupted_text(path: Path | None, config: Any, total_steps: int) -> str:
-    """What is said of a run that has ended before its last step, and whose last checkpoint is at `path`."""
+    """Word the end of a run that has ended before its last step, and whose last checkpoint is at `path`."""
     if path is None:
         return (
             "no checkpoint was saved: the same command starts from the first step (trainer.save_freq saves on the way)"

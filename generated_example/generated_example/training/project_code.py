@@ -21,7 +21,7 @@ STRING_OR_COMMENT = re.compile(
 
 @cache
 def words_of_code(more: tuple[str, ...] = ()) -> frozenset[str]:
-    """The words in the project's code, without comments and docstrings.
+    """Collect the words in the project's code, without comments and docstrings.
 
     Args:
         more: further files: the owner's, outside the project.
@@ -34,13 +34,13 @@ def words_of_code(more: tuple[str, ...] = ()) -> frozenset[str]:
 
 
 def is_quoted(name: str) -> bool:
-    """Whether a text stands in the project's code between quotation marks."""
+    """Tell whether a text stands in the project's code between quotation marks."""
     quoted = re.compile(rf"[\"']{re.escape(name)}[\"']")
     return any(quoted.search(_text(path)) for path in _files())
 
 
 def registered_names(decorator: str, enumeration: str = "") -> frozenset[str] | None:
-    """The names that a decorator registers things under, as far as the code says them.
+    """List the names that a decorator registers things under, as far as the code says them.
 
     Args:
         decorator: the function's name: register_adv_est.
@@ -63,7 +63,7 @@ def registered_names(decorator: str, enumeration: str = "") -> frozenset[str] | 
 
 
 def _files() -> Iterator[Path]:
-    """Where a name is likeliest found first."""
+    """Yield the project's files, those first where a name is likeliest found."""
     first = [PACKAGE / "training" / "core_algos.py", *sorted((PACKAGE / "custom").rglob("*.py"))]
     yield from (path for path in first if path.is_file())
     yield from (path for path in sorted(PACKAGE.rglob("*.py")) if path not in first)
@@ -76,19 +76,19 @@ def _text(path: Path) -> str:
 
 
 def _without_text(code: str) -> str:
-    """Code without its comments, its docstrings, and its strings that are no names."""
+    """Return code without its comments, its docstrings, and its strings that are no names."""
     return STRING_OR_COMMENT.sub(_name_in, code)
 
 
 def _name_in(match: re.Match[str]) -> str:
-    """A string that may be a name (a.b.c, or an f-string) stays; everything else that was matched goes."""
+    """Keep a string that may be a name (a.b.c, or an f-string), and drop everything else that was matched."""
     string = match["string"] or ""
     is_name = "f" in (match["prefix"] or "").lower() or re.fullmatch(r"[\w./:-]*", string[1:-1])
     return string if is_name else " "
 
 
 def _trees(word: str) -> Iterable[ast.Module]:
-    """The syntax trees of the files that have a word; a file that is no Python is passed over."""
+    """Parse the files that have a word; a file that is no Python is passed over."""
     for path in _files():
         if word in _text(path):
             try:
@@ -105,7 +105,7 @@ def _calls(decorator: str) -> Iterator[ast.Call]:
 
 
 def _members(enumeration: str) -> dict[str, str]:
-    """Name and value of the members of an enumeration."""
+    """Read name and value of the members of an enumeration."""
     for tree in _trees(f"class {enumeration}("):
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and node.name == enumeration:

@@ -41,7 +41,7 @@ ASK_FOR: tuple[tuple[str, object, str], ...] = (
 
 
 def problems(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """What is wrong with a config, each with a hint: settings that nothing reads, names that there are not."""
+    """Say what is wrong with a config, each with a hint: settings that nothing reads, names that there are not."""
     for name, value in without_effect(config):
         yield launch_answer(name, value) or _unread(name, value)
     prompts = ("actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length")
@@ -54,7 +54,7 @@ def problems(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def launch_answer(key: str, value: Any) -> tuple[str, str] | None:
-    """What to say of verl's settings for the number of processes, which is torchrun's here; None of any other."""
+    """Answer verl's settings for the number of processes, which is torchrun's here; None for any other setting."""
     name = key.rpartition(".")[2]
     if name not in ("n_gpus_per_node", "nnodes"):
         return None
@@ -84,7 +84,7 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
 
 
 def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Settings that ask for an optional part of verl, which the project was made without."""
+    """Find settings that ask for an optional part of verl, which the project was made without."""
     for name, without, feature in ASK_FOR:
         value = OmegaConf.select(config, name)
         if value not in (without, None) and feature not in FEATURES:
@@ -95,7 +95,7 @@ def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Names that nothing in the project can be registered as."""
+    """Find names that nothing in the project can be registered as."""
     if OmegaConf.select(config, "actor_rollout_ref.model.external_lib") is not None:
         return  # it may register names
     for key, (decorator, enumeration) in REGISTERED.items():
@@ -109,7 +109,7 @@ def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
-    """What to say about settings that are in order and yet do not count.
+    """Say what is to be known of settings that are in order and yet do not count.
 
     Args:
         config: the whole config.
@@ -124,7 +124,7 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
 
 
 def _loggers(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Loggers that there are not."""
+    """Find loggers that there are not."""
     for name in _logger_names(config):
         if name not in LOGGERS:
             yield f"trainer.logger names {name!r}, which is no logger here", choose(name, LOGGERS)

@@ -52,7 +52,7 @@ _ABSENT = object()
 
 
 def handed_on_with(name: str) -> str | None:
-    """The section that a setting stands in, if that takes anything and is handed on as a whole; None if it does not."""
+    """Name the section that a setting stands in, if that takes anything and is handed on as a whole; None if it does not."""
     section = name.rpartition(".")[0]
     opened = OPEN.search(section)
     if opened is not None:
@@ -61,7 +61,7 @@ def handed_on_with(name: str) -> str | None:
 
 
 def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
-    """The settings that are not as shipped, and that nothing reads, with their values as they stand in the config."""
+    """Find the settings that are not as shipped, and that nothing reads, with their values as they stand in the config."""
     files: tuple[str, ...] = tuple(
         path
         for key in ("data.custom_cls.path", f"{reward_keys.FUNCTION}.path")
@@ -75,7 +75,7 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
 
 
 def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Of these settings those that do not count while another one is as it is, and what that would have to be."""
+    """Find those of the settings that another one switches off, and say what that one would have to be."""
     for name in names:
         for switch, wanted in _switches_of(name):
             value = OmegaConf.select(config, switch, default=_ABSENT)
@@ -85,7 +85,7 @@ def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str
 
 
 def _switches_of(name: str) -> Iterator[tuple[str, str]]:
-    """The settings that switch this one on, and the value that each must have."""
+    """List the settings that switch this one on, and the value that each must have."""
     parts = name.split(".")
     for end in range(len(parts) - 1, 0, -1):
         switch = ".".join([*parts[:end], "enable"])
@@ -102,7 +102,7 @@ def _is(value: Any, wanted: str) -> bool:
 
 
 def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted name and value of all settings; an empty section is a value."""
+    """Yield dotted name and value of all settings; an empty section is a value."""
     for key, value in config.items():
         if isinstance(value, dict) and value:
             yield from leaves(value, f"{prefix}{key}.")
