@@ -68,6 +68,7 @@ def _usage(command: Any, path: str) -> str:
     for item in command.params:
         if item.param_type_name == "argument":
             name = (item.metavar or item.name).upper()
+            name += "..." * (item.nargs == -1)
             pieces.append(name if item.required or name.startswith("[") else f"[{name}]")
     return f"```text\n{' '.join(pieces)}\n```"
 

@@ -22,7 +22,7 @@ def command(
     fork: Annotated[Path, typer.Argument(metavar="FORK_DIR", help="Your copy of verl, or a directory that holds it.")],
     target: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Argument(help="Where the project goes; without it nothing is written."),
+        typer.Argument(help="Directory of the project; without it nothing is written."),
     ] = None,
     engine: Engine = "hf",
     verl: Annotated[

@@ -30,11 +30,11 @@ def command(
     new: Annotated[str, typer.Argument(help="The release to compare to.", autocompletion=releases)],
     names: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Argument(metavar="[NAME]...", help="Only these functions, classes or files."),
+        typer.Argument(metavar="NAME", help="Only these functions, classes or files."),
     ] = None,
     engine: Annotated[str, options.engine("Rollout engine: hf or vllm.")] = "hf",
     algorithm: Annotated[str, options.algorithm("Preset: grpo or ppo.")] = "grpo",
-    with_: Annotated[Optional[list[str]], features("--with", "With an optional feature")] = None,  # noqa: UP045
+    with_: Annotated[Optional[list[str]], features("--with", "Compare with an optional feature")] = None,  # noqa: UP045
     config: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="DIR", help="Also name the keys in these YAML files that no longer exist."),
@@ -46,7 +46,7 @@ def command(
 ) -> None:
     """Compare two releases, as far as a project uses them.
 
-    Functions and classes, registries, config keys. Needs no project.
+    It compares functions, classes, registries and config keys. No project is needed.
     """
     from extractor import releases
     from extractor.changes.config_keys import read_config
@@ -140,7 +140,7 @@ def _symbols(found: Changes, chosen: Sequence[SymbolChange], diff: bool) -> list
 
 
 def _files(chosen: Sequence[SymbolChange]) -> list[str]:
-    """How many symbols of each file changed, and how; the file with the most changes to code that was there first."""
+    """Count the changed symbols of each file, by kind; the file with the most changes to code that was there first."""
     files: dict[str, Counter[ChangeKind]] = {}
     for item in chosen:
         if item.change.value != "unchanged":

@@ -23,9 +23,9 @@ _ANY_WIDTH = 1000
 def command(
     paths: Annotated[
         Optional[list[Path]],  # noqa: UP045
-        typer.Argument(metavar="[PATH]...", help="The project, or files and directories in it."),
+        typer.Argument(metavar="PATH", help="The project, or files and directories in it."),
     ] = None,
-    stat: Annotated[bool, typer.Option("--stat", help="Only count the lines.")] = False,
+    stat: Annotated[bool, typer.Option("--stat", help="Count the lines only.")] = False,
     no_pager: Annotated[bool, typer.Option("--no-pager", help="Never start a pager.")] = False,
     verbose: Verbose = False,
     json: Json = False,

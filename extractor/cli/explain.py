@@ -27,8 +27,8 @@ def command(
 ) -> None:
     """Say why a file or a symbol is here.
 
-    Whose it is and where it comes from: for verl's code the chain that leads to it from a root, and what was done to
-    it; for ours the template.
+    For verl's code, print the chain of references that leads to it and how it was changed; for the project's own
+    files, the template that they come from.
     """
     from extractor import lock, project
 

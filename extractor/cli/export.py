@@ -35,7 +35,10 @@ def command(
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Write a project's experiment for full verl on Ray: launch script, adapters, data and instructions."""
+    """Write the experiment for full verl on Ray.
+
+    A launch script, adapters around the hooks, data and instructions.
+    """
     from extractor import export as exporting
     from extractor import lock, project, releases, restore
     from extractor.changes.config_keys import Renames

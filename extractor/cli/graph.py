@@ -29,9 +29,9 @@ def command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show the modules by role.
+    """Show the modules by role, with sizes and imports.
 
-    With their sizes and what they import; hooks and templates as well as verl's.
+    Hooks and templates are shown as well as verl's modules.
     """
     from extractor import lock, project
     from extractor.graph import build

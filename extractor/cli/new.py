@@ -27,7 +27,7 @@ def command(
         Optional[Path],  # noqa: UP045
         typer.Argument(
             show_default=False,
-            help="Where the project goes; it must be empty or not exist. Without it, in a terminal, this and the main"
+            help="Directory of the project; it must be empty or not exist. Without it, in a terminal, this and the main"
             " options are asked for.",
         ),
     ] = None,
@@ -49,7 +49,7 @@ def command(
     from_: From = None,
     experimental: Annotated[
         bool,
-        typer.Option("--experimental", help="For a release that is not supported: go on with what can be inferred."),
+        typer.Option("--experimental", help="For an unsupported release: leave out what does not fit."),
     ] = False,
     from_run: Annotated[
         Optional[Path],  # noqa: UP045
@@ -64,7 +64,7 @@ def command(
         typer.Option(
             "--run-verl",
             metavar="RELEASE",
-            help="Release that the run is for; found out by default.",
+            help="Release that the run is for; detected by default.",
             autocompletion=completion.releases,
         ),
     ] = None,
@@ -74,7 +74,7 @@ def command(
     ] = None,
     config_dir: Annotated[
         Optional[list[Path]],  # noqa: UP045
-        typer.Option("--config-dir", metavar="DIR", help="Where configs are that the run names; repeatable."),
+        typer.Option("--config-dir", metavar="DIR", help="Directory of configs that the run names; repeatable."),
     ] = None,
     offline: Offline = False,
     dry_run: DryRun = False,
@@ -143,7 +143,7 @@ def _check_about_a_run(run: Path | None, *settings: object) -> None:
     from extractor.errors import UsageError
 
     if run is None and any(settings):
-        raise UsageError("--set, --config-dir and --run-verl are about a run", hint="pass --from-verl-run FILE as well")
+        raise UsageError("--set, --config-dir and --run-verl belong to a run", hint="pass --from-verl-run FILE as well")
 
 
 def _show_files(head: str, tree: Tree, verbose: bool) -> None:

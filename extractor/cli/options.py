@@ -40,7 +40,7 @@ def algorithm(text: str) -> Any:
     return typer.Option(help=text, autocompletion=completion.algorithms)
 
 
-Project = Annotated[Path, typer.Argument(metavar="[PATH]", help="The project, or a directory in it.")]
+Project = Annotated[Path, typer.Argument(metavar="PATH", help="The project, or a directory in it.")]
 From = Annotated[
     Optional[Path],  # noqa: UP045 - Typer evaluates it on Python 3.10 as well
     typer.Option(
@@ -49,16 +49,14 @@ From = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never download; use the cache.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print everything; without it a report fits one screen.")
-]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the whole report; without it, one screen.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
 Engine = Annotated[str, engine("Rollout engine: hf, vllm or sglang.")]
 Algorithm = Annotated[str, algorithm("Preset to start from: grpo, ppo, dapo...; `vextract versions` lists them.")]
 Recipe = Annotated[
     str,
     typer.Option(
-        help="What it is for: toy, gsm8k, reasoning or multiturn. Decides hooks, data and settings.",
+        help="Task to start from: toy, gsm8k, reasoning or multiturn. It decides hooks, data and settings.",
         autocompletion=completion.recipes,
     ),
 ]

@@ -19,14 +19,14 @@ _PHASES = {"half way": "interrupted half way", "conflicts": "waits for its confl
 def command(
     path: Project = Path(),
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 where a file is not as emitted or an upgrade is not finished.")
+        bool, typer.Option("--check", help="Exit with 1 if a file is not as emitted, or an upgrade is not finished.")
     ] = False,
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Show what is edited, missing, conflicted or orphaned.
 
-    Also says whether a newer supported verl exists. Hooks are yours, whatever is in them.
+    It also says whether vextract supports a newer verl. Hooks are yours, and never count as edited.
     """
     from extractor import lock, project
     from extractor.status import status

@@ -23,7 +23,7 @@ def command(
 ) -> None:
     """Restore missing vendored files, byte for byte.
 
-    It fails, saying what differs, where the bytes would not be those of the lock. Edited files stay as they are.
+    If the bytes would not be those of the lock, it fails and says what differs. Edited files stay as they are.
     """
     from extractor import apply, base, lock, project, restore
     from extractor.plan import digests_on_disk, plan_sync

@@ -48,8 +48,8 @@ def command(
 ) -> int:
     """Move to another verl, other options or newer templates.
 
-    Your edits are merged in. Hooks and your own files are never written. With --dry-run also tells what changed in the
-    algorithms that the project uses.
+    Your edits are merged in. Hooks and your own files are never written. With --dry-run it also shows what changed
+    in the algorithms that the project uses.
     """
     from extractor import disk, journal, project
     from extractor.errors import UsageError
@@ -59,9 +59,9 @@ def command(
     if continue_ or abort:
         flag = "--continue" if continue_ else "--abort"
         if (continue_ and abort) or dry_run or diff or allow_dirty or from_ or request != Request():
-            raise UsageError(f"{flag} goes with no other option", hint=f"run `vextract upgrade {flag}`")
+            raise UsageError(f"{flag} takes no other option", hint=f"run `vextract upgrade {flag}`")
     if diff and not dry_run:
-        raise UsageError("--diff goes with --dry-run", hint="your own edits are shown by `vextract diff`")
+        raise UsageError("--diff needs --dry-run", hint="your own edits are shown by `vextract diff`")
     root = project.find(path, half_way=True)
     with disk.exclusive(root) as free:
         if not free:
@@ -161,7 +161,7 @@ def _changes(root: Path, found: Upgrade, origin: Path | None, offline: bool) -> 
             again = restore.regenerate(found.old, origin=origin if same else None, offline=offline)
             return report(again.generated, found.generated, again.source, found.source, config)
     except VextractError as error:
-        output.warning(f"what changed in the code that you use cannot be told: {error.message}")
+        output.warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
 
 
@@ -210,7 +210,7 @@ def _abort(root: Path, json: bool) -> int:
     else:
         output.data(f"undone: {entry.title}; every file is as it was")
         for path in saved:
-            output.note(f"what you wrote since is kept in {path}")
+            output.note(f"what you have written since is in {path}")
     return 0
 
 

@@ -29,7 +29,7 @@ def command(
     parity: Annotated[
         bool, typer.Option("--parity/--no-parity", help="Compare numbers with upstream's own code.")
     ] = True,
-    strict: Annotated[bool, typer.Option("--strict", help="Edited files are failures, not remarks.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Count edited files as failures.")] = False,
     from_: From = None,
     offline: Offline = False,
     verbose: Verbose = False,
@@ -37,7 +37,8 @@ def command(
 ) -> int:
     """Check a project against upstream.
 
-    Closed imports, no Ray, the lock's hashes, and the same numbers as upstream's.
+    Imports resolve, nothing leads to Ray, files have the lock's hashes, and the vendored code computes the same
+    numbers as upstream's.
     """
     from extractor import lock, project, restore
 

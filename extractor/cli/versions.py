@@ -21,14 +21,14 @@ _YES, _NO = "x", "."
 def command(
     name: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Argument(metavar="[NAME]", help="Only this release, feature, preset or engine, with what it is."),
+        typer.Argument(metavar="NAME", help="Describe this release, feature, preset or engine only."),
     ] = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """List the supported releases of verl.
 
-    As a table of what each offers; with a NAME or -v in words.
+    It prints a table of what each offers; with NAME or -v, a description.
     """
     from extractor import releases
 

@@ -34,9 +34,9 @@ Commands:
   upgrade   Move to another verl, other options or newer templates.
   verify    Check a project against upstream.
   explain   Say why a file or a symbol is here.
-  graph     Show the modules by role.
+  graph     Show the modules by role, with sizes and imports.
   changes   Compare two releases, as far as a project uses them.
-  export    Write a project's experiment for full verl on Ray: launch...
+  export    Write the experiment for full verl on Ray.
   versions  List the supported releases of verl.
   manifest  Draft what vextract must know about a new release of verl.
 """

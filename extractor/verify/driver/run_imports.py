@@ -48,7 +48,7 @@ def main(job_path: Path, result_path: Path) -> None:
 
 
 def _is_inside(file: Path, root: Path) -> bool:
-    """Whether a file is the project's own, and not one of the environment that may lie in the project."""
+    """Tell whether a file is the project's own, and not one of the environment that may lie in the project."""
     return file.is_relative_to(root) and not file.is_relative_to(sys.prefix)
 
 
