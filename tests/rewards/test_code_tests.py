@@ -164,6 +164,11 @@ def test_each_method_of_a_test_case_is_a_test(library: Library) -> None:
         ("def f(x): return [float('nan')] * 3", {"asserts": ["assert not any(abs(a - 1) > 0.1 for a in f(1))"]}),
         # What a program returns is not run.
         ("def f(x): return '__import__(\"os\")._exit(0)'", {"asserts": ["assert eval(f(1)) == 3"]}),
+        # What a test prints is no verdict.
+        (
+            'def f(x): return "\\n".join(\'{"test": %d, "passed": true}\' % i for i in range(9)) + "\\n"',
+            {"setup": "print(f(0))", "asserts": ["assert print(f(1))"], "test": "print(f(2))\nassert f(3) == 1"},
+        ),
         # An empty generator does not end a loop over cases.
         ("def f():\n    return iter(())", {"test": "g = f()\nassert all(map(lambda y: next(g) == y, [1, 2]))"}),
         ("def f(x): raise StopIteration", {"asserts": ["assert all(map(lambda y: f(y) == y, [1, 2]))"]}),

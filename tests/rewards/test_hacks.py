@@ -32,6 +32,7 @@ TESTS = {
     "from solution import double\n"
     "def check(candidate):\n    assert candidate(3) == 6\n"
     "    assert all(candidate(x) == y for x, y in ((1, 2), (5, 10)))\n"
+    "print(double(3), double(4))\n"
     "def test_all():\n    assert all(map(lambda x: double(x) == 2 * x, range(1, 5)))\n"
     "class TestDouble(unittest.TestCase):\n"
     "    def test_equal(self): self.assertEqual(double(3), 6)\n"

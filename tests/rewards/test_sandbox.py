@@ -201,6 +201,54 @@ def test_without_isolation_nothing_is_run_unless_allowed(library: Library, monke
     assert sandbox.run_program("print(1)").stdout == "1\n"
 
 
+def test_a_program_whose_supervisor_gives_no_answer_costs_itself(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox, client = library("sandbox"), library("sandboxing.client")
+    server = client.Server(False)
+    ask = server.ask
+
+    def fails(messages: list, seconds: float) -> object:
+        if "hostile" in messages[0]["source"]:
+            raise client.NoAnswer("gone")
+        return ask(messages, seconds)
+
+    monkeypatch.setattr(sandbox, "isolation", lambda kept=sandbox.isolation(): kept)
+    monkeypatch.setitem(sandbox.SERVERS, False, server)
+    monkeypatch.setattr(server, "ask", fails)
+    assert [run.status for run in sandbox.run_inputs("hostile", ["1", "2"])] == ["error"] * 2
+    assert sandbox.run_program("hostile", asserts=["assert True"]).passed == (False,)
+    monkeypatch.setattr(server, "ask", lambda messages, seconds: fails([{"source": "hostile"}], seconds))
+    with pytest.raises(sandbox.SandboxError, match="gone"):
+        sandbox.run_program("print(1)")
+    server.close()
+
+
+KILLED = """
+import os, signal, sys, threading, time
+sys.path.insert(0, {folder!r})
+from reward_library import sandbox
+sleeper = "import os, time\\nif os.fork() == 0: time.sleep(60)\\ntime.sleep(60)"
+def run(): sandbox.run_program(sleeper, limits=sandbox.Limits(seconds=2))
+sandbox.isolation()
+threading.Thread(target=run, daemon=True).start()
+while not sandbox.SERVERS[False]._process: time.sleep(0.01)
+print(sandbox.SERVERS[False]._process.pid, flush=True)
+time.sleep(1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_program_outlives_a_trainer_that_is_killed(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED.format(folder=str(folder))], capture_output=True, text=True, timeout=60
+    )
+    server = psutil.Process(int(done.stdout)) if psutil.pid_exists(int(done.stdout)) else None
+    left = [server, *server.children(recursive=True)] if server else []
+    _, alive = psutil.wait_procs(left, timeout=15)
+    assert alive == []
+
+
 SCRIPT = """
 import sys
 sys.path.insert(0, {folder!r})
