@@ -213,7 +213,8 @@ def test_a_program_whose_supervisor_gives_no_answer_costs_itself(
             raise client.NoAnswer("gone")
         return ask(messages, seconds)
 
-    monkeypatch.setattr(sandbox, "isolation", lambda kept=sandbox.isolation(): kept)
+    held = sandbox.isolation()
+    monkeypatch.setattr(sandbox, "isolation", lambda: held)
     monkeypatch.setitem(sandbox.SERVERS, False, server)
     monkeypatch.setattr(server, "ask", fails)
     assert [run.status for run in sandbox.run_inputs("hostile", ["1", "2"])] == ["error"] * 2

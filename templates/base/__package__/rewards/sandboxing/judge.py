@@ -56,8 +56,8 @@ def run(tests: Tests, requests: int, answers: int, limit: int, verdicts: int) ->
         os.write(verdicts, json.dumps(line).encode() + b"\n")
 
     sources = [tests.setup, *tests.asserts, tests.module]
-    allow_nan = re.search(r"(?<![a-z])(is)?nan(?![a-z])", " ".join(sources).lower()) is not None  # a test asks for it
-    connection = Connection(requests, answers, limit, allow_nan)
+    asks_for_nan = re.search(r"(?<![a-z])(is)?nan(?![a-z])", " ".join(sources).lower())
+    connection = Connection(requests, answers, limit, allow_nan=asks_for_nan is not None)
     namespace = _namespace()
     say(count=len(tests.asserts) + len(tests.calls) + _count(tests.module))
     try:
