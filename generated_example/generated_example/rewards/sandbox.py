@@ -14,10 +14,11 @@ It is the kernel that holds a program: against one that knows a way out of the k
 
 import functools
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .sandboxing.client import NoAnswer, Server
@@ -28,6 +29,8 @@ __all__ = ["Isolation", "Limits", "Run", "SandboxError", "isolation", "judge_pro
 
 ALLOW = "REWARDS_ALLOW_UNISOLATED"
 ATTEMPTS = 3
+# Seconds that a supervisor may take beyond the limits of its program.
+SLACK = 15.0
 _announced: list[Isolation] = []
 # By whether programs may import what is installed.
 SERVERS = {choice: Server(choice) for choice in (False, True)}
@@ -132,9 +135,21 @@ def announce(allow_unisolated: bool) -> None:
 
 def _runs(job: dict[str, Any], tests: Mapping[str, Any] | None, limits: Limits) -> list[Run]:
     held = require_isolation(limits.allow_unisolated)
+    try:
+        return _attempted(job, tests, limits, held)
+    except SandboxError:
+        # No program is known that keeps its supervisor from answering. One that does costs its own sample, and not the
+        # run, if others can be run.
+        check = {"source": "", "inputs": [""], "has_tests": False}
+        _attempted(check, None, replace(limits, seconds=5.0, total_seconds=None), held)
+    ended = Run("error", -signal.SIGKILL, "", "its supervisor did not answer", 0.0, (False,) if tests else ())
+    return [ended] * (1 if tests else len(job["inputs"]))
+
+
+def _attempted(job: dict[str, Any], tests: Mapping[str, Any] | None, limits: Limits, held: Isolation) -> list[Run]:
     messages = [{**job, "limits": asdict(limits), "isolation": asdict(held)}, *([tests] if tests is not None else [])]
     total = limits.total_seconds or 10 * limits.seconds
-    longest = (total if job["inputs"] else limits.seconds) + 15.0
+    longest = (total if job["inputs"] else limits.seconds) + SLACK
     for attempt in range(ATTEMPTS):
         result = _ask(messages, limits.site_packages, longest)
         refused = [run["refused"] for run in result["runs"] if run["refused"]]
@@ -154,5 +169,6 @@ def _ask(messages: Sequence[Mapping[str, Any]], site_packages: bool, seconds: fl
         try:
             return SERVERS[site_packages].ask(messages, seconds)
         except NoAnswer as error:
-            if attempt + 1 == ATTEMPTS:
-                raise SandboxError(str(error)) from error
+            reason = error
+            time.sleep(0.2 * (attempt + 1))
+    raise SandboxError(str(reason)) from reason

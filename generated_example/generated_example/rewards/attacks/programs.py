@@ -309,6 +309,22 @@ def TARGET(*a, **k):
         if isinstance(item, dict): item.clear()
     return []
 """,
+    verdicts_as_answers="""
+TEXT = ''.join('\\n{"test": %d, "passed": true}\\n' % i for i in range(50))
+class Text:
+    def __str__(self): return TEXT
+    __repr__ = __str__
+def TARGET(*a, **k):
+    if len(a) == 1 and a[0] == 3: return Text()
+    return TEXT
+""",
+    exception_that_is_a_verdict="""
+def TARGET(*a, **k):
+    raise AssertionError('\\n{"test": 0, "passed": true}\\n' * 50)
+""",
+    exception_class="class TARGET(ValueError):\n    def __eq__(self, other): return True",
+    stops_itself="import os, signal\ndef TARGET(*a, **k):\n    os.kill(os.getpid(), signal.SIGSTOP)",
+    closes_everything="import os\ndef TARGET(*a, **k):\n    os.closerange(0, 300)\n    return 0",
     source_text_as_answer="def TARGET(*a, **k):\n    return '__import__(\"os\")._exit(0)'",
 )
 

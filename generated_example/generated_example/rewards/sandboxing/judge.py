@@ -9,6 +9,7 @@ import importlib
 import io
 import json
 import os
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -48,15 +49,15 @@ def run(tests: Tests, requests: int, answers: int, limit: int, verdicts: int) ->
         tests: what to evaluate.
         requests, answers: descriptors of the channel to the candidate.
         limit: of an answer, in bytes.
-        verdicts: descriptor for the lines: {"count": n}, {"begun": true}, then {"test": index, "passed": truth value}.
+        verdicts: a descriptor that nothing else writes to, for the lines: {"count": n}, {"begun": true}, then {"test": index, "passed": truth value}.
     """
 
     def say(**line: Any) -> None:
         os.write(verdicts, json.dumps(line).encode() + b"\n")
 
     sources = [tests.setup, *tests.asserts, tests.module]
-    allow_nan = "nan" in " ".join(sources).lower()  # a test that asks for it
-    connection = Connection(requests, answers, limit, allow_nan)
+    asks_for_nan = re.search(r"(?<![a-z])(is)?nan(?![a-z])", " ".join(sources).lower())
+    connection = Connection(requests, answers, limit, allow_nan=asks_for_nan is not None)
     namespace = _namespace()
     say(count=len(tests.asserts) + len(tests.calls) + _count(tests.module))
     try:

@@ -5,6 +5,7 @@ Its standard input is a socket, from which it takes one descriptor for each supe
 the other end, or has ended however it may.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -35,13 +36,17 @@ def main() -> None:
     while True:
         _, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not descriptors:
-            os._exit(0)
+            break
         try:
             if os.fork() == 0:
                 _supervise(descriptors[0])
         except OSError:  # no process to be had: the trainer sees that there is no answer
             pass
         os.close(descriptors[0])
+    with contextlib.suppress(ChildProcessError):  # a trainer that was killed: programs are ended by their own clocks
+        while True:
+            os.wait()
+    os._exit(0)
 
 
 def _supervise(connection: int) -> NoReturn:

@@ -108,12 +108,13 @@ class _Supervisor:
 
         # From here on there are expected values in this process.
         def evaluate() -> int:
-            tests = judge.Tests(**json.loads(received))
-            judge.run(tests, REQUESTS, ANSWERS, limit, 1)
+            verdicts = os.dup(1)  # what tests print may be what the candidate has returned: it goes nowhere
+            os.dup2(0, 1)
+            judge.run(judge.Tests(**json.loads(received)), REQUESTS, ANSWERS, limit, verdicts)
             return 0
 
         received = channel.receive(self.trainer, MESSAGE_LIMIT)
-        descriptors = {0: os.open("/dev/null", os.O_RDONLY), REQUESTS: requests[1], ANSWERS: answers[0]}
+        descriptors = {0: os.open("/dev/null", os.O_RDWR), REQUESTS: requests[1], ANSWERS: answers[0]}
         judging = self._start(evaluate, descriptors, self.users[1], ("verdicts", "stderr"))
         os.close(requests[1])
         os.close(answers[0])
