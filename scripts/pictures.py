@@ -7,6 +7,7 @@ report of two runs in a browser. Nothing is drawn by hand; only the clock differ
 from __future__ import annotations
 
 import argparse
+import copy
 import fcntl
 import io
 import os
@@ -30,8 +31,9 @@ from rich.text import Text
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-COLUMNS, LINES = 100, 28
-STEP = 60  # when the picture of the table is taken
+COLUMNS, LINES = 84, 28
+TAKEN = re.compile(r"step 6\d/")  # when the picture of the table is taken
+BAR = "━"
 LARGEST = 200_000  # bytes of a picture
 # pyte's names of colors, where rich has others.
 NAMES = {"brown": "yellow", "brightbrown": "bright_yellow"}
@@ -57,10 +59,10 @@ def main() -> int:
 
 
 def train_in_a_terminal(project: Path, estimator: str) -> pyte.Screen:
-    """Train in a pseudo-terminal; returns its screen as it was at step STEP.
+    """Train in a pseudo-terminal; returns its screen at a step of TAKEN, with a bar if there was one.
 
     Raises:
-        SystemExit: the run failed, or its table never showed that step.
+        SystemExit: the run failed, or its table never showed such a step.
     """
     command = [
         sys.executable,
@@ -81,10 +83,9 @@ def train_in_a_terminal(project: Path, estimator: str) -> pyte.Screen:
     while (chunk := _read(master)) is not None:
         stream.feed(chunk)
         # Between two drawings of the table there is a pause: what is read then is whole.
-        if kept is None and re.search(rf"step {STEP}/", "\n".join(screen.display)) and not _more(master):
-            kept, screen = screen, pyte.Screen(COLUMNS, LINES)
-            stream.attach(screen)
-            stream.detach(kept)
+        text = "\n".join(screen.display)
+        if TAKEN.search(text) and not _more(master) and (kept is None or BAR in text):
+            kept = copy.deepcopy(screen)
     os.close(master)
     if process.wait() != 0 or kept is None:
         raise SystemExit("\n".join(["the run failed, or never showed its table:", *screen.display]))
