@@ -22,7 +22,7 @@ from .table import metrics_table
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write or serve the page; returns the exit code: 0 done, 2 a directory holds no run or a file cannot be written."""
+    """Write or serve the page; returns the exit code: 0 done, 2 no run is there or a file cannot be written."""
     options = _parser().parse_args(arguments)
     try:
         runs = read_runs(options.runs)
