@@ -179,7 +179,7 @@ def test_an_environment_that_cannot_be_made_is_a_failure(run: Any) -> None:
     assert columns["env_error_file"][1] == line_of(make_env, "raise")
 
 
-@pytest.mark.parametrize(("make_env", "threads"), [(AsyncEnv, "false"), (Env, "true")])
+@pytest.mark.parametrize(("make_env", "threads"), [(AsyncEnv, "false"), (Env, "true"), (Env, "false")])
 def test_an_environment_that_takes_too_long_is_left_behind(run: Any, make_env: Any, threads: str) -> None:
     start = time.perf_counter()
     batch = run(make_env, [None, "hang", None], "local.env.timeout=0.5", f"local.env.threads={threads}")
@@ -189,6 +189,29 @@ def test_an_environment_that_takes_too_long_is_left_behind(run: Any, make_env: A
     assert columns["env_error"][1] == "step took longer than local.env.timeout=0.5 s"
     assert columns["env_error_file"][1].startswith(__file__)
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "environment")
+
+
+@pytest.mark.parametrize("method", ["reset", "close"])
+def test_every_call_of_an_environment_has_the_limit(run: Any, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*arguments: Any, **settings: Any) -> None:
+        time.sleep(60)
+
+    monkeypatch.setattr(Env, method, hang, raising=False)
+    ends = run(Env, [None, None], "local.env.timeout=0.3", "local.env.max_error_share=1").non_tensor_batch["env_end"]
+    assert ends.tolist() == [{"reset": "timeout", "close": "terminated"}[method]] * 2
+
+
+def test_an_environment_that_cannot_be_made_in_time_is_a_failure(run: Any) -> None:
+    def make_env(settings: Any) -> Env:
+        while True:  # busy, and catching what it can
+            try:
+                time.sleep(0.01)
+            except Exception:
+                continue
+
+    columns = run(make_env, [None], "local.env.timeout=0.3", "local.env.max_error_share=1").non_tensor_batch
+    assert columns["env_error"].tolist() == ["make_env took longer than local.env.timeout=0.3 s"]
+    assert columns["env_error_file"][0].startswith(__file__)
 
 
 def test_coroutines_run_at_once_up_to_a_limit(run: Any) -> None:

@@ -13,6 +13,8 @@ from tests.project.running import train
 from tests.project.support import REPOSITORY, Configuration, make
 from tests.releases import NEWEST
 
+pytestmark = pytest.mark.usefixtures("verl")
+
 # Begins from seeds, in coroutines, and reports what is no number.
 OWN = """
 import random

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -109,10 +110,25 @@ def test_a_function_of_a_file_with_settings_is_found_by_the_processes(library: L
     assert library("scoring").source_of(partial(module.score, bonus=0.5)) == f"{file}:1"
 
 
-def test_what_cannot_be_run_as_asked_is_an_error_at_once(library: Library, functions: ModuleType) -> None:
+@pytest.mark.parametrize("in_main_thread", [True, False])
+def test_a_function_that_hangs_here_is_left_as_well(
+    library: Library, functions: ModuleType, in_main_thread: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scorer = library("scoring").Scorer(functions.unreliable, timeout=0.5, timeout_score=-1.0)
+    given = samples("a", "hang", "b")
+    if in_main_thread:
+        results = scorer(given)
+    else:
+        with ThreadPoolExecutor(max_workers=1) as background:
+            results = background.submit(scorer, given).result()
+    assert [result["unscored"] for result in results] == [0.0, 1.0, 0.0]
+    assert results[1]["score"] == -1.0
+    assert "took longer than 0.5 s" in capsys.readouterr().out
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_what_cannot_be_run_as_asked_is_an_error_at_once(library: Library) -> None:
     scorer = library("scoring").Scorer
-    with pytest.raises(ValueError, match="needs num_workers=1 or more"):
-        scorer(functions.length, timeout=1.0)
     with pytest.raises(ValueError, match="define it at the top of a module"):
         scorer(lambda **sample: 1.0, num_workers=1)
 
