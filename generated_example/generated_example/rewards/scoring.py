@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .components import ComponentError
+from .time_limit import TookTooLong, call_within
 
 # In the results of a sample: 1.0 if it ran out of time or took its process with it, else 0.0.
 UNSCORED = "unscored"
@@ -59,8 +60,8 @@ class Scorer:
 
     A plain function is called here, one sample after another, or in `num_workers` processes. One that is `async` is
     awaited for many samples at once. A sample that takes longer than `timeout`, or whose process dies, gets
-    `timeout_score` and 1.0 as its component `unscored`; its process is killed and replaced. (A coroutine that blocks
-    instead of awaiting cannot be interrupted.)
+    `timeout_score` and 1.0 as its component `unscored`; its process is killed and replaced. (Without processes, code in
+    C that does not return cannot be interrupted, nor can a coroutine that blocks instead of awaiting.)
 
     Processes are forked from a server process that imports the function's module once, and not from this process, with
     its threads and its GPU. They end with `close`, and with this process however it ends.
@@ -70,7 +71,7 @@ class Scorer:
             It returns a number, or a dict with `score` and further components. For processes it must be defined at the
             top of a module or file.
         num_workers: processes; 0: none.
-        timeout: seconds for a sample; null: no limit. A plain function needs processes for it.
+        timeout: seconds for a sample; null: no limit.
         timeout_score: the score of a sample that was not scored.
         concurrency: how many coroutines run at once.
 
@@ -92,8 +93,6 @@ class Scorer:
         self.timeout_score = float(timeout_score)
         self.concurrency = concurrency
         self.num_workers = 0 if self.is_async else num_workers
-        if timeout is not None and not self.is_async and num_workers < 1:
-            raise ValueError("a time limit for a function that is not async needs num_workers=1 or more")
         self._payload = _payload(function) if self.num_workers else b""
         self._pool: Any = None
         self._warned = False
@@ -116,7 +115,7 @@ class Scorer:
         elif self.num_workers:
             results = self._in_processes(samples)
         else:
-            results = [self._checked(_attempt(self.function, sample), row) for row, sample in enumerate(samples)]
+            results = [self._here(sample, row) for row, sample in enumerate(samples)]
         return _aligned(results)
 
     def close(self) -> None:
@@ -136,6 +135,14 @@ class Scorer:
         if self.timeout is not None or self.num_workers:
             result.setdefault(UNSCORED, 0.0)
         return result
+
+    def _here(self, sample: Mapping[str, Any], row: int) -> dict[str, Any]:
+        """Score a sample in this process."""
+        try:
+            outcome = call_within(self.timeout, lambda: _attempt(self.function, sample))
+        except TookTooLong:
+            return self._unscored(f"took longer than {self.timeout:g} s")
+        return self._checked(outcome, row)
 
     def _in_processes(self, samples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         from pebble import ProcessExpired

@@ -12,8 +12,10 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
+from ..rewards.time_limit import TookTooLong, call_within
 from .hook_errors import hook_file_of
 from .observations import Observation
 
@@ -85,12 +87,7 @@ class Environments:
 
         What `reset` returns is not used: the episode begins with the prompt, which the dataset got from it.
         """
-        made: list[Any] = []
-        for _ in resets:
-            try:
-                made.append(self.make_env(self.env_settings))
-            except Exception as error:
-                made.append(_failure("make_env", error, self.make_env))
+        made = [self._plain(lambda: self.make_env(self.env_settings), "make_env", self.make_env) for _ in resets]
         ready = [index for index, env in enumerate(made) if not isinstance(env, Failure)]
         calls = [(made[i], "reset", (), {"seed": resets[i][0], "options": resets[i][1]}) for i in ready]
         for index, result in zip(ready, await self._call_all(calls), strict=True):
@@ -124,13 +121,10 @@ class Environments:
 
         for index, (env, name, args, kwargs) in enumerate(calls):
             method = getattr(env, name, None)
-            try:
-                if self.threads and method is not None and not inspect.iscoroutinefunction(method):
-                    waiting.append(wait(index, lambda m=method, a=args, k=kwargs: _in_thread(m, a, k)))  # type: ignore[misc]
-                    continue
-                result = getattr(env, name)(*args, **kwargs)
-            except Exception as error:
-                result = _failure(name, error, method or env)
+            if self.threads and method is not None and not inspect.iscoroutinefunction(method):
+                waiting.append(wait(index, lambda m=method, a=args, k=kwargs: _in_thread(m, a, k)))  # type: ignore[misc]
+                continue
+            result = self._plain(partial(_call, env, name, args, kwargs), name, method or env)
             if inspect.isawaitable(result):
                 waiting.append(wait(index, lambda r=result: r))  # type: ignore[misc]
             else:
@@ -140,16 +134,32 @@ class Environments:
         self.seconds += time.perf_counter() - before
         return results
 
+    def _plain(self, call: Callable[[], Any], name: str, hook: Any) -> Any:
+        """What a call returns, or a Failure."""
+        try:
+            return call_within(self.timeout, call)
+        except TookTooLong as error:
+            return self._late(name, error, hook)
+        except Exception as error:
+            return _failure(name, error, hook)
+
+    def _late(self, name: str, error: BaseException, hook: Any) -> Failure:
+        message = f"{name} took longer than local.env.timeout={self.timeout:g} s"
+        return Failure("timeout", message, hook_file_of(error, hook))
+
     async def _in_time(self, pending: Callable[[], Awaitable[Any]], method: Any, name: str) -> Any:
         """What is awaited, or a Failure. What takes too long is abandoned; a thread cannot be stopped, and runs on."""
         task = asyncio.ensure_future(pending())
         done, _ = await asyncio.wait({task}, timeout=self.timeout)
         if not done:
             task.cancel()
-            message = f"{name} took longer than local.env.timeout={self.timeout:g} s"
-            return Failure("timeout", message, hook_file_of(TimeoutError(), method))
+            return self._late(name, TimeoutError(), method)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         return task.result() if error is None else _failure(name, error, method)
+
+
+def _call(env: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return getattr(env, name)(*args, **kwargs)
 
 
 async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

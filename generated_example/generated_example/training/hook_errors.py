@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from ..protocol import DataProto
+from ..rewards import time_limit
 from ..rewards.scoring import ScoringError
 from . import registries
 
@@ -197,8 +198,8 @@ def _definition(target: Any) -> str | None:
 
 
 def raised_in(error: BaseException) -> str | None:
-    """The last line of a traceback that is neither this file's nor an installed library's."""
-    installed = (str(Path(torch.__file__).parents[1]), sys.base_prefix + "/lib", __file__)
+    """The last line of a traceback that is neither an installed library's nor of the code that calls hooks."""
+    installed = (str(Path(torch.__file__).parents[1]), sys.base_prefix + "/lib", __file__, time_limit.__file__)
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((*installed, "<"))]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
 
