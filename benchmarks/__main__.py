@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import algorithms, drafts, gpu, multiturn, sizes, speed, training, vllm_sync
+from benchmarks import algorithms, drafts, gpu, multiturn, sandbox, sizes, speed, training, vllm_sync
 
 BENCHMARKS = {
     "sizes": ("Size of the vendored code (engine hf, GRPO)", sizes.run),
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "vllm_sync": ("New weights for vLLM", vllm_sync.run),
     "gpu": ("A model of half a billion weights on a GPU", gpu.run),
     "multiturn": ("Episodes of several turns", multiturn.run),
+    "sandbox": ("Programs judged by the sandbox", sandbox.run),
     "drafts": ("Manifests as they are drafted, against those that were written", drafts.run),
     "algorithms": ("Every preset on the toy task", algorithms.run),
 }
