@@ -49,7 +49,8 @@ def run(tests: Tests, requests: int, answers: int, limit: int, verdicts: int) ->
         tests: what to evaluate.
         requests, answers: descriptors of the channel to the candidate.
         limit: of an answer, in bytes.
-        verdicts: a descriptor that nothing else writes to, for the lines: {"count": n}, {"begun": true}, then {"test": index, "passed": truth value}.
+        verdicts: a descriptor that nothing else writes to, for the lines: {"count": n}, {"begun": true}, then
+            {"test": index, "passed": truth value}.
     """
 
     def say(**line: Any) -> None:
