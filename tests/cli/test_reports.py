@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from extractor import releases
 
 
@@ -61,6 +63,83 @@ def test_explain_a_file_as_json(run, project: Path, monkeypatch) -> None:
     assert report["upstream_path"] == "verl/workers/actor/dp_actor.py"
     assert "DataParallelPPOActor" in report["symbols"]
     assert report["chain"][0]["how"] == "root"
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "whose", "template"),
+    [
+        ("main.py", "main.py", "ours, from a template", "base/main.py.jinja"),
+        ("Makefile", "Makefile", "ours, from a template", "base/Makefile.jinja"),
+        ("config/ppo_trainer.yaml", "config/ppo_trainer.yaml", "ours, from a template", "base/config/ppo_trainer.yaml"),
+        ("toy/custom/reward_manager.py", "toy/custom/reward_manager.py", "yours, from a template", "base/__package__/"),
+        ("toy.training.trainer", "toy/training/trainer.py", "ours, from a template", "base/__package__/training/"),
+        ("LocalPPOTrainer", "toy.training.trainer:LocalPPOTrainer", "ours, from a template", "base/__package__/"),
+        (
+            "LocalPPOTrainer.fit",
+            "toy.training.trainer:LocalPPOTrainer.fit",
+            "ours, from a template",
+            "base/__package__/",
+        ),
+        ("toy/data/__init__.py", "toy/data/__init__.py", "ours, from a template", None),
+        ("LICENSE.verl", "LICENSE.verl", "verl's, copied as it is", None),
+        ("vextract.lock", "vextract.lock", "vextract's record", None),
+        ("toy/mine.py", "toy/mine.py", "yours: vextract has not written it", None),
+        ("Mine.run", "toy.mine:Mine.run", "yours: vextract has not written it", None),
+    ],
+)
+def test_explain_what_is_not_of_verl(
+    run, project: Path, name: str, subject: str, whose: str, template: str | None
+) -> None:
+    (project / "toy/mine.py").write_text("class Mine:\n    def run(self): ...\n", encoding="utf-8")
+    result = run("explain", name, project)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert lines[0] == subject
+    assert sum(line.startswith("  whose    ") for line in lines) == 1
+    assert any(line.startswith(f"  whose    {whose}") for line in lines)
+    found = [line.removeprefix("  from     ") for line in lines if line.startswith("  from     templates/")]
+    assert len(found) == (template is not None)
+    if template is not None:
+        assert found[0].startswith(f"templates/{template}")
+
+
+def test_explain_every_file_of_the_lock(run, project: Path) -> None:
+    """Each has one answer, and its template is a file of templates/."""
+    from extractor import lock, resources
+    from extractor.explain import Ours
+
+    locked = lock.read(project)
+    ours = Ours(project, locked, releases.load(locked.options.verl))
+    for file in locked.files:
+        if file.upstream_path and file.path.endswith(".py"):
+            continue
+        found = ours.file(file.path)
+        assert found is not None, file.path
+        assert found.note.startswith(("as it was", "missing")), file.path
+        for template in found.templates:
+            assert (resources.templates() / template).is_file(), template
+        assert found.templates or file.upstream_path or file.path.endswith("__init__.py"), file.path
+
+
+def test_explain_needs_no_verl_for_what_is_ours(run, project: Path, empty_cache: Path) -> None:
+    assert run("explain", "main.py", project, "--offline").code == 0
+
+
+def test_explain_names_a_fix_once(run, project: Path) -> None:
+    for options in ([], ["--json"]):
+        result = run("explain", "HFRollout", project, *options)
+        assert result.out.count("hf-rollout-position-ids") == 1
+        assert "fixes" in result.out
+
+
+def test_explain_what_verl_has_and_this_project_has_not(run, project: Path) -> None:
+    result = run("explain", "RayPPOTrainer", project)
+    assert result.code == 2
+    assert "verl 0.6.1 has it in verl/trainer/ppo/ray_trainer.py" in result.err
+    result = run("explain", "agg_los", project)
+    assert "hint: did you mean agg_loss" in result.err
+    result = run("explain", "localppotraner", project)
+    assert "hint: did you mean LocalPPOTrainer" in result.err
 
 
 def test_explain_what_is_not_there(run, project: Path) -> None:

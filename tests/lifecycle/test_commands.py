@@ -132,6 +132,42 @@ def test_conflicts_to_the_end(run: Run, edited: Path) -> None:
     assert run("upgrade", edited).out == "up to date: verl 0.6.1, engine hf, algorithm grpo\n"
 
 
+@pytest.mark.parametrize("command", ["verify", "graph", "export", "sync"])
+def test_commands_that_read_the_project_refuse_open_conflicts(run: Run, edited: Path, command: str) -> None:
+    run("upgrade", edited)
+    before = picture(edited)
+    refused = run(command, edited)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err == (
+        "error: verl 0.5.0 -> verl 0.6.1 has open conflicts: main.py:1: a marker is left\n"
+        "hint: resolve them (`vextract status` lists them), then run `vextract upgrade --continue`;"
+        " or go back with `vextract upgrade --abort`\n"
+    )
+    assert picture(edited) == before
+
+
+def test_commands_that_answer_all_the_same_warn_of_open_conflicts(run: Run, edited: Path) -> None:
+    run("upgrade", edited)
+    for arguments in (["diff", edited], ["explain", "main.py", edited]):
+        result = run(*arguments)
+        assert result.code == 0
+        assert result.out
+        assert result.err.startswith(
+            "warning: verl 0.5.0 -> verl 0.6.1 has open conflicts: main.py:1: a marker is left"
+        )
+
+
+def test_resolved_and_not_yet_finished(run: Run, edited: Path) -> None:
+    """Checking what one has resolved comes before --continue."""
+    run("upgrade", edited)
+    (edited / "main.py").write_bytes(text("resolved = 1"))
+    result = run("graph", edited)
+    assert result.code == 0
+    assert result.err == (
+        "the conflicts of verl 0.5.0 -> verl 0.6.1 are resolved: `vextract upgrade --continue` ends the upgrade\n"
+    )
+
+
 def test_a_new_file_beside_the_owners(run: Run, small: Path) -> None:
     (small / "toy/added.py").write_bytes(text("mine"))
     assert run("upgrade", small).code == 1
