@@ -73,5 +73,8 @@ pictures: setup ## make the pictures of README and the site, from real runs
 docs: setup ## build the documentation: build/site/ (for its search: python3 -m http.server -d build/site)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
+locks: setup ## resolve anew what generated projects need (after a change of requirements): manifests/locks/
+	$(BIN)/python scripts/locks.py
+
 clean: ## remove what the targets made
 	rm -rf $(VENV) $(PEERS) demo build dist .pytest_cache .mypy_cache .ruff_cache

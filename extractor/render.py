@@ -15,6 +15,7 @@ from extractor import __version__, resources
 from extractor.errors import InternalError
 from extractor.manifest import Fix, Manifest
 from extractor.options import Options
+from extractor.pins import pins_for
 from extractor.rewrite import Emitted
 from extractor.slicer import Slice
 from extractor.tree import File, FileKind
@@ -127,7 +128,8 @@ def _context(
         "features": list(options.features),
         "recipe": options.recipe,
         "requirements": list(manifest.requirements_for(options)),
-        "tested": list(manifest.tested_for(options)),
+        "dev_requirements": list(manifest.requirements.dev),
+        "pins": list(pins_for(manifest, options)),
         "former_keys": list(manifest.former_keys.items()),
         "vextract_version": __version__,
         "stubs": list(found.stubs),

@@ -34,6 +34,11 @@ def manifests() -> Folder:
     return folder
 
 
+def locks() -> Folder:
+    """Return the directory of what scripts/locks.py resolved for each engine."""
+    return _directory("manifests") / "locks"
+
+
 def _directory(name: str) -> Folder:
     package = Path(str(files("extractor")))
     # A wheel carries both inside the package; an editable install or a checkout has them beside it.

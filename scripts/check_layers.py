@@ -13,6 +13,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "options", "tree", "resources"),
     ("disk", "hydra"),
     ("manifest",),
+    ("pins",),
     ("source",),
     ("releases",),
     ("index",),

@@ -130,6 +130,12 @@ def next_steps(found: Upgrade, dry_run: bool) -> list[str]:
         lines.append("files that you removed stay removed; `vextract sync` restores those of verl")
     if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
         lines.append(f"the project was made from a {found.old.source_kind} of its own; this takes verl from elsewhere")
+    if found.changes_what_is_installed:
+        lines.append(
+            "what the project requires would change: `make setup` would install it"
+            if dry_run
+            else "what the project requires has changed: run `make setup`"
+        )
     return lines
 
 
@@ -141,6 +147,7 @@ def as_json(root: Path, found: Upgrade, written: bool) -> dict[str, object]:
         "path": str(root),
         "written": written,
         "up_to_date": not found.changes_anything,
+        "setup": found.changes_what_is_installed,
         "from": _side(found.old),
         "to": _side(found.new),
         "verdicts": [

@@ -119,7 +119,7 @@ def _fixes(generated: Generated, manifest: Manifest, module: KeptModule) -> tupl
 def _replacement_note(generated: Generated, manifest: Manifest, symbol: str) -> str:
     if generated.found.replaced[symbol].module == STUBS:
         stub = next(item for item in generated.found.stubs if item.name == symbol.partition(":")[2])
-        return f"a stub: the feature `{stub.feature}` is not part of this project (`--with {stub.feature}`)"
+        return f"a stub: the feature `{stub.feature}` is not in this project (`vextract upgrade --with {stub.feature}`)"
     for item in manifest.replacements:
         if item.symbol == symbol:
             return f"ours instead of upstream's: {item.why}"

@@ -122,14 +122,13 @@ class Requirements:
     Attributes:
         base: Ranges, for every project.
         engines: Ranges in addition, by engine.
-        tested: Exact versions that were tested together, by engine and, in addition, by recipe; a project of an engine
-            that has them gets them as its requirements.lock.
+        dev: Ranges of the tools that check a project.
         recipes: Ranges in addition, by recipe.
     """
 
     base: tuple[str, ...]
     engines: Mapping[str, tuple[str, ...]]
-    tested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dev: tuple[str, ...] = ()
     recipes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -184,12 +183,6 @@ class Manifest:
             if feature.name in options.features:
                 chosen.update(feature.requirements)
         return tuple(sorted(chosen, key=str.lower))
-
-    def tested_for(self, options: Options) -> tuple[str, ...]:
-        """Return the exact versions that a project with these options was tested with, sorted; empty: none."""
-        versions = self.requirements.tested.get(options.engine, ())
-        further = self.requirements.tested.get(options.recipe, ()) if versions else ()
-        return tuple(sorted({*versions, *further}, key=str.lower))
 
 
 def matches(symbol: str, patterns: Iterable[str]) -> bool:

@@ -146,15 +146,14 @@ def _edit(table: Table) -> Edit:
 
 
 def _requirements(table: Table) -> Requirements:
-    table.keys_are("base engines recipes tested")
+    table.keys_are("base dev engines recipes")
     engines = table.table("engines", optional=True)
     recipes = table.table("recipes", optional=True)
     recipes.keys_are(" ".join(RECIPES))
-    tested = table.table("tested", optional=True)
     return Requirements(
         base=table.requirements("base"),
         engines={name: engines.requirements(name) for name in engines.data},
-        tested={name: tested.requirements(name) for name in tested.data},
+        dev=table.requirements("dev", optional=True),
         recipes={name: recipes.requirements(name) for name in recipes.data},
     )
 

@@ -60,6 +60,13 @@ class Upgrade:
     uncommitted: tuple[str, ...]
 
     @property
+    def changes_what_is_installed(self) -> bool:
+        """Whether the project has to be set up again."""
+        from extractor.upgrade.installs import changes_what_is_installed
+
+        return changes_what_is_installed(self.plan, self.seen)
+
+    @property
     def title(self) -> str:
         """Return what it is called: "verl 0.5.0 -> verl 0.6.1"."""
         return f"{self.labels.base} -> {self.labels.theirs}"

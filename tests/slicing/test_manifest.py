@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from extractor import releases, resources
@@ -38,11 +36,9 @@ match = "a"
 with = "b"
 [requirements]
 base = ["torch>=2.7"]
+dev = ["pytest>=8"]
 [requirements.recipes]
 gsm8k = ["math-verify>=0.8"]
-[requirements.tested]
-hf = ["torch==2.13.0"]
-gsm8k = ["math-verify==0.9.0"]
 [renamed_keys]
 "a.old" = "a.new"
 """.replace("{digest}", "a" * 64)
@@ -61,9 +57,7 @@ def test_a_recipe_adds_to_what_a_project_needs() -> None:
     toy, gsm8k = Options("p", "1.2.3"), Options("p", "1.2.3", recipe="gsm8k")
     assert found.requirements_for(toy) == ("torch>=2.7",)
     assert found.requirements_for(gsm8k) == ("math-verify>=0.8", "torch>=2.7")
-    assert found.tested_for(toy) == ("torch==2.13.0",)
-    assert found.tested_for(gsm8k) == ("math-verify==0.9.0", "torch==2.13.0")
-    assert found.tested_for(replace(gsm8k, engine="vllm")) == ()
+    assert found.requirements.dev == ("pytest>=8",)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +114,7 @@ module = "verl.other"
 test = "tests/x.py::z"
 [drop]
 fixes = ["one"]
-"requirements.tested" = ["gsm8k"]
+"requirements" = ["dev"]
 """
 
 
@@ -137,7 +131,6 @@ def test_a_manifest_states_what_differs_from_the_release_before() -> None:
     assert whole["requirements"] == {
         "base": ["torch>=2.7"],
         "recipes": {"gsm8k": ["math-verify>=0.8"]},
-        "tested": {"hf": ["torch==2.13.0"]},
     }
     # What is about one release only is not handed on: digests, renamed keys.
     assert whole["source"] == {"wheel": "verl-1.3.0-py3-none-any.whl"}
