@@ -9,5 +9,5 @@ def balance_batch(batch: DataProto, world_size: int) -> dict[str, float]:
     """Not part of this project."""
     raise ConfigError(
         "trainer.balance_batch=true, and this project was created without it",
-        "leave trainer.balance_batch out, or: vextract new --with dynamic_bsz",
+        "leave trainer.balance_batch out, or: vextract upgrade --with dynamic_bsz",
     )

@@ -72,7 +72,7 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     if needs_values and critic is None:
         raise ConfigError(
             "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
-            "vextract new --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
+            "vextract upgrade --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
         )
     if needs_values and not use_critic:
         raise ConfigError("algorithm.adv_estimator=gae needs the critic", "leave critic.enable out")

@@ -157,7 +157,7 @@ def _check_override(override: str, default: DictConfig) -> None:
     meant = nearest(key, known | set(GROUPS))
     hint = f"did you mean {meant}?" if meant else "python main.py --cfg prints all keys"
     if key.startswith("critic."):
-        hint = "this project has no critic: vextract new --algorithm ppo, or --with critic"
+        hint = "this project has no critic: vextract upgrade --algorithm ppo, or --with critic"
     raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key for code of your own)")
 
 

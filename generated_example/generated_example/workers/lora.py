@@ -19,7 +19,7 @@ def check_adapter(model: Any) -> None:
     if wants_adapter(model):
         raise ConfigError(
             "actor_rollout_ref.model asks for a LoRA adapter, and this project was created without LoRA",
-            "vextract new --with lora; or leave lora_rank and lora_adapter_path out to train all weights",
+            "vextract upgrade --with lora; or leave lora_rank and lora_adapter_path out to train all weights",
         )
 
 

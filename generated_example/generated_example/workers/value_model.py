@@ -15,7 +15,7 @@ class Critic(TrainedModel):
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         raise ConfigError(
             "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
-            "vextract new --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
+            "vextract upgrade --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
         )
 
     def compute_values(self, batch: DataProto) -> DataProto:
