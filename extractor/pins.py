@@ -26,7 +26,8 @@ def pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
         "name==version", some with a marker, sorted; empty where the engine has no lock.
     """
     locked = lock_of(options.engine)
-    ranges = {canonicalize_name(item.name): item for item in map(Requirement, needs_of(manifest, options))}
+    needs = map(Requirement, needs_of(manifest, options))
+    ranges: dict[str, Requirement] = {canonicalize_name(item.name): item for item in needs}
     found = closure(ranges, locked)
     lines = []
     for name in sorted(found):
