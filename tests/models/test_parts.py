@@ -116,12 +116,63 @@ def edit(file: Path, **values: Any) -> None:
 
 
 def test_a_path_without_a_model(policy: Callable[..., Any], tmp_path: Path) -> None:
-    assert "no tokenizer at" in refusal(lambda: policy(f"{MODEL}.path={tmp_path}"))
+    assert f"no model at {tmp_path}" in refusal(lambda: policy(f"{MODEL}.path={tmp_path}"))
+
+
+def only(folder: Path, **files: str) -> None:
+    """Leave nothing in a directory but these files."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def without(folder: Path, *patterns: str) -> None:
+    for pattern in patterns:
+        for file in folder.glob(pattern):
+            file.unlink()
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-7])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda at: without(at, "config.json"), "it has no config.json"),
+        (lambda at: without(at, "tokenizer*", "vocab*"), "no tokenizer at"),
+        (lambda at: cut_short(at / "model.safetensors"), "was cut short"),
+        (lambda at: (at / "model.safetensors").write_bytes(b"version https://git-lfs"), "was cut short"),
+        (lambda at: (at / "config.json").write_text("{"), "config.json is no JSON"),
+        (
+            lambda at: (at / "m.safetensors.index.json").write_text('{"weight_map": {"a": "m-1.safetensors"}}'),
+            "lacks m-1",
+        ),
+        (lambda at: only(at, adapter_config__json='{"base_model_name_or_path": "/m"}'), "holds a LoRA adapter"),
+        (lambda at: only(at, model__gguf="GGUF"), "holds a GGUF file"),
+        (lambda at: [only(at), at.rmdir(), at.touch()], "is a file"),
+        (lambda at: [only(at), at.rmdir()], "there is no such directory"),
+    ],
+)
+def test_a_directory_that_is_no_whole_model(
+    policy: Callable[..., Any], changed: Path, spoil: Callable[[Path], object], said: str
+) -> None:
+    spoil(changed)
+    text = refusal(lambda: policy(f"{MODEL}.path={changed}"))
+    assert said in text
+    assert "\nhint: " in text
+
+
+def test_a_name_that_the_hub_cannot_be_asked_for(policy: Callable[..., Any]) -> None:
+    text = refusal(lambda: policy(f"{MODEL}.path=nobody/no-such-model"))
+    assert "taken for a name on the hub" in text
+    assert "\nhint: " in text
 
 
 def test_a_directory_without_weights(policy: Callable[..., Any], changed: Path) -> None:
     (changed / "model.safetensors").unlink()
-    assert "cannot load the model at" in refusal(lambda: policy(f"{MODEL}.path={changed}"))
+    assert f"no weights in {changed}" in refusal(lambda: policy(f"{MODEL}.path={changed}"))
 
 
 def test_a_model_of_a_kind_that_transformers_does_not_know(policy: Callable[..., Any], changed: Path) -> None:
