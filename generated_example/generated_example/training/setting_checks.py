@@ -2,6 +2,7 @@
 """Checks of a composed config that need nothing slow: does something read each setting, does each name exist."""
 
 import importlib.util
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,8 @@ def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Find names that nothing in the project can be registered as."""
     if OmegaConf.select(config, "actor_rollout_ref.model.external_lib") is not None:
         return  # it may register names
+    if f"{__package__}.registries" in sys.modules:
+        return  # nothing slow is left to import: checks.py looks names up where they are registered
     for key, (decorator, enumeration) in REGISTERED.items():
         name = OmegaConf.select(config, key)
         source = OmegaConf.select(config, f"{key.rpartition('.')[0]}.source") or "register"

@@ -52,7 +52,7 @@ _ABSENT = object()
 
 
 def handed_on_with(name: str) -> str | None:
-    """Name the section that a setting stands in, if that takes anything and is handed on as a whole; None if it does not."""
+    """Name the section that a setting stands in, if that takes anything and is handed on as a whole."""
     section = name.rpartition(".")[0]
     opened = OPEN.search(section)
     if opened is not None:
@@ -61,7 +61,7 @@ def handed_on_with(name: str) -> str | None:
 
 
 def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
-    """Find the settings that are not as shipped, and that nothing reads, with their values as they stand in the config."""
+    """Find the settings that are not as shipped, and that nothing reads, with their values."""
     files: tuple[str, ...] = tuple(
         path
         for key in ("data.custom_cls.path", f"{reward_keys.FUNCTION}.path")

@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 from omegaconf import OmegaConf
+from safetensors import SafetensorError
 from torch import nn
 
 from ..shims.precision import to_dtype
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from .model_files import check_model_directory
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
@@ -20,6 +22,7 @@ def load_tokenizer(model: Any, ranks: Ranks) -> Any:
     from transformers import AutoTokenizer
 
     def read_tokenizer() -> Any:
+        check_model_directory(model.path)
         try:
             return AutoTokenizer.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
         except (OSError, ValueError) as error:
@@ -87,14 +90,15 @@ def load_model(
                 return loaded
             with torch.device("meta"):
                 return auto_class.from_config(model_config, **arguments)
-        except (OSError, ValueError, ImportError, RuntimeError) as error:
+        except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
             raise _explained(error, path, attention) from error
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
+    _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
     tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     _override(model_config, {**tokens, **settings, **override})
     module = ranks.together(read_model)
-    _check_vocabulary(path, module, tokenizer)
+    _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
     if generation_config := ranks.on_driver(lambda: getattr(module, "generation_config", None)):
         module.generation_config = generation_config
     module.to(to_dtype(fsdp_config.model_dtype))
@@ -106,8 +110,18 @@ def load_model(
 def _missing(what: str, path: str, error: Exception) -> ConfigError:
     """What is said about a path that transformers cannot read: where it cannot be a name on the hub, it says little."""
     is_path = path.startswith(("/", ".", "~")) or path.count("/") > 1
-    reason = "there is no such directory" if is_path and not Path(path).is_dir() else str(error)
-    return ConfigError(f"no {what} at {path}: {reason}", "check actor_rollout_ref.model.path")
+    if Path(path).is_dir():
+        return ConfigError(f"no {what} at {path}: {_one_line(error)}", "check actor_rollout_ref.model.path")
+    if is_path:
+        return ConfigError(f"no {what} at {path}: there is no such directory", "check actor_rollout_ref.model.path")
+    return ConfigError(
+        f"no {what} at {path}, which is taken for a name on the hub: {_one_line(error)}",
+        "check actor_rollout_ref.model.path and the network; a directory of this machine begins with / or ./",
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _check_weights(path: str, missing: Iterable[str]) -> None:
@@ -120,9 +134,8 @@ def _check_weights(path: str, missing: Iterable[str]) -> None:
         )
 
 
-def _check_vocabulary(path: str, module: Any, tokenizer: Any) -> None:
-    rows = module.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
+def _check_vocabulary(path: str, rows: int | None, tokenizer: Any) -> None:
+    if rows is not None and len(tokenizer) > rows:
         raise ConfigError(
             f"the tokenizer has {len(tokenizer)} tokens, and the model at {path} embeds {rows}",
             "use the tokenizer that the model was trained with, or resize the model's embeddings and save it",
