@@ -5,19 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from extractor import base, disk, journal, lock
 from extractor.errors import CheckFailed, UsageError, VextractError
 from extractor.plan import Plan, Verdict
-
-if os.name == "posix":
-    import fcntl
-
-_MARK = ".vextract-tmp-"
+from extractor.workplace import workplace
 
 
 def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> None:
@@ -34,10 +28,9 @@ def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> N
     files = {action.path: action.data for action in plan.actions if action.data is not None}
     files[base.PATH] = base_data
     try:
-        clean(target)
-        with _parents(target), _workplace(target) as folder:
+        with _parents(target), workplace(target) as folder:
             for path, data in files.items():
-                _write(folder / path, data)
+                _write(disk.gate(folder, path), data)
             _write(folder / lock.NAME, lock_data)
             for parent in sorted({path.parent for path in folder.rglob("*")}):
                 disk.sync_directory(parent)
@@ -66,19 +59,18 @@ def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
     """
     files = {action.path: action.data for action in plan.actions if action.verdict is Verdict.ADD}
     for path in files:
-        disk.check_place(project, path)
+        disk.gate(project, path)
     written: list[Path] = []
     path = ""
     try:
         for path, data in files.items():
             assert data is not None
-            target = project / path
+            target = disk.gate(project, path)
             _replace(target, data, new=True)
             written.append(target)
         if base_data is not None:
             path = base.PATH
-            disk.check_place(project, path)
-            _replace(project / path, base_data, new=False)
+            _replace(disk.gate(project, path), base_data, new=False)
     except BaseException as error:
         for done in written:
             done.unlink(missing_ok=True)
@@ -112,13 +104,14 @@ def upgrade(
         with contextlib.suppress(OSError):
             journal.end(project)
         raise _failed(project, error, "nothing was changed") from None
+    done: set[str] = set()
     try:
-        journal.forward(project, entry)
+        journal.forward(project, entry, done)
         if not entry.conflicts:
             journal.end(project)
     except BaseException as error:
         try:
-            journal.back(project, entry)
+            journal.back(project, entry, done)
             journal.end(project)
             outcome = "nothing was changed"
         except (OSError, VextractError):
@@ -166,19 +159,6 @@ def _failed(project: Path, error: OSError, outcome: str) -> CheckFailed:
     )
 
 
-def clean(target: Path) -> None:
-    """Remove what an interrupted `create` of the same target left; that of a running one is locked and stays."""
-    for folder in sorted(target.parent.glob(f".{_escaped(target.name)}{_MARK}*")):
-        handle = _lock(folder, wait=False)
-        if handle is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-            _unlock(handle)
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
-
-
 @contextlib.contextmanager
 def _parents(target: Path) -> Iterator[None]:
     """Make the missing directories above a target, and remove them again where nothing comes of it."""
@@ -193,46 +173,6 @@ def _parents(target: Path) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def _workplace(target: Path) -> Iterator[Path]:
-    """Make a fresh directory beside the target, locked while this process lives so that no other one cleans it away."""
-    while True:
-        folder = target.parent / f".{target.name}{_MARK}{secrets.token_hex(4)}"
-        folder.mkdir()
-        handle = _lock(folder, wait=True)
-        # Between the two lines above another run may have taken it for a leftover.
-        if folder.is_dir():
-            break
-        _unlock(handle)
-    try:
-        yield folder
-    finally:
-        # After the rename there is nothing left of that name.
-        shutil.rmtree(folder, ignore_errors=True)
-        _unlock(handle)
-
-
-def _lock(folder: Path, *, wait: bool) -> int | None:
-    """Lock a directory and return the handle; the system drops the lock when the process dies. None: not obtained."""
-    if os.name != "posix":
-        return None
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _unlock(handle: int | None) -> None:
-    if handle is not None:
-        os.close(handle)
-
-
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
@@ -243,8 +183,9 @@ def _write(path: Path, data: bytes) -> None:
 
 def _replace(target: Path, data: bytes, *, new: bool) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_name(f".{target.name}{_MARK}{secrets.token_hex(4)}")
+    scratch = disk.scratch_of(target)  # a name that the next run knows, and clears where this one is killed
     try:
+        scratch.unlink(missing_ok=True)
         _write(scratch, data)
         if new and os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, "it has appeared in the meantime", str(target))

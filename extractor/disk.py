@@ -1,17 +1,25 @@
-"""Writing files so that a kill at any moment leaves the old bytes or the new ones; and one writer at a time."""
+"""Writing files so that a kill at any moment leaves the old bytes or the new ones; and one writer at a time.
+
+Every path of a project that any command writes or removes goes through `gate`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from extractor.errors import CheckFailed
 
 if os.name == "posix":
     import fcntl
+
+# As any file system may spell it: in any case, with what Windows drops at the end, or as its short name there.
+_GIT = re.compile(r"(\.git|git~\d+)[. ]*", re.IGNORECASE)
+_GATE_HINT = "restore vextract.lock and .vextract/ from a version that you trust"
 
 
 def write_new(path: Path, data: bytes, mode: int | None = None) -> None:
@@ -34,14 +42,23 @@ def write_new(path: Path, data: bytes, mode: int | None = None) -> None:
         os.close(handle)
 
 
-def replace(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Give a file new bytes by one rename. What an interrupted call leaves beside it, the next one removes."""
+def replace(path: Path, data: bytes, mode: int | None = None, check: Callable[[], None] | None = None) -> None:
+    """Give a file new bytes by one rename. What an interrupted call leaves beside it, the next one removes.
+
+    Args:
+        path: Where.
+        data: The bytes.
+        mode: Permissions; None: those of any new file.
+        check: Called right before the rename; if it raises, the file stays as it is.
+    """
     scratch = scratch_of(path)
     scratch.unlink(missing_ok=True)
     try:
         write_new(scratch, data, mode)
+        if check is not None:
+            check()
         scratch.replace(path)
-    except OSError:
+    except (OSError, CheckFailed):
         with contextlib.suppress(OSError):
             scratch.unlink(missing_ok=True)
         raise
@@ -95,20 +112,37 @@ def exclusive(folder: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-def check_place(project: Path, path: str) -> None:
-    """Refuse to write through a link that leads out of the project, or below a file.
+def stays_inside(path: str) -> bool:
+    """Return True for a relative POSIX path that stays below where it starts, and is no part of Git's own files."""
+    parts = path.split("/")
+    return (
+        not any(part in ("", ".", "..") for part in parts)
+        and not any(_GIT.fullmatch(part) for part in parts)
+        and "\\" not in path
+        and path.isprintable()
+        and not re.match(r"[A-Za-z]:", path)
+    )
+
+
+def gate(project: Path, path: str) -> Path:
+    """Return where a path of a project lies, if a command may write or remove what is there.
 
     Raises:
-        CheckFailed: it does.
+        CheckFailed: it leads out of the project or into Git's own files, or a link or a file is on the way.
     """
-    folder = (project / path).parent
-    while not os.path.lexists(folder):
-        folder = folder.parent
-    if not folder.is_dir():
-        raise CheckFailed(
-            f"{path}: {folder.relative_to(project)} is no directory", hint="move it away, then run the command again"
-        )
-    if not folder.resolve().is_relative_to(project.resolve()):
-        raise CheckFailed(
-            f"{path}: {folder.relative_to(project)} leads out of the project", hint="replace the link by a directory"
-        )
+    if not stays_inside(path):
+        raise CheckFailed(f"{path!r}: not a path of a project's file", hint=_GATE_HINT)
+    folder = project
+    for part in path.split("/")[:-1]:
+        folder = folder / part
+        if folder.is_symlink():
+            raise CheckFailed(
+                f"{path}: {folder.relative_to(project)} is a link, and vextract does not write through links",
+                hint="replace the link by a directory, then run the command again",
+            )
+        if folder.exists() and not folder.is_dir():
+            raise CheckFailed(
+                f"{path}: {folder.relative_to(project)} is no directory",
+                hint="move it away, then run the command again",
+            )
+    return project / path

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
+from extractor.disk import stays_inside
 from extractor.errors import UsageError
 from extractor.options import Options
 from extractor.tree import FileKind, Tree
@@ -244,8 +245,8 @@ class _Reader:
                 self._fail(f"files[{number}]", "is no table")
             self._known(where, entry, "path", "kind", "sha256", "upstream", "upstream_sha256")
             path = self._text(where, entry, "path")
-            if not is_safe(path):
-                self._fail(f"{where}path", f"{path!r} does not stay inside the project")
+            if not stays_inside(path) or path == NAME or path.startswith(".vextract/"):
+                self._fail(f"{where}path", f"{path!r} is no path of a project's file")
             if found and path <= found[-1].path:
                 self._fail(f"{where}path", f"{path!r} stands twice or out of order")
             kind = self._text(where, entry, "kind")
@@ -303,13 +304,3 @@ class _Reader:
             if re.match(rf"{re.escape(name)}\s*=", line):
                 return number
         return start
-
-
-def is_safe(path: str) -> bool:
-    """Return True for a relative POSIX path that stays below where it starts."""
-    return (
-        not any(part in ("", ".", "..") for part in path.split("/"))
-        and "\\" not in path
-        and path.isprintable()
-        and not re.match(r"[A-Za-z]:", path)
-    )

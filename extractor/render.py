@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import StrictUndefined
 from jinja2.exceptions import TemplateError
+from jinja2.sandbox import SandboxedEnvironment
 
 from extractor import __version__, resources
 from extractor.errors import InternalError
@@ -55,7 +56,7 @@ def render(
     """
     vendored = tuple(emitted)
     context = _context(manifest, options, found, vendored, source_sha256)
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     texts: dict[str, str] = {}
     for layer in _layers(manifest, options):
         texts.update(_layer(layer, environment, context, options.package))
@@ -81,7 +82,7 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
     Returns:
         Path in the project to text.
     """
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     names = ("package", "engine", "algorithm", "recipe")
     context = {name: getattr(options, name) for name in names}
     texts: dict[str, str] = {}
@@ -173,7 +174,7 @@ def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
 
 
 def _layer(
-    layer: str, environment: Environment, context: Mapping[str, object], package: str
+    layer: str, environment: SandboxedEnvironment, context: Mapping[str, object], package: str
 ) -> Iterator[tuple[str, str]]:
     for path, template, text in _templates(layer, package):
         if template.suffix == ".jinja":

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
 
+_MARK = b"vextract:"
+_MARKED_IN = 400
+
 
 class FileKind(str, Enum):
     """Who writes a file: upstream's code, our template, or the owner."""
@@ -61,3 +64,8 @@ class Tree:
     def of(cls, files: list[File]) -> Tree:
         """Build a tree from files in any order."""
         return cls(tuple(sorted(files, key=lambda file: file.path)))
+
+
+def is_marked(path: str, data: bytes) -> bool:
+    """Return True where a file says that vextract wrote it, or holds nothing: no other is ever deleted unasked."""
+    return not data.strip() or _MARK in data[:_MARKED_IN] or path == "LICENSE.verl"

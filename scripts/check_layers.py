@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent / "extractor"
 # Lowest first: a module may import modules of its own line or of a line above it in this list.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "options", "tree", "resources"),
-    ("disk", "hydra"),
+    ("disk", "hydra", "workplace"),
     ("manifest",),
     ("pins",),
     ("source",),

@@ -83,7 +83,8 @@ def _files(top: Path) -> Iterator[tuple[str, bytes]]:
         for name in sorted(names):
             path = Path(folder) / name
             telling = path.suffix in _SUFFIXES or name == "version"
-            if telling and path.is_file() and path.stat().st_size <= _LARGEST:
+            inside = not path.is_symlink() or path.resolve().is_relative_to(top)
+            if telling and inside and path.is_file() and path.stat().st_size <= _LARGEST:
                 yield path.relative_to(top).as_posix(), path.read_bytes()
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
 
 from extractor import base as emitted_base
 from extractor import diff, resources
@@ -233,5 +234,5 @@ def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
 
 
 def _template(name: str) -> Any:
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     return environment.from_string((resources.templates() / "export" / name).read_text(encoding="utf-8"))

@@ -79,38 +79,47 @@ def of_plan(
 
 def begin(project: Path, journal: Journal) -> None:
     """Write the journal; until its rename there is no upgrade."""
-    (project / FOLDER).mkdir(parents=True, exist_ok=True)
+    disk.gate(project, PATH).parent.mkdir(parents=True, exist_ok=True)
     disk.replace(project / _IGNORE, b"*\n")
     disk.replace(project / PATH, archive.dump(journal))
 
 
-def forward(project: Path, journal: Journal) -> None:
+def forward(project: Path, journal: Journal, done: set[str] | None = None) -> None:
     """Do what is not done yet.
+
+    Args:
+        project: The project.
+        journal: What is to be done.
+        done: Gets the paths that are as they shall be.
 
     Raises:
         CheckFailed: a file was changed since the upgrade began; nothing more is written then.
         OSError: a file cannot be written.
     """
+    done = set() if done is None else done
     for change in journal.changes:
-        if _read(project, change.path) not in (change.old, change.new):
-            raise CheckFailed(
-                f"{change.path}: changed since the upgrade began",
-                hint="put your version aside, then run `vextract upgrade --abort`",
-            )
+        _check_unchanged(project, change)
     _check_there(project)
     for folder in journal.made:
-        (project / folder).mkdir(exist_ok=True)
+        disk.gate(project, folder).mkdir(exist_ok=True)
     for change in journal.changes[:-2]:
-        _put(project, change.path, change.new, change.mode)
+        _put(project, change, change.new)
+        done.add(change.path)
     _sweep(project, journal)
     for folder, _ in reversed(journal.emptied):
-        _remove_if_empty(project / folder)
+        _remove_if_empty(disk.gate(project, folder))
     for change in journal.changes[-2:]:
-        _put(project, change.path, change.new, change.mode)
+        _put(project, change, change.new)
+        done.add(change.path)
 
 
-def back(project: Path, journal: Journal) -> tuple[str, ...]:
+def back(project: Path, journal: Journal, done: set[str] | None = None) -> tuple[str, ...]:
     """Restore every file, byte for byte.
+
+    Args:
+        project: The project.
+        journal: What was done, wholly or in part.
+        done: The paths that were written, where that is known: what was typed into another one stays there.
 
     Returns:
         Where the files went that were neither the old ones nor what the upgrade wrote: work since then.
@@ -119,20 +128,24 @@ def back(project: Path, journal: Journal) -> tuple[str, ...]:
         OSError: a file cannot be written.
     """
     _check_there(project)
-    saved = _save(project, journal)
-    _put(project, journal.lock.path, journal.lock.old, journal.lock.mode)
+    typed = {change.path for change in journal.changes[:-2] if done is not None and change.path not in done}
+    typed = {path for path in typed if not _as_known(project, journal, path)}
+    saved = _save(project, journal, typed)
+    _put(project, journal.lock, journal.lock.old)
     for folder, mode in journal.emptied:
-        path = project / folder
+        path = disk.gate(project, folder)
         if not path.is_dir():
             path.mkdir(parents=True)
             path.chmod(mode)
     for change in journal.changes[:-1]:
+        if change.path in typed:
+            continue
         if change.old is not None:
-            (project / change.path).parent.mkdir(parents=True, exist_ok=True)
-        _put(project, change.path, change.old, change.mode)
+            disk.gate(project, change.path).parent.mkdir(parents=True, exist_ok=True)
+        _put(project, change, change.old)
     _sweep(project, journal)
     for folder in reversed(journal.made):
-        _remove_if_empty(project / folder)
+        _remove_if_empty(disk.gate(project, folder))
     return saved
 
 
@@ -142,7 +155,7 @@ def end(project: Path) -> bool:
     if not folder.is_dir():
         return False
     for name in (PATH, _IGNORE):
-        (project / name).unlink(missing_ok=True)
+        disk.gate(project, name).unlink(missing_ok=True)
         disk.scratch_of(project / name).unlink(missing_ok=True)
     _remove_if_empty(folder)
     disk.sync_directory(folder.parent)
@@ -192,14 +205,13 @@ def _check_there(project: Path) -> None:
 
 
 def _change(project: Path, path: str, new: bytes | None) -> Change:
-    disk.check_place(project, path)
     old = _read(project, path)
-    mode = stat.S_IMODE((project / path).stat().st_mode) if old is not None else None
+    mode = stat.S_IMODE((project / path).stat().st_mode) & 0o777 if old is not None else None
     return Change(path, old, new, mode)
 
 
 def _read(project: Path, path: str) -> bytes | None:
-    target = project / path
+    target = disk.gate(project, path)
     try:
         if not stat.S_ISREG(target.lstat().st_mode):
             raise CheckFailed(f"{path}: in the way: no plain file", hint="move it away, then run the command again")
@@ -208,26 +220,46 @@ def _read(project: Path, path: str) -> bytes | None:
         return None
 
 
-def _put(project: Path, path: str, data: bytes | None, mode: int | None) -> None:
-    target = project / path
-    found = _read(project, path)
+def _check_unchanged(project: Path, change: Change) -> None:
+    if _read(project, change.path) not in (change.old, change.new):
+        raise CheckFailed(
+            f"{change.path}: changed since the upgrade began",
+            hint="put your version aside, then run `vextract upgrade --abort`",
+        )
+
+
+def _put(project: Path, change: Change, data: bytes | None) -> None:
+    """Give a file one side's bytes; what somebody has typed into it meanwhile is not overwritten on the way forward."""
+    target, found = disk.gate(project, change.path), _read(project, change.path)
     if data is None:
         if found is not None:
             disk.remove(target)
         return
+    mode = change.mode
     if found == data and (mode is None or stat.S_IMODE(target.stat().st_mode) == mode):
         return
-    disk.replace(target, data, mode)
+
+    def check() -> None:
+        if _read(project, change.path) != found:
+            raise CheckFailed(f"{change.path}: changed while the upgrade wrote it", hint="run the command again")
+
+    disk.replace(target, data, mode, check)
 
 
-def _save(project: Path, journal: Journal) -> tuple[str, ...]:
+def _as_known(project: Path, journal: Journal, path: str) -> bool:
+    change = journal.change(path)
+    return change is not None and _read(project, path) in (change.old, change.new)
+
+
+def _save(project: Path, journal: Journal, typed: set[str]) -> tuple[str, ...]:
     saved = []
     for change in journal.changes[:-2]:
         found = _read(project, change.path)
-        if found is not None and found not in (change.old, change.new):
+        if found is not None and found not in (change.old, change.new) and change.path not in typed:
             path = f"{SAVED}/{change.path}"
-            (project / path).parent.mkdir(parents=True, exist_ok=True)
-            disk.replace(project / path, found)
+            target = disk.gate(project, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            disk.replace(target, found)
             saved.append(path)
     return tuple(saved)
 
@@ -235,7 +267,7 @@ def _save(project: Path, journal: Journal) -> tuple[str, ...]:
 def _sweep(project: Path, journal: Journal) -> None:
     """Remove what an interrupted write left beside its file."""
     for change in journal.changes:
-        disk.scratch_of(project / change.path).unlink(missing_ok=True)
+        disk.scratch_of(disk.gate(project, change.path)).unlink(missing_ok=True)
 
 
 def _parents(path: str) -> list[str]:

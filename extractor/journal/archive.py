@@ -7,10 +7,13 @@ import json
 import zipfile
 
 from extractor import base, lock
+from extractor.disk import stays_inside
 from extractor.journal.model import Change, Conflict, Journal
+from extractor.plan import BESIDE_SUFFIX, ORPHANED
 
 _INDEX = "journal.json"
 _SCHEMA = 1
+_PLAIN_MODES = 0o777
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -56,22 +59,46 @@ def parse(data: bytes) -> Journal:
                 _safe(item["path"]),
                 archive.read(f"old/{number}") if item["old"] else None,
                 archive.read(f"new/{number}") if item["new"] else None,
-                item["mode"],
+                _mode(item["mode"]),
             )
             for number, item in enumerate(index["changes"])
         )
     if [change.path for change in changes[-2:]] != [base.PATH, lock.NAME]:
         raise ValueError("it does not end with the base and the lock")
+    _check_known(changes)
     return Journal(
         title=str(index["title"]),
         changes=changes,
         made=tuple(map(_safe, index["made"])),
-        emptied=tuple((_safe(folder), int(mode)) for folder, mode in index["emptied"]),
-        conflicts=tuple(Conflict(_safe(item["path"]), item["beside"]) for item in index["conflicts"]),
+        emptied=tuple((_safe(folder), _mode(int(mode)) or 0) for folder, mode in index["emptied"]),
+        conflicts=tuple(
+            Conflict(_safe(item["path"]), None if item["beside"] is None else _safe(item["beside"]))
+            for item in index["conflicts"]
+        ),
     )
 
 
 def _safe(path: str) -> str:
-    if not lock.is_safe(path):
-        raise ValueError(f"{path!r} does not stay inside the project")
+    if not stays_inside(path):
+        raise ValueError(f"{path!r} is no path of a project's file")
     return path
+
+
+def _mode(value: int | None) -> int | None:
+    """Check permissions: plain ones, as a project's files have them."""
+    if value is not None and not 0 <= value <= _PLAIN_MODES:
+        raise ValueError(f"permissions {value!r}")
+    return value
+
+
+def _check_known(changes: tuple[Change, ...]) -> None:
+    """Refuse changes of files that neither lock lists, but for what is put beside such files."""
+    known: set[str] = set()
+    for data in (changes[-1].old, changes[-1].new):
+        if data is not None:
+            known |= {file.path for file in lock.parse(data).files}
+    for change in changes[:-2]:
+        beside = change.path.removesuffix(BESIDE_SUFFIX)
+        parked = change.path.startswith(f"{ORPHANED}/")
+        if beside not in known and not parked:
+            raise ValueError(f"{change.path!r} is no file of the project")

@@ -78,6 +78,9 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
         layers=top.strings("layers", optional=True),
         renamed_keys=_renamed_keys(top.table("renamed_keys", optional=True)),
     )
+    for layer in manifest.layers:
+        if not re.fullmatch(r"\d[\w.]*\w", layer):
+            raise reader.error("layers", f"holds {layer!r}", hint="name a release, as below templates/release/")
     _check_references(manifest, reader)
     return manifest
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from extractor.errors import SourceError
 from extractor.source.archive import digest
+from extractor.workplace import workplace
 
 ENVIRONMENT = "VEXTRACT_CACHE_DIR"
 
@@ -53,8 +53,8 @@ def fetch(
         )
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".download-", dir=directory) as scratch:
-            file = download(Path(scratch))
+        with workplace(directory / "download") as scratch:
+            file = download(scratch)
             data = file.read_bytes()
             found = digest(data)
             if found != wanted:
@@ -99,8 +99,8 @@ def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Pat
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".download-", dir=directory) as scratch:
-            file = download(Path(scratch))
+        with workplace(directory / "download") as scratch:
+            file = download(scratch)
             data = file.read_bytes()
             file.chmod(0o444)
             file.replace(folder / file.name)

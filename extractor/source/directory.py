@@ -29,8 +29,9 @@ def read(path: Path) -> Source:
         if kind == "checkout":
             members.update(_files(root, "tests"))
             for name in _TOP_FILES:
-                if (root / name).is_file():
-                    members[name] = (root / name).read_bytes()
+                file = root / name
+                if file.is_file() and file.resolve().is_relative_to(root.resolve()):
+                    members[name] = file.read_bytes()
         for info in infos:
             members.update(_files(root, info.name))
     except OSError as error:

@@ -15,6 +15,7 @@ from extractor.lock import Lock
 from extractor.merge import Labels
 from extractor.options import Options
 from extractor.plan import BESIDE_SUFFIX, ORPHANED, Plan, Verdict
+from extractor.tree import is_marked
 from extractor.upgrade.settings import Settings, stale
 from extractor.upgrade.verdicts import Found, Sides, look, plan_upgrade, with_settings
 
@@ -114,6 +115,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
             successors=successors(old, emitted, before, tree, options, manifest),
             labels=labels(old.options, options, old.vextract),
             parked=_parked(project),
+            deletable=is_marked,
         ),
         renamed,
     )

@@ -46,6 +46,7 @@ class Sides:
         labels: What markers and notes call the sides.
         parked: Paths below `orphaned/` that are taken.
         settings: The owner's settings, as far as they are carried by name and not by line.
+        deletable: Of a path and the bytes there: whether vextract wrote them. A lock may come from anywhere.
     """
 
     lock: Lock
@@ -56,6 +57,7 @@ class Sides:
     labels: Labels
     parked: AbstractSet[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
+    deletable: Callable[[str, bytes], bool] = lambda path, data: True
 
 
 def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
@@ -118,7 +120,7 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
     if kind is FileKind.HOOK or not found.plain or found.data is None:
         return [Action(path, Verdict.KEEP, kind, Reason.OWNED, note="no longer part of the project: yours to remove")]
     base, ours = sides.base[path], found.data
-    if ours == base:
+    if ours == base and sides.deletable(path, ours):
         return [Action(path, Verdict.DELETE, kind, Reason.GONE)]
     if sides.settings.ours.get(path) == base:
         return [Action(path, Verdict.DELETE, kind, Reason.CARRIED, note="your settings are in other files")]

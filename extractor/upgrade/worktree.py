@@ -1,15 +1,22 @@
-"""The Git work tree that a project may lie in."""
+"""The Git work tree that a project may lie in.
+
+Nothing that a repository's own settings name is run: no hook, no file system monitor, no filter, no transport. So Git
+is only asked what its index and its last commit hold, and the files are compared with that here.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from collections.abc import Mapping
+from hashlib import sha1, sha256
 from pathlib import Path
 
 from extractor.lock import NAME, Lock
 from extractor.tree import FileKind
 from extractor.upgrade.verdicts import Found
+
+_PLAIN = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false")
 
 
 def uncommitted(project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found]) -> tuple[str, ...]:
@@ -19,29 +26,59 @@ def uncommitted(project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapp
     """
     if not _inside_git(project):
         return ()
-    managed = {file.path for file in lock.files if file.kind is not FileKind.HOOK}
-    git = ["git", "--no-optional-locks", "--literal-pathspecs", "-C", str(project)]
+    managed = sorted({file.path for file in lock.files if file.kind is not FileKind.HOOK} | {NAME})
     # Named one by one: a directory of checkpoints would take long to go through.
-    command = [*git, "status", "--porcelain", "-z", "-uall", "--no-renames", "--", *sorted(managed), NAME]
-    try:
-        status = subprocess.run(command, capture_output=True, check=False)
-        prefix = subprocess.run([*git, "rev-parse", "--show-prefix"], capture_output=True, check=False)
-    except OSError:
+    index = _ask(project, "ls-files", "--stage", "-z", "--", *managed)
+    if index is None:
         return ()
-    if status.returncode or prefix.returncode:
-        return ()
-    start = os.fsdecode(prefix.stdout.rstrip(b"\n"))
+    staged = {path: fields[1] for path, fields in _entries(index).items()}
+    committed = _ask(project, "ls-tree", "-r", "-z", "HEAD", "--", *managed)
+    last = {path: fields[2] for path, fields in _entries(committed or b"").items()}
     found = []
-    for entry in os.fsdecode(status.stdout).split("\0"):
-        code, path = entry[:2], entry[3:].removeprefix(start)
-        if path not in managed and path != NAME:
-            continue
-        if code == "??":
-            lies = disk.get(path)
-            if path == NAME or lies is None or lies.data == base[path]:
-                continue
-        found.append(path)
-    return tuple(sorted(found))
+    for path in managed:
+        data = _data(project, path, disk)
+        if path not in staged and path not in last:
+            if data is not None and path != NAME and data != base.get(path):
+                found.append(path)
+        elif staged.get(path) != last.get(path) or not _is(data, staged.get(path, "")):
+            found.append(path)
+    return tuple(found)
+
+
+def _entries(listed: bytes) -> dict[str, list[str]]:
+    """Return path -> the fields before it, of what Git lists."""
+    lines = [entry.partition(b"\t") for entry in listed.split(b"\0") if entry]
+    return {os.fsdecode(path): fields.decode().split() for fields, _, path in lines}
+
+
+def _data(project: Path, path: str, disk: Mapping[str, Found]) -> bytes | None:
+    if path in disk:
+        return disk[path].data
+    try:
+        return (project / path).read_bytes()
+    except OSError:
+        return None
+
+
+def _is(data: bytes | None, name: str) -> bool:
+    """Return True where bytes are those of a blob, which Git may have checked out with other line ends."""
+    if data is None:
+        return not name
+    digest = sha1 if len(name) == 40 else sha256
+    return any(
+        digest(b"blob %d\0" % len(side) + side).hexdigest() == name for side in (data, data.replace(b"\r\n", b"\n"))
+    )
+
+
+def _ask(project: Path, *arguments: str) -> bytes | None:
+    """Ask Git; None where it has no answer."""
+    command = ["git", *_PLAIN, "--no-optional-locks", "--literal-pathspecs", "-C", str(project), *arguments]
+    settings = {"GIT_ALLOW_PROTOCOL": "", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
+    try:
+        done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, check=False)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 def _inside_git(project: Path) -> bool:

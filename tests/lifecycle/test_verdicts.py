@@ -10,6 +10,7 @@ import pytest
 from extractor.plan import Reason, Verdict
 from extractor.upgrade.successors import Successor
 from tests.lifecycle.worlds import (
+    ACTOR,
     MOVED,
     NEW,
     NEW_TREE,
@@ -97,16 +98,16 @@ def test_an_edit_that_is_what_comes(small: Path) -> None:
 
 
 def test_an_edit_moves_with_its_file(small: Path) -> None:
-    (small / "toy/old_place/actor.py").write_bytes(text("# mine", "actor", *TEN))
+    (small / "toy/old_place/actor.py").write_bytes(text("# mine", ACTOR, *TEN))
     verdicts = upgraded(small)
     assert verdicts["toy/old_place/actor.py"] == (Verdict.DELETE, Reason.CARRIED)
     assert verdicts["toy/new_place/actor.py"] == (Verdict.MERGE, Reason.CARRIED)
-    assert (small / "toy/new_place/actor.py").read_bytes() == text("# mine", "actor", *TEN, "more")
+    assert (small / "toy/new_place/actor.py").read_bytes() == text("# mine", ACTOR, *TEN, "more")
     assert not (small / "toy/old_place").exists()
 
 
 def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
-    edited = text("actor", *TEN, "mine is no Python")
+    edited = text(ACTOR, *TEN, "mine is no Python")
     (small / "toy/old_place/actor.py").write_bytes(edited)
     verdicts = upgraded(small)
     assert verdicts["toy/old_place/actor.py"] == (Verdict.ORPHAN, Reason.GONE)
@@ -125,14 +126,14 @@ def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
 
 
 def test_a_place_where_something_of_the_owners_lies_takes_no_edits(small: Path) -> None:
-    (small / "toy/old_place/actor.py").write_bytes(text("# mine", "actor", *TEN))
+    (small / "toy/old_place/actor.py").write_bytes(text("# mine", ACTOR, *TEN))
     (small / "toy/new_place").mkdir()
     (small / "toy/new_place/actor.py").write_bytes(text("my own"))
     verdicts = upgraded(small)
     assert verdicts["toy/old_place/actor.py"] == (Verdict.ORPHAN, Reason.GONE)
     assert verdicts["toy/new_place/actor.py"] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
     assert (small / "toy/new_place/actor.py").read_bytes() == text("my own")
-    assert (small / "toy/new_place/actor.py.vextract-new").read_bytes() == text("actor", *TEN, "more")
+    assert (small / "toy/new_place/actor.py.vextract-new").read_bytes() == text(ACTOR, *TEN, "more")
 
 
 def test_orphans_do_not_replace_each_other(small: Path) -> None:

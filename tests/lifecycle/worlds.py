@@ -40,13 +40,15 @@ def hook(path: str, data: bytes) -> File:
 
 
 TEN = range(1, 11)
+# Files that come along unedited say whose they are, or they would be parked.
+ACTOR = "actor  # vextract:vendored"
 OLD_TREE = Tree.of(
     [
         vendored("protocol.py", text(*TEN)),
         vendored("stays.py", text("stays")),
         vendored("gone.py", text("gone", *TEN)),
-        vendored("old_place/actor.py", text("actor", *TEN), "verl/actor.py"),
-        vendored("dropped/alone.py", text("alone")),
+        vendored("old_place/actor.py", text(ACTOR, *TEN), "verl/actor.py"),
+        vendored("dropped/alone.py", text("# vextract:vendored", "alone")),
         template("main.py", text("main", *TEN)),
         template("Makefile", text("all:")),
         hook("toy/custom/reward.py", text("# yours")),
@@ -56,7 +58,7 @@ NEW_TREE = Tree.of(
     [
         vendored("protocol.py", text(*TEN, 11)),
         vendored("stays.py", text("stays")),
-        vendored("new_place/actor.py", text("actor", *TEN, "more"), "verl/actor.py"),
+        vendored("new_place/actor.py", text(ACTOR, *TEN, "more"), "verl/actor.py"),
         vendored("added.py", text("added")),
         template("main.py", text("main, changed", *TEN)),
         template("Makefile", text("all: main")),

@@ -1,0 +1,240 @@
+"""A project from elsewhere: no command writes outside of it, into Git's files or through links, or runs its code."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from extractor import apply, base, disk, journal, lock
+from extractor.cli.app import run as command
+from extractor.disk import gate, stays_inside
+from extractor.errors import CheckFailed, UsageError
+from extractor.manifest import parse_manifest, read_toml
+from extractor.plan import Reason, Verdict
+from extractor.tree import Tree, is_marked
+from extractor.upgrade.verdicts import Sides, look, plan_upgrade
+from tests.docs.test_pages import REST
+from tests.lifecycle.worlds import (
+    LABELS,
+    MOVED,
+    NEW,
+    NEW_TREE,
+    OLD,
+    TEN,
+    create,
+    lock_of,
+    picture,
+    ready,
+    template,
+    text,
+)
+
+BAD = (
+    "../out", "/etc/passwd", "a/../../b", ".git/config", ".GIT/hooks/post-checkout", "a/.git/config", ".git./config",
+    ".git /config", "GIT~1/config", "a\\b", "C:/x", "a//b", "./a", "a/\u200b.py", "a\nb", "",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", BAD)
+def test_no_command_may_touch_such_a_path(path: str, tmp_path: Path) -> None:
+    assert not stays_inside(path)
+    with pytest.raises(CheckFailed):
+        gate(tmp_path, path)
+
+
+@pytest.mark.parametrize("path", ["a.py", ".github/workflows/ci.yml", ".gitignore", "a/git/b.py", "toy/.gitkeep"])
+def test_ordinary_paths(path: str, tmp_path: Path) -> None:
+    assert gate(tmp_path, path) == tmp_path / path
+
+
+def test_no_link_on_the_way(tmp_path: Path) -> None:
+    (tmp_path / "project/real").mkdir(parents=True)
+    (tmp_path / "project/inside").symlink_to("real")
+    (tmp_path / "project/outside").symlink_to(tmp_path)
+    for path in ("inside/a", "outside/a", "outside/b/c"):
+        with pytest.raises(CheckFailed, match="is a link"):
+            gate(tmp_path / "project", path)
+
+
+@pytest.mark.parametrize("path", [*BAD[:9], ".vextract/base.zip", "vextract.lock"])
+def test_a_lock_that_names_such_a_path_is_refused(small: Path, path: str) -> None:
+    data = lock.dump(lock_of(Tree.of([template(path, b"evil")]), OLD))
+    with pytest.raises(UsageError, match="is no path of a project's file"):
+        lock.parse(data)
+
+
+def test_sync_writes_nothing_into_git(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = Tree.of([template(".git/commondir", b"/tmp/evil")])
+    (small / lock.NAME).write_bytes(lock.dump(lock_of(tree, OLD)))
+    (small / base.PATH).write_bytes(base.dump(base.of_tree(tree)))
+    assert command(["sync", str(small)]) == 2
+    assert not (small / ".git").exists()
+
+
+def test_sync_does_not_write_through_links(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    for file in (small / "toy/old_place").iterdir():
+        file.unlink()
+    (small / "toy/old_place").rmdir()
+    (small / "toy/old_place").symlink_to(tmp_path / "elsewhere")
+    assert command(["sync", str(small)]) == 1
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def forged(small: Path, **changed: object) -> None:
+    """Put a journal into a project that is not as vextract wrote it."""
+    entry = ready(small, NEW_TREE, NEW, MOVED)
+    found = journal.of_plan(
+        small, entry.plan, entry.seen, lock_data=entry.lock_data, base_data=entry.base_data, title="there"
+    )
+    journal.begin(small, found)
+    with zipfile.ZipFile(small / journal.PATH) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    index = json.loads(members["journal.json"])
+    index["changes"][0].update({key: value for key, value in changed.items() if key in ("path", "mode")})
+    index.update({key: value for key, value in changed.items() if key in index})
+    members["journal.json"] = json.dumps(index).encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    (small / journal.PATH).write_bytes(buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"path": ".git/hooks/post-checkout"},
+        {"path": "../outside"},
+        {"path": "notes-of-the-owner.txt"},
+        {"mode": 0o6777},
+        {"mode": -1},
+        {"made": [".git"]},
+        {"made": ["../outside"]},
+        {"emptied": [["../outside", 0o755]]},
+        {"emptied": [["toy", 0o4777]]},
+        {"conflicts": [{"path": "main.py", "beside": "../outside"}]},
+    ],
+)
+@pytest.mark.parametrize("flag", ["--continue", "--abort"])
+def test_a_forged_journal_is_refused(small: Path, changed: dict[str, object], flag: str) -> None:
+    forged(small, **changed)
+    before = picture(small)
+    assert command(["upgrade", str(small), flag]) == 1
+    assert picture(small) == before
+    assert not (small.parent / "outside").exists()
+
+
+@pytest.mark.parametrize("flag", ["--continue", "--abort"])
+def test_a_journal_does_not_write_through_links(small: Path, tmp_path: Path, flag: str) -> None:
+    forged(small)
+    (tmp_path / "elsewhere").mkdir()
+    (small / "toy").rename(tmp_path / "elsewhere/toy")
+    (small / "toy").symlink_to(tmp_path / "elsewhere/toy")
+    before = picture(tmp_path / "elsewhere")
+    assert command(["upgrade", str(small), flag]) == 1
+    assert picture(tmp_path / "elsewhere") == before
+
+
+def test_git_runs_nothing_that_a_repository_names(small: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "trap.sh"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
+    trap.chmod(0o755)
+    git = ["git", "-C", str(small), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
+        subprocess.run([*git, *arguments], check=True, capture_output=True)
+    for key in (
+        "core.fsmonitor",
+        "filter.x.clean",
+        "filter.x.smudge",
+        "filter.x.process",
+        "core.pager",
+        "diff.external",
+    ):
+        subprocess.run([*git, "config", key, str(trap)], check=True)
+    for hook in ("post-index-change", "pre-commit", "post-checkout", "reference-transaction"):
+        (small / f".git/hooks/{hook}").write_text(trap.read_text())
+        (small / f".git/hooks/{hook}").chmod(0o755)
+    (small / ".gitattributes").write_text("* filter=x\n")
+    (small / "main.py").write_bytes(text("main", *TEN, "mine"))
+    os.utime(small / "Makefile")
+    assert command(["upgrade", str(small), "--dry-run", "--to", "0.6.1"]) in (0, 1)
+    assert command(["upgrade", str(small), "--to", "0.6.1"]) == 2  # main.py is not committed
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_lock_does_not_have_a_file_of_the_owners_deleted(small: Path) -> None:
+    """A lock from elsewhere may list any file with the digest that it has; only what vextract marked is deleted."""
+    assert is_marked("main.py", b"# vextract:template - edit freely\n")
+    assert not is_marked("notes.md", b"# My notes\n")
+    notes = template("notes.md", b"# My notes\n")
+    project = create(small.parent / "cloned", Tree.of([notes]), OLD)
+    there = lock.read(project)
+    sides = Sides(
+        there, base.read(project, there), NEW_TREE, look(project, {"notes.md"}), {}, LABELS, deletable=is_marked
+    )
+    (action,) = [action for action in plan_upgrade(sides).actions if action.path == "notes.md"]
+    assert (action.verdict, action.reason) == (Verdict.ORPHAN, Reason.GONE)
+    assert dict(action.beside)["orphaned/notes.md"] == b"# My notes\n"
+
+
+def test_what_is_typed_while_the_upgrade_writes_stays(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = ready(small, NEW_TREE, NEW, MOVED)
+    written = disk.write_new
+    typed = text("typed", "meanwhile")
+
+    def write_and_type(path: Path, data: bytes, mode: int | None = None) -> None:
+        written(path, data, mode)
+        if path == disk.scratch_of(small / "main.py"):
+            (small / "main.py").write_bytes(typed)
+
+    monkeypatch.setattr(disk, "write_new", write_and_type)
+    before = picture(small)
+    with pytest.raises(CheckFailed, match=r"main\.py: changed while the upgrade wrote it"):
+        entry.run()
+    assert (small / "main.py").read_bytes() == typed
+    after = picture(small)
+    assert {path: state for path, state in after.items() if path != "main.py"} == {
+        path: state for path, state in before.items() if path != "main.py"
+    }
+    assert journal.read(small) is None
+
+
+def test_modes_stay_plain(small: Path) -> None:
+    (small / "main.py").chmod(0o6755)
+    ready(small, NEW_TREE, NEW, MOVED).run()
+    assert stat.S_IMODE((small / "main.py").stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("layer", ["../../..", "0.6.1/../../x", "/etc", "", ".."])
+def test_a_manifest_renders_no_templates_from_elsewhere(layer: str) -> None:
+    settings = REST.replace('engines = ["hf"]', f'engines = ["hf"]\nlayers = ["{layer}"]')
+    with pytest.raises(UsageError, match="layers"):
+        parse_manifest(
+            read_toml(f'{settings}[layout]\n"a/" = "b/"\n[roles.x]\nsymbols = ["verl.a:b"]\n', "x.toml"), "x.toml"
+        )
+
+
+def test_a_killed_sync_leaves_nothing_after_the_next(small: Path) -> None:
+    target = small / "toy/protocol.py"
+    data = target.read_bytes()
+    target.unlink()
+    disk.scratch_of(target).write_bytes(b"half")
+    assert command(["sync", str(small)]) == 0
+    assert target.read_bytes() == data
+    assert not disk.scratch_of(target).exists()
+
+
+def test_a_fresh_project_with_such_paths_is_not_written(tmp_path: Path) -> None:
+    from extractor.plan import plan_new
+
+    with pytest.raises(CheckFailed):
+        apply.create(tmp_path / "toy", plan_new(Tree.of([template(".git/config", b"x")])), lock_data=b"", base_data=b"")
+    assert list(tmp_path.iterdir()) == []
