@@ -55,10 +55,12 @@ def render(
         Template and hook files, with an `__init__.py` for every package that upstream leaves without code.
     """
     vendored = tuple(emitted)
+    layers = _layers(manifest, options)
     context = _context(manifest, options, found, vendored, source_sha256)
+    context.update({key: _values_in_presets(key, manifest, layers) for key in ("adv_estimator", "loss_mode")})
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     texts: dict[str, str] = {}
-    for layer in _layers(manifest, options):
+    for layer in layers:
         texts.update(_layer(layer, environment, context, options.package))
     for path in [path for path in texts if path.startswith(_PRESETS)]:
         if PurePosixPath(path).stem not in manifest.algorithms:
@@ -159,6 +161,17 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
 def _literal(value: object) -> str:
     """Write a value of a config as Python text."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _values_in_presets(key: str, manifest: Manifest, layers: tuple[str, ...]) -> list[str]:
+    """Read the values that the presets of a release set a key to; sorted."""
+    texts: dict[str, str] = {}
+    for layer in layers:
+        for name in manifest.algorithms:
+            path = resources.templates() / layer / _PRESETS / f"{name}.yaml"
+            if path.is_file():
+                texts[name] = path.read_text(encoding="utf-8")
+    return sorted({value for text in texts.values() for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)})
 
 
 def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:

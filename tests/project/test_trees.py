@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -137,6 +138,34 @@ def test_it_has_the_presets_of_its_release(made: Maker, release: str) -> None:
     project = made(Configuration(release, "hf"))
     files = sorted(path.stem for path in (project.root / "config" / "preset").glob("*.yaml"))
     assert files == sorted(project.manifest.algorithms)
+
+
+@pytest.mark.parametrize("release", ALL)
+@pytest.mark.parametrize("key", ["adv_estimator", "loss_mode"])
+def test_the_comment_on_a_setting_names_what_the_presets_of_the_release_set(
+    made: Maker, release: str, key: str
+) -> None:
+    config = made(Configuration(release, "hf")).root / "config"
+    presets = [path.read_text(encoding="utf-8") for path in sorted((config / "preset").glob("*.yaml"))]
+    wanted = {value for text in presets for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)}
+    found = re.search(
+        rf"((?:^ *#.*\n)+) *{key}:", (config / "ppo_trainer.yaml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert found is not None
+    named = set(re.findall(r"\w+", found.group(1)))
+    others = {"bypass_mode", "clip_cov", "cispo", "dro", "gdpo", "geo_mean", "gspo", "optimal_token_baseline", "sapo"}
+    assert wanted <= named
+    assert not named & (others - wanted), "of another release"
+
+
+@every_configuration
+def test_our_files_name_no_class_of_verl_that_the_release_has_not(made: Maker, configuration: Configuration) -> None:
+    files = [(file.path, file.kind, file.data.decode()) for file in made(configuration).generated.tree]
+    defined = {name for _, _, text in files for name in re.findall(r"^class (\w+)", text, re.MULTILINE)}
+    for path, kind, text in files:
+        if kind is not FileKind.VENDORED:
+            named = set(re.findall(r"\b(?:DataParallelPPO|FSDPEngine)\w*", text))
+            assert named <= defined, path
 
 
 @every_configuration
