@@ -1,7 +1,7 @@
 # vextract:template - edit freely; upgrades merge your edits
 """The policy that is trained, and the reference that it may be held close to.
 
-Both are the vendored `DataParallelPPOActor` around a model; what is here is what upstream's workers do around it.
+Both are a vendored actor around a model (see actor.py); what is here is what upstream's workers do around it.
 """
 
 import time
