@@ -134,7 +134,7 @@ def _local(
     return value, None
 
 
-_LOGGERS = ("console", "tensorboard", "wandb")
+_LOGGERS = ("console", "file", "mlflow", "swanlab", "tensorboard", "trackio", "wandb")
 _ONE_DEVICE: dict[str, tuple[Any, str]] = {
     "actor_rollout_ref.rollout.tensor_model_parallel_size": (1, "one device holds the model"),
     "actor_rollout_ref.actor.ulysses_sequence_parallel_size": (1, "one device has whole sequences"),
