@@ -103,24 +103,6 @@ def test_only_rank_0_writes(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_tensorboard_gets_the_metrics(tmp_path):
-    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    config = OmegaConf.create({"trainer": {"logger": ["tensorboard"]}})
-    with RunTracker(config, tmp_path, 2) as tracker:
-        tracker.log(METRICS, 1)
-        tracker.log(METRICS, 2)
-    events = loader.EventAccumulator(str(tmp_path / "tensorboard"))
-    events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("critic/rewards/mean")] == [(1, 0.25), (2, 0.25)]
-
-
-def test_a_logger_that_is_not_installed_is_reported_not_fatal(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
-    with RunTracker(OmegaConf.create({"trainer": {"logger": ["wandb"]}}), tmp_path, 1) as tracker:
-        tracker.log(METRICS, 1)
-    assert "asks for wandb, which cannot be imported" in capsys.readouterr().out
-
-
 def test_rows_are_valid_json(tmp_path):
     with RunTracker(CONFIG, tmp_path, 1) as tracker:
         tracker.log({"loss": math.inf}, 1)

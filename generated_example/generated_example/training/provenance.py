@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .trackers import argument_without_secret
+
 PROJECT = {
     "verl": "0.9.1",
     "vextract": "0.1.0",
@@ -22,7 +24,7 @@ PACKAGES = ("torch", "transformers", "tensordict", "numpy", "peft", "flash-attn"
 def surroundings() -> dict[str, Any]:
     """What this process runs on and with, as values that go into JSON. Nothing in it names the machine or its user."""
     return {
-        "command": shlex.join([Path(sys.executable).name, *sys.orig_argv[1:]]),
+        "command": shlex.join([Path(sys.executable).name, *map(argument_without_secret, sys.orig_argv[1:])]),
         "commit": commit(Path(__file__).resolve().parents[2]),
         "project": PROJECT,
         "python": platform.python_version(),

@@ -1,7 +1,6 @@
 # vextract:template - edit freely; upgrades merge your edits
 """Checks of a composed config that need nothing slow: does something read each setting, does each name exist."""
 
-import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from . import reward_keys
 from .project_code import is_quoted, registered_names
 from .shipped_settings import FEATURES, READERS, SETTINGS
 from .suggestions import choose, nearest
-from .tracking import LOGGERS
+from .trackers import logger_problems
 from .unread import switched_off, without_effect
 
 # Settings that name something which is registered: by which decorator, and the enumeration that has verl's own names.
@@ -51,7 +50,7 @@ def problems(config: DictConfig) -> Iterator[tuple[str, str]]:
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
     yield from _features(config)
     yield from _names(config)
-    yield from _loggers(config)
+    yield from logger_problems(config)
 
 
 def launch_answer(key: str, value: Any) -> tuple[str, str] | None:
@@ -120,19 +119,3 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
     """
     for name, switch in switched_off(config, sorted({*names} & SETTINGS)):
         yield f"{name} has no effect without {switch}"
-    for name in _logger_names(config):
-        package = LOGGERS[name]
-        if package is not None and importlib.util.find_spec(package) is None:
-            yield f"trainer.logger names {name}, which is not installed: nothing goes there (pip install {package})"
-
-
-def _loggers(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Find loggers that there are not."""
-    for name in _logger_names(config):
-        if name not in LOGGERS:
-            yield f"trainer.logger names {name!r}, which is no logger here", choose(name, LOGGERS)
-
-
-def _logger_names(config: DictConfig) -> list[str]:
-    names = config.trainer.logger
-    return [names] if isinstance(names, str) else [str(name) for name in names or []]

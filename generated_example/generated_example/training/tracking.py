@@ -1,5 +1,5 @@
 # vextract:template
-"""Where the numbers of a run go: the terminal, metrics.jsonl, generations.jsonl, TensorBoard, wandb, curves.png.
+"""Where the numbers of a run go: the terminal, metrics.jsonl, generations.jsonl, curves.png, and trackers.
 
 Beside them stand config.yaml, the run's settings, and environment.json, where and when it ran; `report/` makes a page
 of all of it. Nothing heavy is imported before it is needed, so the first step does not wait for a plotting library.
@@ -9,14 +9,16 @@ import json
 import math
 import os
 import shlex
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from .provenance import surroundings
 from .terminal import QuietView, View, make_view
+from .trackers import TRACKERS, Run, Trackers, logger_names, without_secrets
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
@@ -26,22 +28,14 @@ CURVES = "curves.png"
 RECORDS = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
 
 
-class Sink(Protocol):
-    """A place that metrics are written to."""
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class RunTracker:
     """Records a run. Use it as a context manager: it closes, and plots, on an exception too.
 
     Only rank 0 writes; on other ranks every method does nothing.
 
     Args:
-        config: the whole config. `trainer.logger` lists where metrics go besides the files: console, tensorboard,
-            wandb. `trainer.project_name` and `trainer.experiment_name` name the run.
+        config: the whole config. `trainer.logger` lists where metrics go besides the files: to the console, or to one
+            of TRACKERS. `trainer.project_name` and `trainer.experiment_name` name the run.
         run_dir: directory of the files, created if need be.
         total_steps: how many steps the run has in all.
         start_step: the step of the checkpoint that the run resumes from. Rows after it are dropped from the files.
@@ -61,9 +55,8 @@ class RunTracker:
             return
         self.run_dir.mkdir(parents=True, exist_ok=True)
         trainer = config.trainer
-        names = trainer.get("logger") or []
-        self._backends = [names] if isinstance(names, str) else list(names)
-        self._sinks: list[Sink] | None = None
+        self._backends = logger_names(config)
+        self._trackers: Trackers | None = None
         if start_step == 0:
             _move_aside(self.run_dir)
         self._record_start(processes)
@@ -77,6 +70,7 @@ class RunTracker:
     def __enter__(self) -> "RunTracker":
         if self.active:
             quiet = "console" not in self._backends
+            self._open_trackers()  # before the table is there: one may ask for a password
             self._view = make_view(self._title, self._total_steps, self._start_step, quiet=quiet)
         return self
 
@@ -96,8 +90,8 @@ class RunTracker:
         self._step = step
         numbers = {name: _number(value) for name, value in metrics.items()}
         self._metrics.append({"step": step, "time": round(time.time(), 3), **numbers})
-        for sink in self._open_sinks():
-            sink.log(numbers, step)
+        if self._trackers is not None:
+            self._trackers.log(numbers, step)
         self._view.row(step, numbers)
 
     def log_generations(self, rows: Iterable[Mapping[str, Any]], step: int) -> None:
@@ -110,11 +104,13 @@ class RunTracker:
         """
         if self._closed:
             return
-        last = None
-        for last in rows:
-            self._generations.append({"step": step, **last})
-        if last is not None:
-            self._view.sample(last)
+        rows = list(rows)
+        for row in rows:
+            self._generations.append({"step": step, **row})
+        if rows:
+            self._view.sample(rows[-1])
+            if self._trackers is not None:
+                self._trackers.samples(rows, step)
 
     def message(self, text: str) -> None:
         """Show a line of text, above the table while there is one."""
@@ -129,9 +125,9 @@ class RunTracker:
         self._view.close()
         self._metrics.close()
         self._generations.close()
-        for sink in self._sinks or []:
-            sink.close()
-        self._record_end(error)
+        outcome = self._record_end(error)
+        if self._trackers is not None:
+            self._trackers.close(outcome)
         self._plot()
 
     def _record_start(self, processes: int) -> None:
@@ -139,7 +135,8 @@ class RunTracker:
         import yaml
         from omegaconf import OmegaConf
 
-        settings = OmegaConf.to_container(self._config, resolve=True)
+        settings = without_secrets(OmegaConf.to_container(self._config, resolve=True))
+        self._settings = settings
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
         write_whole(self.run_dir / CONFIG, text)
@@ -148,7 +145,7 @@ class RunTracker:
         self._starts.append({**begin, "processes": processes, **surroundings()})
         self._write_starts()
 
-    def _record_end(self, error: BaseException | None) -> None:
+    def _record_end(self, error: BaseException | None) -> str:
         """Add how this start ended: finished, stopped (by a person, or before its last step) or failed."""
         outcome = "finished" if self._step >= self._total_steps or self._config.trainer.get("val_only") else "stopped"
         if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -158,22 +155,23 @@ class RunTracker:
             end["error"] = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
         self._starts[-1]["end"] = end
         self._write_starts()
+        return outcome
 
     def _write_starts(self) -> None:
         text = json.dumps({"starts": self._starts}, indent=2, ensure_ascii=False, default=str)
         write_whole(self.run_dir / ENVIRONMENT, text + "\n")
 
-    def _open_sinks(self) -> list[Sink]:
-        if self._sinks is None:
-            self._sinks = []
-            for name, opener in SINKS.items():
-                if name not in self._backends:
-                    continue
-                try:
-                    self._sinks.append(opener(self._config, self.run_dir, self._start_step))
-                except ImportError as error:
-                    self._view.message(f"trainer.logger asks for {name}, which cannot be imported: {error}")
-        return self._sinks
+    def _open_trackers(self) -> None:
+        trainer = self._config.trainer
+        run = Run(
+            project=str(trainer.get("project_name") or "project"),
+            name=str(trainer.get("experiment_name") or "run"),
+            config=self._settings,
+            directory=self.run_dir,
+            start_step=self._start_step,
+            has_table="console" in self._backends and sys.stdout.isatty(),
+        )
+        self._trackers = Trackers([name for name in self._backends if name in TRACKERS], run, self.message)
 
     def _plot(self) -> None:
         rows = read_rows(self.run_dir / METRICS)
@@ -212,60 +210,6 @@ class JsonLines:
 
     def close(self) -> None:
         self._file.close()
-
-
-class TensorBoard:
-    """Event files under run_dir/tensorboard, by the tensorboard package's own writer (torch's takes 1 s to import)."""
-
-    def __init__(self, config: Any, run_dir: Path, start_step: int) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-        self._event, self._summary = Event, Summary
-        self._writer = EventFileWriter(str(run_dir / "tensorboard"), flush_secs=10)
-        if start_step:  # tells TensorBoard to forget what came after the checkpoint
-            session = SessionLog(status=SessionLog.START)
-            self._writer.add_event(Event(wall_time=time.time(), step=start_step + 1, session_log=session))
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        values = [self._summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
-        self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=self._summary(value=values)))
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class Wandb:
-    """A run on Weights & Biases; a resumed run goes on under the same id."""
-
-    def __init__(self, config: Any, run_dir: Path, start_step: int) -> None:
-        import wandb
-        from omegaconf import OmegaConf
-
-        id_file = run_dir / "wandb_id"
-        known = id_file.read_text().strip() if start_step and id_file.exists() else None
-        self._run = wandb.init(
-            project=config.trainer.get("project_name"),
-            name=config.trainer.get("experiment_name"),
-            config=OmegaConf.to_container(config, resolve=True),
-            dir=str(run_dir),
-            id=known,
-            resume="allow",
-        )
-        id_file.write_text(self._run.id)
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(metrics), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
-
-
-# What trainer.logger may name besides console.
-SINKS: dict[str, type[TensorBoard] | type[Wandb]] = {"tensorboard": TensorBoard, "wandb": Wandb}
-# All that it may name, with the package that each needs.
-LOGGERS: dict[str, str | None] = {"console": None, **{name: name for name in SINKS}}
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
