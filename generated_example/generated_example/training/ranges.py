@@ -42,6 +42,7 @@ NOT_NEGATIVE = (
     "data.dataloader_num_workers",
     "local.log_train_generations",
     "local.peer_timeout",
+    "local.reward.alarm.window",
     "local.reward.num_workers",
     "trainer.critic_warmup",
     "trainer.log_val_generations",
@@ -51,6 +52,7 @@ POSITIVE = (
     "actor_rollout_ref.nccl_timeout",
     "actor_rollout_ref.rollout.temperature",
     "critic.grad_clip",
+    "local.reward.alarm.length_ratio",
     "local.reward.timeout",
 )
 SHARES = (

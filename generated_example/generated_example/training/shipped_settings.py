@@ -244,6 +244,9 @@ local.log_train_generations
 local.num_threads
 local.peer_timeout
 local.recompute_old_log_probs
+local.reward.alarm.checks
+local.reward.alarm.length_ratio
+local.reward.alarm.window
 local.reward.allow_unisolated
 local.reward.concurrency
 local.reward.in_background

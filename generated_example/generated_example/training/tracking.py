@@ -16,6 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from omegaconf import OmegaConf
+
+from ..rewards.alarm import RewardAlarm
 from .provenance import surroundings
 from .terminal import QuietView, View, make_view
 from .trackers import TRACKERS, Run, Trackers, logger_names, without_secrets
@@ -66,6 +69,7 @@ class RunTracker:
             str(trainer.get(key)) for key in ("project_name", "experiment_name") if trainer.get(key)
         )
         self._view: View = QuietView()
+        self._alarm = RewardAlarm(**(OmegaConf.select(config, "local.reward.alarm") or {}))
 
     def __enter__(self) -> "RunTracker":
         if self.active:
@@ -93,6 +97,8 @@ class RunTracker:
         if self._trackers is not None:
             self._trackers.log(numbers, step)
         self._view.row(step, numbers)
+        for text in self._alarm.look(numbers):
+            self._view.message(f"warning: is the reward being hacked? {text}")
 
     def log_generations(self, rows: Iterable[Mapping[str, Any]], step: int) -> None:
         """Record what the model wrote.
