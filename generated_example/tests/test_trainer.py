@@ -128,8 +128,9 @@ def test_an_overlong_buffer_longer_than_responses_is_an_error_with_a_hint(train,
 
 def test_a_setting_that_only_a_preset_has_can_be_given_with_it(tmp_path):
     copy = shutil.copytree(CONFIG_DIRECTORY, tmp_path / "config")
-    (copy / "preset" / "mine.yaml").write_text("algorithm:\n  of_mine: 1\n")
-    assert load_config(copy, ["preset=mine", "algorithm.of_mine=2"]).algorithm.of_mine == 2
+    (copy / "preset" / "mine.yaml").write_text("data:\n  apply_chat_template_kwargs:\n    of_mine: 1\n")
+    config = load_config(copy, ["preset=mine", "data.apply_chat_template_kwargs.of_mine=2"])
+    assert config.data.apply_chat_template_kwargs.of_mine == 2
 
 
 def test_a_file_that_is_no_yaml_is_named(tmp_path):
