@@ -57,7 +57,6 @@ def render(
     vendored = tuple(emitted)
     layers = _layers(manifest, options)
     context = _context(manifest, options, found, vendored, source_sha256)
-    context.update({key: _values_in_presets(key, manifest, layers) for key in ("adv_estimator", "loss_mode")})
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     texts: dict[str, str] = {}
     for layer in layers:
@@ -85,8 +84,7 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
         Path in the project to text.
     """
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
-    names = ("package", "engine", "algorithm", "recipe")
-    context = {name: getattr(options, name) for name in names}
+    context = _choices(manifest, options)
     texts: dict[str, str] = {}
     for layer in _layers(manifest, options):
         texts.update(_layer(f"{layer}/config", environment, context, options.package))
@@ -117,19 +115,25 @@ def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
     )
 
 
+def _choices(manifest: Manifest, options: Options) -> dict[str, object]:
+    """Return what the templates of the config may name."""
+    layers = _layers(manifest, options)
+    return {
+        **{name: getattr(options, name) for name in ("package", "engine", "algorithm", "recipe")},
+        **{key: _values_in_presets(key, manifest, layers) for key in ("adv_estimator", "loss_mode")},
+    }
+
+
 def _context(
     manifest: Manifest, options: Options, found: Slice, vendored: tuple[Emitted, ...], source_sha256: str
 ) -> dict[str, object]:
     upstream = {module.target_path: module.upstream_path for module in found.modules}
     return {
-        "package": options.package,
+        **_choices(manifest, options),
         "verl_version": options.verl,
         "verl_sha256": source_sha256,
         "borrowed_from": manifest.borrowed_from,
-        "engine": options.engine,
-        "algorithm": options.algorithm,
         "features": list(options.features),
-        "recipe": options.recipe,
         "requirements": list(manifest.requirements_for(options)),
         "dev_requirements": list(manifest.requirements.dev),
         "pins": list(pins_for(manifest, options)),
