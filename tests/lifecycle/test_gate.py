@@ -143,7 +143,7 @@ def test_a_journal_does_not_write_through_links(small: Path, tmp_path: Path, fla
     assert picture(tmp_path / "elsewhere") == before
 
 
-def test_git_runs_nothing_that_a_repository_names(small: Path, tmp_path: Path) -> None:
+def test_git_runs_nothing_that_a_repository_names(small: Path, tmp_path: Path, verl: None) -> None:
     trap = tmp_path / "trap.sh"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
     trap.chmod(0o755)
