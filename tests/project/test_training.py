@@ -101,6 +101,30 @@ def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) 
         assert optimizer_steps(torch.load(file, weights_only=False)) == {updates}
 
 
+def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(made: Maker, tmp_path: Path) -> None:
+    """Over the ends of epochs: the same prompts, metrics and weights; the row of the last saved step is not lost."""
+    steps = {}
+    for name, stops in (("whole", [7]), ("killed", [3, 7])):
+        root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / name))
+        for total in stops:
+            ran = (
+                f"trainer.total_training_steps={total}",
+                "trainer.save_freq=1",
+                "data.env.task=succ",
+                "data.train_batch_size=4",
+            )
+            rows = train(root, *ran, "actor_rollout_ref.actor.ppo_mini_batch_size=4")
+            if total != stops[-1]:
+                (metrics,) = root.glob("checkpoints/*/*/metrics.jsonl")
+                metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:-1]))
+        timed = ("time", "timing_", "perf/")
+        (weights,) = root.glob("checkpoints/*/*/global_step_7/actor/model.safetensors")
+        numbers = [{key: row[key] for key in row if not key.startswith(timed)} for row in rows]
+        steps[name] = numbers, weights.read_bytes()
+    assert [row["step"] for row in steps["killed"][0]] == [1, 2, 3, 4, 5, 6, 7]
+    assert steps["killed"] == steps["whole"]
+
+
 @pytest.mark.thorough
 def test_log_probabilities_that_nothing_uses_change_nothing(made: Maker, tmp_path: Path) -> None:
     """One update per batch takes its own log-probabilities: the same weights with and without computing them before."""

@@ -83,4 +83,3 @@ def compute_advantage(data: DataProto, adv_estimator: str, config: Any = None, *
         config=config,
     )
     return data
-
