@@ -39,6 +39,17 @@ def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path):
     assert values == [(1, 0.0), (2, 0.0), (3, 0.0), (4, 1.0)]
 
 
+def test_a_step_that_was_saved_and_not_logged_is_logged_once(tmp_path):
+    with RunTracker(CONFIG, tmp_path, 9) as tracker:
+        for step in range(1, 4):
+            tracker.log({"critic/rewards/mean": 0.0}, step)
+    for _ in range(2):  # killed twice, between the checkpoint of step 4 and its row, and after that
+        with RunTracker(CONFIG, tmp_path, 9, start_step=4) as tracker:
+            tracker.log_missing({"critic/rewards/mean": 1.0}, 4)
+    values = [(row["step"], row["critic/rewards/mean"]) for row in read_rows(tmp_path / "metrics.jsonl")]
+    assert values == [(1, 0.0), (2, 0.0), (3, 0.0), (4, 1.0)]
+
+
 def test_a_new_run_in_an_old_directory_keeps_the_old_files(tmp_path):
     for value in (1.0, 2.0, 3.0):
         with RunTracker(OmegaConf.merge(CONFIG, {"value": value}), tmp_path, 1) as tracker:

@@ -92,13 +92,18 @@ class RunTracker:
         if self._closed:
             return
         self._step = step
-        numbers = {name: _number(value) for name, value in metrics.items()}
+        numbers = as_numbers(metrics)
         self._metrics.append({"step": step, "time": round(time.time(), 3), **numbers})
         if self._trackers is not None:
             self._trackers.log(numbers, step)
         self._view.row(step, numbers)
         for text in self._alarm.look(numbers):
             self._view.message(f"warning: is the reward being hacked? {text}")
+
+    def log_missing(self, metrics: Mapping[str, Any], step: int) -> None:
+        """Record the metrics of the step that a run goes on from, if it was killed before it did so itself."""
+        if not self._closed and not any(row.get("step") == step for row in read_rows(self.run_dir / METRICS)):
+            self.log(metrics, step)
 
     def log_generations(self, rows: Iterable[Mapping[str, Any]], step: int) -> None:
         """Record what the model wrote.
@@ -259,6 +264,11 @@ def _move_aside(run_dir: Path) -> None:
     number = next(numbers)
     for path in paths:
         path.rename(path.with_name(f"{path.stem}.{number}{path.suffix}"))
+
+
+def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return metrics as plain numbers, whatever tensors or arrays of one value they were."""
+    return {name: _number(value) for name, value in metrics.items()}
 
 
 def _number(value: Any) -> float:

@@ -42,7 +42,7 @@ from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
 from .terminal import validation_score
 from .timing import advance, expect, timed, under_way
-from .tracking import RunTracker
+from .tracking import RunTracker, as_numbers
 from .trainer_functions import apply_kl_penalty, compute_response_mask
 from .validation import validation_metrics
 from .watch import is_connection_error
@@ -132,15 +132,17 @@ class LocalPPOTrainer:
                 if trainer.test_freq > 0 and (is_last or step % trainer.test_freq == 0):
                     with timed("testing", timing):
                         metrics.update(self.validate())
+                metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
+                metrics.update(compute_data_metrics(batch, use_critic=self.critic is not None))
+                metrics.update(compute_throughout_metrics(batch, timing, n_gpus=self.ranks.world_size))
                 self._remember_state()
                 stopping = self.ranks.any(stop.requested) and not is_last
                 if stopping or self._is_to_be_saved(step):
+                    # A run that is killed before the step is logged logs it when it goes on.
+                    self._remembered["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
                     with timed("save_checkpoint", timing):
                         self.save()
-                metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
-                metrics.update(compute_data_metrics(batch, use_critic=self.critic is not None))
                 metrics.update(compute_timing_metrics(batch, timing))
-                metrics.update(compute_throughout_metrics(batch, timing, n_gpus=self.ranks.world_size))
                 self.tracker.log(metrics, step)
                 if stopping:
                     return False
@@ -247,6 +249,8 @@ class LocalPPOTrainer:
         self.score = trainer["score"]
         if random_numbers is not None:
             set_random_state(random_numbers)
+        if trainer.get("row"):
+            self.tracker.log_missing(trainer["row"], step)
 
     def _is_to_be_saved(self, step: int) -> bool:
         """Whether the config asks for a checkpoint after this step."""
