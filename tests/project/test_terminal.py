@@ -296,6 +296,17 @@ def test_off_a_terminal_there_is_a_line_for_each_step(root: Path) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", done.stdout)
 
 
+def test_a_reader_that_leaves_ends_no_run(root: Path) -> None:
+    """`python main.py | head`: what it prints goes nowhere, and the run reaches its end."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "main.py", *overrides("trainer.experiment_name=unread", "trainer.save_freq=1")]
+    done = subprocess.run(command, cwd=root, env=environment(root), stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.returncode == 0 and "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr, done.stderr
+    assert list(root.glob("**/unread/**/latest_checkpointed_iteration.txt"))
+
+
 @pytest.mark.parametrize("call", ["breakpoint()", "import pdb; pdb.set_trace()", "__import__('pdb').Pdb().set_trace()"])
 def test_a_debugger_gets_the_terminal(root: Path, terminal: Callable[..., Terminal], call: str) -> None:
     code = f"""
