@@ -303,7 +303,9 @@ def test_a_reader_that_leaves_ends_no_run(root: Path) -> None:
     command = [sys.executable, "main.py", *overrides("trainer.experiment_name=unread", "trainer.save_freq=1")]
     done = subprocess.run(command, cwd=root, env=environment(root), stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
-    assert done.returncode == 0 and "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
     assert list(root.glob("**/unread/**/latest_checkpointed_iteration.txt"))
 
 

@@ -242,6 +242,11 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any) -> dict[
         raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "set data.prompt_key to the right one")
     if not prompt:
         raise DataError(f"{where}: the prompt is empty", "drop the row, or set data.prompt_key to another column")
+    if not isinstance(prompt, str) and not _is_conversation(prompt):
+        raise DataError(
+            f"{where}: the prompt is neither text nor a list of messages with a role: {str(prompt)[:80]}",
+            'write text, or [{"role": "user", "content": "..."}]; data.prompt_key names the column',
+        )
     reward_model = row.get("reward_model")
     if reward_model is None:
         truth = row.get("ground_truth")
@@ -261,6 +266,11 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any) -> dict[
         "extra_info": {"index": number, **(row.get("extra_info") or {})},
         **{name: value for name, value in row.items() if name not in known},
     }
+
+
+def _is_conversation(prompt: Any) -> bool:
+    """Whether this is a list of messages, each with a role, as chat templates take it."""
+    return isinstance(prompt, list) and all(isinstance(message, dict) and message.get("role") for message in prompt)
 
 
 def _write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:

@@ -95,7 +95,10 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
             raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
         expected = TYPES_OF_NULL.get(name) or _expected_type(OmegaConf.select(default, name))
         if not (expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected)):
-            raise ConfigError(f"{name} is {value!r}, which is not {_type_name(expected)}", f"python main.py {name}=...")
+            better = f"[{value}]" if expected is list and isinstance(value, str) else "..."
+            raise ConfigError(
+                f"{name} is {value!r}, which is not {_type_name(expected)}", f"python main.py {name}={better}"
+            )
         problem = out_of_range(name, value)
         if problem is not None:
             raise ConfigError(*problem)

@@ -9,6 +9,8 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
+from ..output import say
+
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 # Within so many seconds of the first, a signal is the same one: a process group and torchrun both pass it on.
 SAME = 0.5
@@ -64,7 +66,7 @@ class StopSignal:
             return  # torchrun sends it, too, when another process has failed
         again = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
         with contextlib.suppress(RuntimeError):  # the signal may have come while something was being printed
-            print(f"stopping after this step ({again} again: at once)", flush=True)
+            say(f"stopping after this step ({again} again: at once)")
 
     def _watch(self) -> None:
         """Have a thread see the signals, too: it does so even where the main thread is in code that hangs."""

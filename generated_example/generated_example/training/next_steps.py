@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..output import say
 from .checkpoint import Checkpoints, step_of
 from .failures import add_note
 
@@ -30,9 +31,9 @@ def say_where(checkpoints: Checkpoints, config: Any, total_steps: int, *, finish
         return
     path = checkpoints.last_complete()
     if finished:
-        print(finished_text(path if path and step_of(path) >= total_steps else None), flush=True)
+        say(finished_text(path if path and step_of(path) >= total_steps else None))
     else:
-        print(interrupted_text(path, config, total_steps), flush=True)
+        say(interrupted_text(path, config, total_steps))
 
 
 def finished_text(path: Path | None) -> str:

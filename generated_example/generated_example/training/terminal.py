@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from ..output import say
 from .columns import (
     COLUMNS,
     REWARD,
@@ -86,9 +87,9 @@ class QuietView:
 
     def message(self, text: str) -> None:
         try:
-            print(text, flush=True)
+            say(text)
         except UnicodeEncodeError:  # a log file in ASCII, say
-            print(text.encode("ascii", "backslashreplace").decode(), flush=True)
+            say(text.encode("ascii", "backslashreplace").decode())
 
     def close(self) -> None:
         pass
