@@ -98,7 +98,7 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
 def templates_of(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
     """Return the templates behind each file of a project, below templates/; of several the last one is the file's."""
     found: dict[str, tuple[str, ...]] = {}
-    for layer in (*_layers(manifest, options), "shims"):
+    for layer in (*_layers(manifest, options), "settings", "shims"):
         for path, template, _ in _templates(layer, options.package):
             found[path] = (*found.get(path, ()), f"{layer}/{template}")
     return found

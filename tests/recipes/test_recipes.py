@@ -48,7 +48,7 @@ def test_an_unknown_recipe_is_an_error_that_names_the_known_ones(tmp_path: Path,
 
 
 def test_a_dry_run_of_a_recipe_writes_nothing(tmp_path: Path, newest_verl: Source) -> None:
-    done = vextract("new", "p", "--recipe", "gsm8k", "--offline", "--dry-run", cwd=tmp_path)
+    done = vextract("new", "p", "--recipe", "gsm8k", "--offline", "--dry-run", "-v", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "p/data/problems.py" in done.stdout + done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -74,6 +74,7 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
     generated = (
         "vextract.lock",
         "mine/training/provenance.py",
+        "mine/training/shipped_settings.py",
         ".vextract/base.zip",
         "README.md",
         "pyproject.toml",
