@@ -30,7 +30,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 SHELLS = ("bash", "console")
-SECONDS = 900
+SECONDS = 1800
 SHOWN_LINES = 40
 _KNOWN = re.compile(r"needs-[a-z]+|exit=\d+|fresh|file=\S+")
 

@@ -57,7 +57,19 @@ def test_answers_make_a_project(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("verl")
 def test_what_the_command_line_says_is_not_asked(tmp_path: Path) -> None:
-    arguments = ["new", "--verl", "0.6.1", "--engine", "hf", "--algorithm", "grpo", "--recipe", "toy", "--dry-run"]
+    arguments = [
+        "new",
+        "--verl",
+        "0.6.1",
+        "--engine",
+        "hf",
+        "--algorithm",
+        "grpo",
+        "--recipe",
+        "toy",
+        "--dry-run",
+        "-v",
+    ]
     code, shown = converse(tmp_path, arguments, ["a place/my-proj\n"])
     assert code == 0, shown
     assert shown.count("Directory of the project") == 1

@@ -214,7 +214,7 @@ def test_a_setting_beside_a_key_of_ones_own(tmp_path: Path, capsys: pytest.Captu
     pyproject.write_text(pyproject.read_text().replace('version = "0.1.0"', 'version = "0.2.0"'))
     main.write_text(main.read_text().replace("# Steps to train for", "# My own words on the steps to train for"))
     capsys.readouterr()
-    assert command(["upgrade", str(project), "--to", "0.9.1", "--dry-run"]) == 0
+    assert command(["upgrade", str(project), "--to", "0.9.1", "--dry-run", "-v"]) == 0
     shown = capsys.readouterr().out
     assert "not valid YAML" not in shown
     assert "conflict  pyproject.toml" not in shown

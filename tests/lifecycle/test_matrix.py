@@ -156,7 +156,7 @@ def test_the_role_says_where_a_file_went() -> None:
 def test_a_dry_run_tells_what_changed_in_the_algorithms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = create(tmp_path / "toy", generated(OLD).tree, options_of(OLD))
     before = picture(project)
-    assert command(["upgrade", str(project), "--dry-run", "--to", "0.6.1"]) == 0
+    assert command(["upgrade", str(project), "--dry-run", "-v", "--to", "0.6.1"]) == 0
     shown = capsys.readouterr().out
     assert "update    toy/training/core_algos.py  (changed)" in shown
     assert "  body       agg_loss\n" in shown

@@ -29,7 +29,7 @@ def test_nothing_of_a_generated_project_is_imported_to_make_one() -> None:
     """torch and verl are no requirements: extraction reads source, it runs none."""
     program = (
         "import sys\nfor name in ('torch', 'transformers', 'numpy', 'verl', 'ray'): sys.modules[name] = None\n"
-        "from extractor.cli import main\nmain(['new', 'toy', '--dry-run'])"
+        "from extractor.cli import main\nmain(['new', 'toy', '--dry-run', '-v'])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -182,6 +182,6 @@ def test_a_step_that_fails_is_saved_and_repeated(runs: Path, place: str) -> None
     saved = {"loss": "was not saved: part of this step's update had been made"}  # the critic's
     for failure in seen:
         assert words[place] in failure["text"]
-        assert saved.get(place, "The state from before this step is saved") in failure["notes"][-1]
+        assert saved.get(place, "The state from before this step is saved") in "\n".join(failure["notes"])
     assert seen[0]["type"] == seen[1]["type"]
     assert furthest(weights(run, 4), weights(runs / "2" / "whole", 4)) == 0
