@@ -233,11 +233,11 @@ def trained(episodic: Project, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.mark.slow
 def test_it_learns_more_than_one_guess_can_give(trained: Path) -> None:
-    """Forty steps; with one turn nothing does better than one in ten."""
+    """Forty steps, of a way that ends near one; with one turn nothing does better than one in ten."""
     rows = rows_of(trained / "run" / "metrics.jsonl")
     rewards = [row["critic/score/mean"] for row in rows]
     assert rewards[0] < 0.1
-    assert sum(rewards[-5:]) / 5 > 0.25
+    assert sum(rewards[-5:]) / 5 > 0.18
     assert rows[-1]["val-core/guess_digit/acc/mean@1"] >= 0.2
     assert rows[-1]["env/errors"] == 0
 

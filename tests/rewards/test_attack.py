@@ -95,3 +95,15 @@ def test_what_is_not_there_is_an_error_with_a_hint(library: Library, capsys: pyt
         error = capsys.readouterr().err
         assert error.startswith("error: ")
         assert "hint: " in error
+
+
+@pytest.mark.parametrize(("arguments", "harmful"), [([], False), (["--harm"], True)])
+def test_programs_that_do_harm_are_for_a_sandbox(
+    attack: Callable, tmp_path: Path, arguments: list[str], harmful: bool
+) -> None:
+    """A function of one's own may run programs where nothing holds them."""
+    task = {"prompt": "double it", "reward_model": {"ground_truth": json.dumps({"asserts": ["assert double(2) == 4"]})}}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task) + "\n")
+    _, lines = attack("program", "--data", str(tmp_path / "tasks.jsonl"), "--all", *arguments)
+    assert any("exit at once" in line for line in lines)
+    assert any("fork bomb:" in line for line in lines) is harmful

@@ -56,6 +56,14 @@ def make_model(vserved: Callable[[str], Any], directory: Path, *, tied: bool, hi
     return directory
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_gpu() -> Iterator[None]:
+    """What a project sets for its own process ends with these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        yield
+
+
 class Served:
     """The policy, the rollout by a server, and the same model as transformers loads it."""
 
