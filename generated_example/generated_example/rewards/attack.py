@@ -40,12 +40,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("reward", nargs="?", help=f"FILE.py:FUNCTION, MODULE:FUNCTION, or {CODE}; default: the hook's")
     parser.add_argument("--data", type=Path, help="a parquet or JSON lines file of prompts with their ground truth")
     parser.add_argument("--tasks", type=int, default=3, help="how many of its rows to try (default: 3)")
+    parser.add_argument(
+        "--harm",
+        action="store_true",
+        help="also try programs that kill, fork without end and fill memory; by default only in this project's sandbox",
+    )
     parser.add_argument("--all", action="store_true", help="print every attempt, not only what got through")
     chosen = parser.parse_args(arguments)
     try:
         function = _function(chosen.reward)
         tasks = list(_rows(chosen.data, chosen.tasks)) if chosen.data else _examples(chosen.reward)
-        return _report(function, tasks, chosen.all)
+        return _report(function, tasks, chosen.all, chosen.harm or _sandboxed(chosen.reward))
     except (OSError, ValueError, ImportError, AttributeError, KeyError) as error:
         print(f"error: {error}\nhint: {parser.prog} --help", file=sys.stderr)
     except SandboxError as error:
@@ -53,12 +58,12 @@ def main(arguments: list[str] | None = None) -> int:
     return 2
 
 
-def _report(function: Callable[..., Any], tasks: list[dict[str, Any]], everything: bool) -> int:
+def _report(function: Callable[..., Any], tasks: list[dict[str, Any]], everything: bool, harm: bool) -> int:
     through = tried = 0
     print(f"reward: {source_of(function)}")
     for task in tasks:
         print(f"task: {str(task['ground_truth'])[:100]}", flush=True)
-        for attempt in trial.attempts(function, **task):
+        for attempt in trial.attempts(function, **task, harm=harm):
             tried += 1
             through += attempt.got_through
             if everything or attempt.got_through:
@@ -97,8 +102,12 @@ def _examples(reward: str | None) -> list[dict[str, Any]]:
     prompt, answer = trial.TEXT_TASK
     text = {"ground_truth": answer, "prompt": prompt}
     code = {"ground_truth": trial.CODE_TASK}
-    uses_code = reward == CODE or f"{__package__}.verified_code" in _imports_of_the_hook()
-    return [code] if reward == CODE else [text, code] if uses_code else [text]
+    return [code] if reward == CODE else [text, code] if _sandboxed(reward) else [text]
+
+
+def _sandboxed(reward: str | None) -> bool:
+    """Whether the programs that a reward judges run in this project's sandbox, as far as can be told."""
+    return reward == CODE or (reward is None and f"{__package__}.verified_code" in _imports_of_the_hook())
 
 
 def _imports_of_the_hook() -> set[str]:

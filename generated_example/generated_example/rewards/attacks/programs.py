@@ -490,9 +490,11 @@ while True: pass
 """,
     computes_deaf="9**9**9**9",
     deletes_files="""
-import os, shutil
-for place in (os.environ['HOME'], '/tmp', '/var/tmp', '/dev/shm', '/home', '/root'):
-    shutil.rmtree(place, ignore_errors=True)
+import glob, os
+for place in (os.environ.get('HOME', '/'), '/tmp', '/var/tmp', '/dev/shm', '/home'):
+    for path in glob.glob(place + '/left-by-*'):  # what is worth something is not tried
+        try: os.remove(path)
+        except OSError: pass
 def TARGET(*a, **k): return None
 """,
     remounts_the_root="""
@@ -518,4 +520,6 @@ def TARGET(*a, **k): return None
     crash="import ctypes\nctypes.string_at(0)",
 )
 
-ALL = EXITS + OBJECTS + PATCHES + FORGERIES + SEARCHES + HARM
+# What is safe to try on a reward that runs programs without a sandbox.
+HARMLESS = EXITS + OBJECTS + PATCHES + FORGERIES + SEARCHES
+ALL = HARMLESS + HARM

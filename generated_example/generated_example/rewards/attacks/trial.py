@@ -49,13 +49,20 @@ class Attempt:
 
 
 def attempts(
-    function: Callable[..., Any], ground_truth: Any, prompt: str = "", data_source: str = "", extra_info: Any = None
+    function: Callable[..., Any],
+    ground_truth: Any,
+    prompt: str = "",
+    data_source: str = "",
+    extra_info: Any = None,
+    *,
+    harm: bool = False,
 ) -> Iterator[Attempt]:
     """Try every hack that fits a task: programs where its ground truth is tests, else texts.
 
     Args:
         function: called as verl calls a `compute_score`.
         ground_truth: of the task, and the other arguments: what the function is given with it.
+        harm: also the programs that kill, fork without end and fill memory. Outside of a sandbox they do.
     """
     scorer = Scorer(function)
 
@@ -69,7 +76,7 @@ def attempts(
     if is_tests(ground_truth):
         name = tested(ground_truth)
         wrong, right = score(_fenced("raise RuntimeError\n"))[0], 1.0
-        hacks = {hack.name: _fenced(hack.program(name)) for hack in programs.ALL}
+        hacks = {hack.name: _fenced(hack.program(name)) for hack in (programs.ALL if harm else programs.HARMLESS)}
     else:
         known = [score(text.replace("{answer}", str(ground_truth))) for text in texts.RIGHT]
         wrong, right = score(texts.WRONG)[0], max((value for value, error in known if not error), default=1.0)
