@@ -22,6 +22,7 @@ NEEDS = {
     "gpu": "a GPU",
     "hours": "a checkout, and hours",
     "hub": "the Hugging Face hub",
+    "minutes": "a checkout, and minutes",
     "browser": "a browser",
     "server": "a running server",
     "vllm": "vLLM",
