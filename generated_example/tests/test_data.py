@@ -111,7 +111,7 @@ def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_p
         ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),
         ("number.jsonl", '{"prompt": 3, "ground_truth": 2}', "row 0: the prompt is neither text nor a list of messages",
          "write text"),
-        ("roleless.jsonl", '{"prompt": [{"content": "1="}], "ground_truth": 2}', "row 0: the prompt is neither text nor",
+        ("role.jsonl", '{"prompt": [{"content": "1="}], "ground_truth": 2}', "row 0: the prompt is neither text nor",
          '"role": "user"'),
         ("null.jsonl", '{"prompt": "", "ground_truth": 2}', "row 0: the prompt is empty", "data.prompt_key"),
     ],
