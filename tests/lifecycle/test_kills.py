@@ -60,6 +60,7 @@ def unfinished(target: Path) -> Phase | None:
     return None if entry is None else journal.phase(target, entry)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["edited", "conflicting"])
 def test_killed_anywhere(kind: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
     original: Path = request.getfixturevalue(kind)
@@ -101,6 +102,7 @@ def test_killed_anywhere(kind: str, request: pytest.FixtureRequest, capsys: pyte
     assert outcomes[Phase.HALF_WAY.value] > len(counted.calls) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["--abort", "--continue"])
 def test_killed_while_getting_out(way: str, conflicting: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = picture(conflicting)

@@ -47,6 +47,7 @@ def importable(project: Path) -> Check:
     return check_importable(subject.read(project), interpreter.choose(project, None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", WAYS)
 def test_a_project_that_is_installed_in_its_environment(tmp_path: Path, how: tuple[str, ...]) -> None:
     project = small(tmp_path / "a project, schön", FILES)
@@ -61,6 +62,7 @@ def test_a_project_that_is_installed_in_its_environment(tmp_path: Path, how: tup
     assert check.details[-1] == "toy.other: ModuleNotFoundError: No module named 'pytest' (toy/other.py:1)"
 
 
+@pytest.mark.slow
 def test_other_distributions_in_the_environment(tmp_path: Path) -> None:
     """By its name, by that of another distribution of the same package, required with an extra, or not at all."""
     project = small(tmp_path / "p", {**FILES, "toy/other.py": "import alpha, beta\nfrom helper import y\n"})
