@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from extractor.index.syntax import child_statements
+from extractor.index.syntax import bound_names, first_line
 
 TOP = "comments at the top"
 END = "comments at the end"
@@ -75,7 +74,7 @@ def split(text: str) -> tuple[Segment, ...]:
     pieces: list[tuple[int, int, ast.stmt | None]] = []
     done = 0
     for node in body:
-        start = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))]) - 1
+        start = first_line(node)
         end = node.end_lineno or node.lineno
         if not pieces and any(line.strip() for line in lines[:start]):
             pieces.append((0, start, None))
@@ -93,7 +92,7 @@ def split(text: str) -> tuple[Segment, ...]:
         first = start
         while first < end and not lines[first].strip():
             first += 1
-        binds = tuple(dict.fromkeys(_binds(item))) if item is not None else ()
+        binds = tuple(dict.fromkeys(bound_names(item))) if item is not None else ()
         key = _key(item, binds, start)
         used[key] += 1
         core = "".join(f"{line}\n" for line in lines[first:end])
@@ -119,18 +118,3 @@ def _key(node: ast.stmt | None, binds: tuple[str, ...], start: int) -> str:
     if isinstance(node, (ast.Import, ast.ImportFrom)) or not binds:
         return f"`{ast.unparse(node)}`"
     return ", ".join(binds)
-
-
-def _binds(node: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement binds in its module."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-    elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(target, (ast.Name, ast.Tuple, ast.List)):
-                yield from (item.id for item in ast.walk(target) if isinstance(item, ast.Name))
-    elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
-        for child in child_statements(node):
-            yield from _binds(child)

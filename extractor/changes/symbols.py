@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from extractor.changes.compare import compare, shape
 from extractor.changes.model import Change, Place, SymbolChange
 from extractor.generate import Generated
-from extractor.index.syntax import child_statements
+from extractor.index.syntax import child_statements, first_line
 from extractor.slicer import KeptModule
 from extractor.source import Source
 
@@ -110,10 +110,9 @@ def _why(symbol: str, other: Generated, source: Source, release: str) -> tuple[s
 
 
 def _place(module: KeptModule, symbol: str, kind: str, node: ast.stmt, lines: list[str]) -> Place:
-    decorators = getattr(node, "decorator_list", [])
-    first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
-    text = "".join(lines[first - 1 : node.end_lineno])
-    return Place(symbol, kind, module.upstream_path, module.target_path, first, text)
+    first = first_line(node)
+    text = "".join(lines[first : node.end_lineno])
+    return Place(symbol, kind, module.upstream_path, module.target_path, first + 1, text)
 
 
 def _binds(node: ast.stmt) -> Iterator[tuple[str, str]]:

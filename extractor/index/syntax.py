@@ -60,6 +60,28 @@ def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) ->
         yield from node.finalbody
 
 
+def first_line(node: ast.stmt) -> int:
+    """Return the line that a statement begins on, with its decorators, counted from 0."""
+    return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))]) - 1
+
+
+def bound_names(node: ast.stmt, *, places: bool = False) -> Iterator[str]:
+    """Yield the names that a statement binds in its module; with `places` what else it assigns to ("a.b") as well."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, (ast.Name, ast.Tuple, ast.List)):
+                yield from (item.id for item in ast.walk(target) if isinstance(item, ast.Name))
+            elif places:
+                yield ast.unparse(target)
+    elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
+        for child in child_statements(node):
+            yield from bound_names(child, places=places)
+
+
 def is_main_guard(node: ast.stmt) -> bool:
     """Return True for `if __name__ == "__main__":`."""
     return isinstance(node, ast.If) and any(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import symtable
 import warnings
 from collections.abc import Iterator, Sequence
 
-from extractor.index.syntax import child_statements
+from extractor.index.syntax import bound_names, first_line, global_names
 from extractor.merge.pieces import Piece, Unsupported, distinct
 
 _TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstring"
-_BLOCKS = (ast.If, ast.Try, ast.With, ast.For, ast.While)
 
 
 def python_pieces(text: str) -> tuple[Piece, ...]:
@@ -69,7 +67,7 @@ def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -
     """Make pieces of the statements of a body; what shares a line stays together."""
     rows: list[tuple[int, list[ast.stmt]]] = []
     for node in body:
-        begin = _first_line(node)
+        begin = first_line(node)
         end = node.end_lineno or node.lineno
         if rows and begin < rows[-1][0]:
             rows[-1] = (max(end, rows[-1][0]), [*rows[-1][1], node])
@@ -79,7 +77,7 @@ def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -
     done = start
     for number, (end, nodes) in enumerate(rows):
         if number == 0 and start == 0:
-            top = _first_line(nodes[0])
+            top = first_line(nodes[0])
             if top and any(line.strip() for line in lines[:top]):
                 found.append(_piece(_TOP, lines, 0, top))
                 done = top
@@ -88,12 +86,6 @@ def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -
     if done < stop:
         found.append(_piece(_END, lines, done, stop))
     return distinct(found)
-
-
-def _first_line(node: ast.stmt) -> int:
-    """Return the line that a statement begins on, with its decorators, counted from 0."""
-    lines_of = [node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))]
-    return int(min(lines_of)) - 1
 
 
 def _piece(key: str, lines: list[str], start: int, end: int) -> Piece:
@@ -111,7 +103,7 @@ def _statement(nodes: list[ast.stmt], lines: list[str], start: int, end: int) ->
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return Piece(plain.key, plain.lead, plain.head, names=tuple(line for _, line in _imports(node)))
     if isinstance(node, ast.ClassDef) and node.body[0].lineno > node.lineno:
-        inside = _first_line(node.body[0])
+        inside = first_line(node.body[0])
         parts = _pieces(node.body, lines, inside, end)
         first = start + plain.lead.count("\n")
         return Piece(plain.key, plain.lead, _text(lines, first, inside), parts, kind="ClassDef")
@@ -127,27 +119,10 @@ def _key(node: ast.stmt) -> str:
         return f"from {'.' * node.level}{node.module or ''}"
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return _DOCSTRING
-    names = list(dict.fromkeys(_binds(node)))
+    names = list(dict.fromkeys(bound_names(node, places=True)))
     if isinstance(node, ast.Import) or not names:
         return f"`{ast.unparse(node)}`"
     return ", ".join(names)
-
-
-def _binds(node: ast.stmt) -> Iterator[str]:
-    """Name what a statement binds where it stands."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(target, (ast.Name, ast.Tuple, ast.List)):
-                yield from (item.id for item in ast.walk(target) if isinstance(item, ast.Name))
-            else:
-                yield ast.unparse(target)
-    elif isinstance(node, _BLOCKS):
-        for child in child_statements(node):
-            yield from _binds(child)
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
 
 
 def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
@@ -161,22 +136,18 @@ def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
 
 
 def _unbound(text: str) -> set[str]:
-    """Find the names that a module reads as globals, and does not bind."""
+    """Find the names that a module reads from its namespace and does not bind; builtins are among them."""
     if "import *" in text:
         return set()
     module = symtable.symtable(text, "module", "exec")
-    bound = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-    read: set[str] = set()
-    pending = [module]
-    while pending:
-        table = pending.pop()
-        pending += table.get_children()
-        read |= {
-            symbol.get_name()
-            for symbol in table.get_symbols()
-            if symbol.is_referenced() and (table is module or symbol.is_global())
-        }
-        bound |= {
-            symbol.get_name() for symbol in table.get_symbols() if symbol.is_declared_global() and symbol.is_assigned()
-        }
-    return read - bound - set(dir(builtins)) - {"__file__", "__name__", "__path__", "__doc__", "__spec__"}
+    tables = [module]
+    for table in tables:
+        tables += table.get_children()
+    bound = {
+        symbol.get_name()
+        for table in tables
+        for symbol in table.get_symbols()
+        if (symbol.is_assigned() and (table is module or symbol.is_declared_global()))
+        or (symbol.is_imported() and table is module)
+    }
+    return global_names(text, "module") - bound

@@ -14,6 +14,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import MetadataWrapper
 
+from extractor.index.syntax import first_line
 from extractor.rewrite.names import Names
 from extractor.rewrite.nodes import is_method_call
 from extractor.rewrite.problems import CannotRewrite, upstream_line
@@ -58,8 +59,7 @@ def statements_with_ray(names: Names) -> frozenset[int]:
     lines = lines_of(names.text)
     found = {site.top for site in names.imports}
     for index, node in enumerate(names.tree.body):
-        first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
-        if any(pattern.search(line) for line in lines[first - 1 : node.end_lineno]):
+        if any(pattern.search(line) for line in lines[first_line(node) : node.end_lineno]):
             found.add(index)
     return frozenset(found)
 
