@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from extractor.merge.lines import Labels, Merged, three_way
+from extractor.merge.lines import Labels, Merged, three_way, turned_to_crlf
 from extractor.merge.pieces import Piece, Unsupported, changed, merge_pieces
 from extractor.merge.python import complete_imports, python_pieces
 from extractor.merge.toml_keys import toml_pieces
@@ -22,11 +22,9 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
     Raises:
         UsageError: git is not installed, or cannot merge.
     """
-    if ours in (base, theirs):
-        return Merged(theirs, 0)
-    if theirs == base:
-        return Merged(ours, 0)
-    crlf = b"\r\n" in ours and ours.count(b"\r\n") == ours.count(b"\n") and b"\r" not in base + theirs
+    if base in (ours, theirs) or ours == theirs:
+        return three_way(base, ours, theirs, labels)
+    crlf = turned_to_crlf(ours, base, theirs)
     try:
         mine = ours.replace(b"\r\n", b"\n") if crlf else ours
         texts = [side.decode("utf-8").removeprefix("\ufeff") for side in (base, mine, theirs)]

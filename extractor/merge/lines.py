@@ -61,7 +61,7 @@ def three_way(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged
         return Merged(theirs, 0)
     if theirs == base:
         return Merged(ours, 0)
-    if _only_crlf(ours) and b"\r" not in base + theirs:
+    if turned_to_crlf(ours, base, theirs):
         base, theirs = base.replace(b"\n", b"\r\n"), theirs.replace(b"\n", b"\r\n")
     # Before 2.35 git has no zdiff3: the same merge, whose conflicts hold more than they need to.
     for style in ("--zdiff3", "--diff3"):
@@ -101,8 +101,9 @@ def _is_marker(line: bytes) -> bool:
     return line == _MIDDLE or line.startswith(_MARKS)
 
 
-def _only_crlf(data: bytes) -> bool:
-    return data.count(b"\r\n") == data.count(b"\n") > 0
+def turned_to_crlf(ours: bytes, base: bytes, theirs: bytes) -> bool:
+    """Return True where our side alone ends its lines by CRLF, and all of them."""
+    return ours.count(b"\r\n") == ours.count(b"\n") > 0 and b"\r" not in base + theirs
 
 
 def _merge_file(
