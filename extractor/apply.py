@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from extractor import base, disk, journal, lock
@@ -30,8 +31,10 @@ def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> N
     try:
         with _parents(target), workplace(target) as folder:
             for path, data in files.items():
-                _write(disk.gate(folder, path), data)
-            _write(folder / lock.NAME, lock_data)
+                place = disk.gate(folder, path)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                disk.write_new(place, data)
+            disk.write_new(folder / lock.NAME, lock_data)
             for parent in sorted({path.parent for path in folder.rglob("*")}):
                 disk.sync_directory(parent)
             folder.rename(target)
@@ -66,11 +69,14 @@ def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
         for path, data in files.items():
             assert data is not None
             target = disk.gate(project, path)
-            _replace(target, data, new=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            disk.replace(target, data, check=partial(_still_missing, target))
             written.append(target)
         if base_data is not None:
             path = base.PATH
-            _replace(disk.gate(project, path), base_data, new=False)
+            target = disk.gate(project, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            disk.replace(target, base_data)
     except BaseException as error:
         for done in written:
             done.unlink(missing_ok=True)
@@ -149,6 +155,11 @@ def undo(project: Path, entry: journal.Journal) -> tuple[str, ...]:
     return saved
 
 
+def _still_missing(target: Path) -> None:
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, "it has appeared in the meantime", str(target))
+
+
 def _failed(project: Path, error: OSError, outcome: str) -> CheckFailed:
     name = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else project
     if name.is_relative_to(project) and name != project:
@@ -171,25 +182,3 @@ def _parents(target: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _replace(target: Path, data: bytes, *, new: bool) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = disk.scratch_of(target)  # a name that the next run knows, and clears where this one is killed
-    try:
-        scratch.unlink(missing_ok=True)
-        _write(scratch, data)
-        if new and os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, "it has appeared in the meantime", str(target))
-        scratch.replace(target)
-    finally:
-        scratch.unlink(missing_ok=True)
-    disk.sync_directory(target.parent)

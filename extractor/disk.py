@@ -58,7 +58,7 @@ def replace(path: Path, data: bytes, mode: int | None = None, check: Callable[[]
         if check is not None:
             check()
         scratch.replace(path)
-    except (OSError, CheckFailed):
+    except BaseException:
         with contextlib.suppress(OSError):
             scratch.unlink(missing_ok=True)
         raise

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor import apply, base, lock, workplace
+from extractor import apply, base, disk, lock, workplace
 from extractor.errors import CheckFailed, UsageError
 from extractor.plan import Plan, digests_on_disk, plan_new, plan_sync
 from tests.test_lock import LOCK, TREE
@@ -69,15 +69,15 @@ def test_a_target_that_was_taken_is_left_alone(tmp_path: Path, taken: str) -> No
 @pytest.mark.parametrize("after", range(6))
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_interrupted_create_leaves_nothing(tmp_path: Path, monkeypatch, after: int, error) -> None:
-    real, calls = apply._write, []
+    real, calls = disk.write_new, []
 
-    def failing(path: Path, data: bytes) -> None:
+    def failing(path: Path, data: bytes, mode: int | None = None) -> None:
         if len(calls) == after:
             raise error
         calls.append(path)
         real(path, data)
 
-    monkeypatch.setattr(apply, "_write", failing)
+    monkeypatch.setattr(disk, "write_new", failing)
     with pytest.raises((KeyboardInterrupt, UsageError)):
         create(tmp_path / "toy")
     assert os.listdir(tmp_path) == []
@@ -86,15 +86,15 @@ def test_interrupted_create_leaves_nothing(tmp_path: Path, monkeypatch, after: i
 PROGRAM = """
 import sys, time
 sys.path.insert(0, {root!r})
-from extractor import apply
+from extractor import disk
 from tests.test_apply import create
 from pathlib import Path
-real = apply._write
-def slow(path, data):
+real = disk.write_new
+def slow(path, data, mode=None):
     real(path, data)
     print(path.name, flush=True)
     time.sleep({pause})
-apply._write = slow
+disk.write_new = slow
 create(Path({target!r}))
 """
 
@@ -156,16 +156,16 @@ def test_restore(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_restore_that_fails_half_way(tmp_path: Path, monkeypatch, error) -> None:
-    real, calls = apply._write, []
+    real, calls = disk.write_new, []
 
-    def failing(path: Path, data: bytes) -> None:
+    def failing(path: Path, data: bytes, mode: int | None = None) -> None:
         if calls:
             raise error
         calls.append(path)
         real(path, data)
 
     plan = sync_plan(tmp_path)
-    monkeypatch.setattr(apply, "_write", failing)
+    monkeypatch.setattr(disk, "write_new", failing)
     with pytest.raises((KeyboardInterrupt, CheckFailed)):
         apply.restore(tmp_path, plan, base_data=BASE_DATA)
     assert files(tmp_path) == []

@@ -84,7 +84,7 @@ def test_directories_above_go_again_where_nothing_was_made(run, tmp_path: Path, 
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("extractor.apply._write", full)
+    monkeypatch.setattr("extractor.disk.write_new", full)
     result = run("new", tmp_path / "a/b/toy")
     assert result.code == 2
     assert "No space left" in result.err
