@@ -128,8 +128,11 @@ def back(project: Path, journal: Journal, done: set[str] | None = None) -> tuple
         OSError: a file cannot be written.
     """
     _check_there(project)
-    typed = {change.path for change in journal.changes[:-2] if done is not None and change.path not in done}
-    typed = {path for path in typed if not _as_known(project, journal, path)}
+    typed = {
+        change.path
+        for change in journal.changes[:-2]
+        if done is not None and change.path not in done and _is_foreign(change, _read(project, change.path))
+    }
     saved = _save(project, journal, typed)
     _put(project, journal.lock, journal.lock.old)
     for folder, mode in journal.emptied:
@@ -221,7 +224,7 @@ def _read(project: Path, path: str) -> bytes | None:
 
 
 def _check_unchanged(project: Path, change: Change) -> None:
-    if _read(project, change.path) not in (change.old, change.new):
+    if _is_foreign(change, _read(project, change.path)):
         raise CheckFailed(
             f"{change.path}: changed since the upgrade began",
             hint="put your version aside, then run `vextract upgrade --abort`",
@@ -246,16 +249,16 @@ def _put(project: Path, change: Change, data: bytes | None) -> None:
     disk.replace(target, data, mode, check)
 
 
-def _as_known(project: Path, journal: Journal, path: str) -> bool:
-    change = journal.change(path)
-    return change is not None and _read(project, path) in (change.old, change.new)
+def _is_foreign(change: Change, found: bytes | None) -> bool:
+    """Return True where a file is neither as it was nor as the upgrade writes it."""
+    return found not in (change.old, change.new)
 
 
 def _save(project: Path, journal: Journal, typed: set[str]) -> tuple[str, ...]:
     saved = []
     for change in journal.changes[:-2]:
         found = _read(project, change.path)
-        if found is not None and found not in (change.old, change.new) and change.path not in typed:
+        if found is not None and _is_foreign(change, found) and change.path not in typed:
             path = f"{SAVED}/{change.path}"
             target = disk.gate(project, path)
             target.parent.mkdir(parents=True, exist_ok=True)
