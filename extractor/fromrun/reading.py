@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -228,8 +227,3 @@ def _hints(text: str) -> dict[str, Any]:
 
 def _kept(text: str) -> dict[str, Any]:
     return {found["name"]: json.loads(found["value"]) for found in _NOTE.finditer(text) if found["mark"] == "="}
-
-
-def script_folder(run: Run) -> str:
-    """Return the directory of the run's file."""
-    return posixpath.dirname(run.file) or "."

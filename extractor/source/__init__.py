@@ -58,12 +58,10 @@ class Unpinned:
     Attributes:
         source: What it holds.
         filename: The name of the wheel or sdist; None for a directory.
-        downloaded: True where it came from the package index.
     """
 
     source: Source
     filename: str | None
-    downloaded: bool
 
 
 def open_unpinned(
@@ -81,14 +79,14 @@ def open_unpinned(
     if origin is None:
         download_to = None if offline else lambda into: download.any_wheel(release, into)
         name, data = cache.fetch_unpinned(release, cache.location(cache_dir), download_to)
-        return Unpinned(_opened(data, "wheel", name, release), name, True)
+        return Unpinned(_opened(data, "wheel", name, release), name)
     path = origin.expanduser()
     if path.is_dir():
         source = directory.read(path)
         _check_release(source, release, str(origin))
-        return Unpinned(source, None, False)
+        return Unpinned(source, None)
     kind, data = _read_file(path)
-    return Unpinned(_opened(data, kind, str(path), release), path.name, False)
+    return Unpinned(_opened(data, kind, str(path), release), path.name)
 
 
 def release_of(origin: Path) -> str:
