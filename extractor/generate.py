@@ -86,7 +86,7 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
         for module, item in zip(found.modules, emitted, strict=True)
     ]
     files.append(_licence(source))
-    files.extend(render(manifest, options, found, emitted, source.sha256))
+    files.extend(render(manifest, options, found, emitted, source))
     _each_in_its_place(files, manifest)
     remarks = (*found.warnings, *(warning for item in emitted for warning in item.warnings))
     return Generated(Tree.of(files), found, emitted, remarks)

@@ -19,6 +19,7 @@ from extractor.options import Options
 from extractor.pins import pins_for
 from extractor.rewrite import Emitted
 from extractor.slicer import Slice
+from extractor.source import Source
 from extractor.tree import File, FileKind
 from extractor.unread import compared_values, readers, shipped_values, unread_settings
 
@@ -40,7 +41,7 @@ class VendoredNote:
 
 
 def render(
-    manifest: Manifest, options: Options, found: Slice, emitted: Iterable[Emitted], source_sha256: str
+    manifest: Manifest, options: Options, found: Slice, emitted: Iterable[Emitted], source: Source
 ) -> list[File]:
     """Render every template of a project.
 
@@ -49,14 +50,14 @@ def render(
         options: The project's choices; they decide which layers of templates apply.
         found: The slice; its stubs and replacements decide which shims are needed.
         emitted: The vendored files, named in NOTICE.
-        source_sha256: Digest of the source, shown in the README.
+        source: Where it came from: its digest and its notice are shown.
 
     Returns:
         Template and hook files, with an `__init__.py` for every package that upstream leaves without code.
     """
     vendored = tuple(emitted)
     layers = _layers(manifest, options)
-    context = _context(manifest, options, found, vendored, source_sha256)
+    context = _context(manifest, options, found, vendored, source)
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     texts: dict[str, str] = {}
     for layer in layers:
@@ -125,13 +126,14 @@ def _choices(manifest: Manifest, options: Options) -> dict[str, object]:
 
 
 def _context(
-    manifest: Manifest, options: Options, found: Slice, vendored: tuple[Emitted, ...], source_sha256: str
+    manifest: Manifest, options: Options, found: Slice, vendored: tuple[Emitted, ...], source: Source
 ) -> dict[str, object]:
     upstream = {module.target_path: module.upstream_path for module in found.modules}
     return {
         **_choices(manifest, options),
         "verl_version": options.verl,
-        "verl_sha256": source_sha256,
+        "verl_sha256": source.sha256,
+        "verl_notice": source.notice,
         "borrowed_from": manifest.borrowed_from,
         "features": list(options.features),
         "requirements": list(manifest.requirements_for(options)),

@@ -40,11 +40,11 @@ def read(path: Path) -> Source:
 
 
 def tree_digest(members: Mapping[str, bytes]) -> str:
-    """Hash the Python files below verl/ and the licence, in an order that is not the file system's."""
+    """Hash the Python files below verl/, the licence and the notice, in an order that is not the file system's."""
     total = sha256()
     for name in sorted(members):
         python = name.startswith("verl/") and name.endswith(".py")
-        if python or name.rpartition("/")[2].upper().startswith(("LICENSE", "LICENCE")):
+        if python or name.rpartition("/")[2].upper().startswith(("LICENSE", "LICENCE", "NOTICE")):
             total.update(f"{sha256(members[name]).hexdigest()}  {name}\n".encode())
     return total.hexdigest()
 

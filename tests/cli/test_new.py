@@ -175,6 +175,15 @@ def test_from_a_checkout(run, tmp_path: Path, verl_0_6_1: Source) -> None:
     assert locked.source_sha256 != verl_0_6_1.sha256
 
 
+def test_the_notice_of_a_checkout_is_passed_on(run, tmp_path: Path, verl_0_6_1: Source) -> None:
+    """As Apache-2.0 asks, section 4 (d)."""
+    verl_0_6_1.materialise(tmp_path / "checkout")
+    (tmp_path / "checkout/LICENSE").write_text(verl_0_6_1.licence)
+    (tmp_path / "checkout/Notice.txt").write_text("Made by its makers.\nAll of them.\n")
+    assert run("new", tmp_path / "toy", "--from", tmp_path / "checkout", "--offline").code == 0
+    assert "\n  Made by its makers.\n  All of them.\n" in (tmp_path / "toy/NOTICE").read_text()
+
+
 def test_release_follows_the_source(run, tmp_path: Path, verl_0_5_0: Source) -> None:
     verl_0_5_0.materialise(tmp_path / "checkout")
     (tmp_path / "checkout/LICENSE").write_text(verl_0_5_0.licence)
