@@ -62,7 +62,8 @@ def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) ->
 
 def first_line(node: ast.stmt) -> int:
     """Return the line that a statement begins on, with its decorators, counted from 0."""
-    return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))]) - 1
+    parts: list[ast.stmt | ast.expr] = [node, *getattr(node, "decorator_list", [])]
+    return min(part.lineno for part in parts) - 1
 
 
 def bound_names(node: ast.stmt, *, places: bool = False) -> Iterator[str]:
