@@ -13,7 +13,7 @@ from extractor.cli.completion import releases
 from extractor.cli.options import Json, Offline, Verbose, features
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from extractor.changes import Changes, KeyChanges, SymbolChange
     from extractor.changes.model import Change as ChangeKind
@@ -156,11 +156,7 @@ def _files(chosen: Sequence[SymbolChange]) -> list[str]:
 
 
 def _fields(found: Changes) -> list[str]:
-    lines = []
-    for field in found.fields:
-        marks = [*(f"+{name}" for name in field.gained), *(f"-{name}" for name in field.lost)]
-        lines.append(f"  {field.symbol}: {' '.join(marks)}")
-    return lines
+    return [f"  {item.symbol}: {_marks(item.gained, item.lost)}" for item in found.fields]
 
 
 def _owner_lines(found: Changes) -> list[str]:
@@ -175,11 +171,11 @@ def _owner_lines(found: Changes) -> list[str]:
 
 
 def _registries(found: Changes) -> list[str]:
-    lines = []
-    for item in found.registries:
-        marks = [*(f"+{name}" for name in item.gained), *(f"-{name}" for name in item.lost)]
-        lines.append(f"  {item.registry}: {' '.join(marks) or 'the same'}")
-    return lines
+    return [f"  {item.registry}: {_marks(item.gained, item.lost) or 'the same'}" for item in found.registries]
+
+
+def _marks(gained: Iterable[str], lost: Iterable[str]) -> str:
+    return " ".join([*(f"+{name}" for name in gained), *(f"-{name}" for name in lost)])
 
 
 def _keys(title: str, keys: KeyChanges) -> list[screen.Section]:

@@ -78,7 +78,7 @@ def _show_stat(found: tuple[FileDiff, ...], verbose: bool) -> None:
     width = max((len(item.path) for item in found), default=0)
     most = max((item.added + item.removed for item in found), default=0)
     # What a terminal has beside the path, the number and what stands between them.
-    widest = min(_WIDEST_BAR, max((screen.width_of(sys.stdout) or _ANY_WIDTH) - width - 11, _NARROWEST_BAR))
+    widest = min(_WIDEST_BAR, max((output.width_of(sys.stdout) or _ANY_WIDTH) - width - 11, _NARROWEST_BAR))
     scale = min(1.0, widest / most) if most else 1.0
     lines = []
     for item in found:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from typing import NoReturn, TextIO
+
+_GLUE = "\0"
+_IN_BACKTICKS = re.compile(r"`[^`]*`")
+_NARROWEST = 20
 
 
 def data(text: str) -> None:
@@ -72,6 +77,11 @@ def steps(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda step: status.update(f"{text}: {step}")
 
 
+def width_of(stream: TextIO) -> int | None:
+    """Columns of the terminal that a stream leads to; None where it leads to none."""
+    return max(_NARROWEST, shutil.get_terminal_size().columns) if stream.isatty() else None
+
+
 def _wrapped(text: str, stream: TextIO) -> str:
     """Break lines between words where a terminal would break them anywhere.
 
@@ -79,11 +89,8 @@ def _wrapped(text: str, stream: TextIO) -> str:
     """
     import textwrap
 
-    try:
-        width = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):
-        width = 0
-    if not stream.isatty() or width <= 0:
+    width = width_of(stream)
+    if width is None:
         return text
     wrapper = textwrap.TextWrapper(
         width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False, drop_whitespace=True
@@ -94,10 +101,6 @@ def _wrapped(text: str, stream: TextIO) -> str:
         wrapper.subsequent_indent = " " * (len(line) - len(line.lstrip()))
         lines += [part.replace(_GLUE, " ") for part in wrapper.wrap(kept)] or [""]
     return "\n".join(lines)
-
-
-_GLUE = "\0"
-_IN_BACKTICKS = re.compile(r"`[^`]*`")
 
 
 def _paint(text: str, code: str) -> str:

@@ -15,7 +15,6 @@ from typing import TextIO
 from extractor.cli import output
 
 ROWS = 24
-_NARROWEST = 20
 _MORE = "-v shows all"
 
 
@@ -59,7 +58,7 @@ def show(
         aside: Print to stderr: it goes with a result, and is none.
     """
     stream = sys.stderr if aside else sys.stdout
-    width = width_of(stream)
+    width = output.width_of(stream)
     first, last = wrapped(head, width), wrapped(tail, width)
     filled = [section for section in sections if section.lines]
     if verbose:
@@ -69,11 +68,6 @@ def show(
         room = _rows(stream) - len(first) - len(last) - below - 1
         middle = [cut(line, width) for line in _fitted(filled, room)]
     (output.note if aside else output.data)("\n".join([*first, *middle, *last]))
-
-
-def width_of(stream: TextIO) -> int | None:
-    """Columns of the terminal that a stream leads to; None where it leads to none."""
-    return max(_NARROWEST, shutil.get_terminal_size().columns) if stream.isatty() else None
 
 
 def cut(line: str, width: int | None) -> str:

@@ -91,7 +91,7 @@ def _show_matrix(manifests: Sequence[Manifest], default: str) -> None:
         },
     }
     width = max(map(len, rows))
-    room = screen.width_of(sys.stdout)
+    room = output.width_of(sys.stdout)
     columns = [manifest.release for manifest in manifests]
     while len(columns) > 1 and room is not None and width + 2 + len(" ".join(columns)) > room:
         columns.pop()

@@ -13,6 +13,7 @@ from extractor.manifest.parse import EDIT_OPS
 from extractor.options import Options
 from extractor.rewrite import rewrite_module
 from extractor.slicer import slice_source
+from scripts.walk import blocks_of
 from tests.project.support import REPOSITORY
 from tests.slicing.tiny import TinySource
 
@@ -33,8 +34,7 @@ base = []
 
 def blocks(page: Path) -> dict[str, str]:
     """The named code blocks of a page: "verl/x.py" -> its text."""
-    found = re.findall(r"^```\w+ (\S+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return dict(found)
+    return {block.words[0]: block.text for block in blocks_of(page) if block.words}
 
 
 def test_the_example_of_a_slice() -> None:
