@@ -58,7 +58,7 @@ lint: setup ## ruff, mypy --strict, and the order of the stages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python scripts/check_layers.py
+	$(BIN)/lint-imports --no-logo
 
 format: setup ## let ruff format the code
 	$(BIN)/ruff format .
@@ -77,4 +77,4 @@ locks: setup ## resolve anew what generated projects need (after a change of req
 	$(BIN)/python scripts/locks.py
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(PEERS) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.training import make_project
-from extractor import releases
+from extractor.values import releases
 
 TARGET = 0.9
 MOST_STEPS = 200

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from extractor import releases
-from extractor.draft import draft, fit
-from extractor.manifest import combine, difference
-from extractor.source import open_source
+from extractor.pipeline.source import open_source
+from extractor.usecases.draft import draft, fit
+from extractor.values import releases
+from extractor.values.manifest import combine, difference
 
 
 @dataclass(frozen=True)

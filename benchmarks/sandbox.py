@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.resources import templates
+from extractor.values.resources import templates
 
 ROUNDS = 30
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from packaging.version import Version
 
-from extractor import releases
-from extractor.generate import complete, generate
-from extractor.options import Options
-from extractor.source import open_source
-from extractor.tree import FileKind
+from extractor.pipeline.generate import complete, generate
+from extractor.pipeline.source import open_source
+from extractor.values import releases
+from extractor.values.options import Options
+from extractor.values.tree import FileKind
 
 
 def limit_of(release: str) -> int:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import libcst
 
-from extractor import releases
-from extractor.generate import complete, generate
-from extractor.options import Options
-from extractor.source import open_source
-from extractor.tree import FileKind
+from extractor.pipeline.generate import complete, generate
+from extractor.pipeline.source import open_source
+from extractor.values import releases
+from extractor.values.options import Options
+from extractor.values.tree import FileKind
 
 ROUNDS = 5
 HELP_ROUNDS = 21

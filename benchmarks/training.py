@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from extractor import apply, base, lock, releases
-from extractor.generate import complete, generate
-from extractor.options import Options
-from extractor.plan import plan_new
-from extractor.source import open_source
+from extractor.pipeline import apply
+from extractor.pipeline.generate import complete, generate
+from extractor.pipeline.plan import plan_new
+from extractor.pipeline.source import open_source
+from extractor.project import base, lock
+from extractor.values import releases
+from extractor.values.options import Options
 
 ROUNDS = 5
 STEPS = 40

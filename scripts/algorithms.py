@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from extractor import releases, resources
+from extractor.values import releases, resources
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/algorithms.md"
 BEGIN, END = "<!-- algorithms: written by scripts/algorithms.py -->", "<!-- end of algorithms -->"

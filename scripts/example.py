@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from extractor import lock as locks
-from extractor.tree import FileKind
+from extractor.project import lock as locks
+from extractor.values.tree import FileKind
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "generated_example"

@@ -1,9 +1,9 @@
 """Resolve what generated projects need, all of it, into manifests/locks/ENGINE.toml; `make locks` runs this.
 
-A project's requirements.lock is cut from its engine's file by extractor/pins.py. All releases share a file: their
-ranges overlap. uv resolves, for CPython from 3.11 on and every platform (vLLM: Linux on x86-64). What requirements/
-pins is taken from there, so that a project is locked to what the tests run with. The CUDA libraries are those of the
-builds on PyPI, and a CPU build of torch asks for none of them.
+A project's requirements.lock is cut from its engine's file by extractor/pipeline/render/pins.py. All releases share a
+file: their ranges overlap. uv resolves, for CPython from 3.11 on and every platform (vLLM: Linux on x86-64). What
+requirements/ pins is taken from there, so that a project is locked to what the tests run with. The CUDA libraries are
+those of the builds on PyPI, and a CPU build of torch asks for none of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import tomlkit
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from extractor import releases
-from extractor.pins import lock_of
+from extractor.pipeline.render.pins import lock_of
+from extractor.values import releases
 
 ROOT = Path(__file__).resolve().parent.parent
 # verl's feature code_scorers: there is nothing but an sdist, which Python 3.11 cannot build.

@@ -15,12 +15,12 @@ from typing import Any
 import typer
 import yaml
 
-from extractor import releases
 from extractor.cli.app import app
-from extractor.generate import complete
-from extractor.hydra import flatten
-from extractor.options import RECIPES, Options
-from extractor.render import config_files
+from extractor.pipeline.generate import complete
+from extractor.pipeline.render import config_files
+from extractor.values import releases
+from extractor.values.configtree import flatten
+from extractor.values.options import RECIPES, Options
 
 MAIN = "config/ppo_trainer.yaml"
 # Folders of config/ whose files are chosen by name: what each sets is listed, and not explained key by key.

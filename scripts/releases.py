@@ -16,11 +16,11 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-from extractor import releases
-from extractor.generate import complete, generate
-from extractor.options import Options
-from extractor.source import open_source
-from extractor.tree import FileKind
+from extractor.pipeline.generate import complete, generate
+from extractor.pipeline.source import open_source
+from extractor.values import releases
+from extractor.values.options import Options
+from extractor.values.tree import FileKind
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, README = ROOT / "docs/supported.md", ROOT / "README.md"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from extractor.options import Options
-from extractor.source import Source
+from extractor.pipeline.source import Source
+from extractor.values.options import Options
 from tests.releases import EVERYTHING, NEWEST, source_of
 
 # How long an example takes says how busy the machine is, and nothing else.

@@ -11,8 +11,8 @@ from functools import cache
 
 import pytest
 
-from extractor import releases
-from extractor.source import Source, open_source
+from extractor.pipeline.source import Source, open_source
+from extractor.values import releases
 
 ALL = releases.supported()
 NEWEST = ALL[-2:]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from extractor import apply, base, disk, lock, workplace
-from extractor.errors import CheckFailed, UsageError
-from extractor.plan import Plan, digests_on_disk, plan_new, plan_sync
+from extractor.pipeline import apply
+from extractor.pipeline.plan import Plan, digests_on_disk, plan_new, plan_sync
+from extractor.project import base, disk, lock, workplace
+from extractor.values.errors import CheckFailed, UsageError
 from tests.test_lock import LOCK, TREE
 
 PLAN = plan_new(TREE)
@@ -86,7 +87,7 @@ def test_interrupted_create_leaves_nothing(tmp_path: Path, monkeypatch, after: i
 PROGRAM = """
 import sys, time
 sys.path.insert(0, {root!r})
-from extractor import disk
+from extractor.project import disk
 from tests.test_apply import create
 from pathlib import Path
 real = disk.write_new

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from extractor import base, lock
-from extractor.errors import CheckFailed, UsageError
-from extractor.options import Options
-from extractor.tree import File, FileKind, Tree
+from extractor.project import base, lock
+from extractor.values.errors import CheckFailed, UsageError
+from extractor.values.options import Options
+from extractor.values.tree import File, FileKind, Tree
 
 TREE = Tree.of(
     [
@@ -205,7 +205,7 @@ PROGRAM = """
 import hashlib, sys
 sys.path.insert(0, {root!r})
 from tests.test_lock import LOCK, TREE
-from extractor import base, lock
+from extractor.project import base, lock
 print(hashlib.sha256(lock.dump(LOCK)).hexdigest(), hashlib.sha256(base.dump(base.of_tree(TREE))).hexdigest())
 """
 

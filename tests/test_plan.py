@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor import base
-from extractor.plan import Action, Plan, Reason, Verdict, digests_on_disk, plan_new, plan_sync
-from extractor.tree import FileKind
+from extractor.pipeline.plan import Action, Plan, Reason, Verdict, digests_on_disk, plan_new, plan_sync
+from extractor.project import base
+from extractor.values.tree import FileKind
 from tests.test_lock import LOCK, TREE
 
 EMITTED = base.of_tree(TREE)

@@ -12,8 +12,8 @@ from extractor.cli.options import Algorithm, DryRun, Engine, Json, Offline, Verb
 from extractor.cli.options import release as release_option
 
 if TYPE_CHECKING:
-    from extractor.adopt import Adoption, Edit, Recognised, Share
-    from extractor.options import Options
+    from extractor.usecases.adopt import Adoption, Edit, Recognised, Share
+    from extractor.values.options import Options
 
 _PACKAGE = "myproj"
 
@@ -45,14 +45,15 @@ def command(
     Finds the release that was copied, and carries your edits over to what vextract vendors of it. What has no place
     there is parked below orphaned/, with a note. From then on `vextract upgrade` keeps your edits.
     """
-    from extractor import project, releases
-    from extractor.adopt import adopt, recognise
-    from extractor.generate import complete, generate
-    from extractor.options import Options
+    from extractor.pipeline.generate import complete, generate
+    from extractor.project import location
+    from extractor.usecases.adopt import adopt, recognise
+    from extractor.values import releases
+    from extractor.values.options import Options
 
-    place = project.check_target(target) if target is not None else None
-    name = package if package is not None else project.package_name(place.name) if place is not None else _PACKAGE
-    project.check_package(name, "--package" if package is not None else "TARGET")
+    place = location.check_target(target) if target is not None else None
+    name = package if package is not None else location.package_name(place.name) if place is not None else _PACKAGE
+    location.check_package(name, "--package" if package is not None else "TARGET")
     with output.steps("adopting") as say:
         found = recognise(fork, verl, offline=offline, say=say)
         manifest = releases.load(found.source.release)
@@ -79,7 +80,9 @@ def command(
 
 
 def _write(target: Path, adoption: Adoption, options: Options, found: Recognised) -> None:
-    from extractor import __version__, apply, base, lock
+    from extractor import __version__
+    from extractor.pipeline import apply
+    from extractor.project import base, lock
 
     tree, source = adoption.generated.tree, found.source
     locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
@@ -87,7 +90,7 @@ def _write(target: Path, adoption: Adoption, options: Options, found: Recognised
 
 
 def _show(found: Recognised, adoption: Adoption, verbose: bool, below: int) -> None:
-    from extractor.adopt import Fate
+    from extractor.usecases.adopt import Fate
 
     head = [f"copy of verl: {found.copy.root}"]
     if found.copy.prefixes:

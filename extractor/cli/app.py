@@ -26,7 +26,7 @@ from extractor.cli import (
     verify,
     versions,
 )
-from extractor.errors import VextractError
+from extractor.values.errors import VextractError
 
 INTERRUPTED = 130
 USAGE = 2

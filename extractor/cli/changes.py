@@ -15,11 +15,11 @@ from extractor.cli.options import Json, Offline, Verbose, features
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from extractor.changes import Changes, KeyChanges, SymbolChange
-    from extractor.changes.model import Change as ChangeKind
-    from extractor.generate import Generated
-    from extractor.manifest import Manifest
-    from extractor.source import Source
+    from extractor.pipeline.generate import Generated
+    from extractor.pipeline.source import Source
+    from extractor.usecases.changes import Changes, KeyChanges, SymbolChange
+    from extractor.usecases.changes.model import Change as ChangeKind
+    from extractor.values.manifest import Manifest
 
 _SAID = {"wording": "reworded", "body": "changed inside", "signature": "changed in signature"}
 _ORDER = ("signature", "body", "wording", "gone", "new", "unchanged")
@@ -48,8 +48,8 @@ def command(
 
     It compares functions, classes, registries and config keys. No project is needed.
     """
-    from extractor import releases
-    from extractor.changes.config_keys import read_config
+    from extractor.usecases.changes.config_keys import read_config
+    from extractor.values import releases
 
     manifests = releases.load(old), releases.load(new)
     wanted = _features(manifests, tuple(with_ or ()))
@@ -57,7 +57,7 @@ def command(
     with output.progress(f"reading verl {old} and {new}"):
         before, old_source = _generate(manifests[0], engine, algorithm, wanted, offline)
         after, new_source = _generate(manifests[1], engine, algorithm, wanted, offline)
-        from extractor.changes import report
+        from extractor.usecases.changes import report
 
         found = report(before, after, old_source, new_source, owner)
     chosen = select(found, tuple(names or ()))
@@ -83,7 +83,7 @@ def select(found: Changes, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:
         return found.symbols
     from difflib import get_close_matches
 
-    from extractor.errors import UsageError
+    from extractor.values.errors import UsageError
 
     known = {name: [item for item in found.symbols if name in _names(item)] for name in names}
     for name, items in known.items():
@@ -223,7 +223,7 @@ def _symbol(item: SymbolChange, found: Changes, diff: bool) -> dict[str, object]
 
 def _features(manifests: tuple[Manifest, Manifest], wanted: tuple[str, ...]) -> tuple[str, ...]:
     """Check that at least one of the two releases has each feature."""
-    from extractor.errors import UsageError
+    from extractor.values.errors import UsageError
 
     known = sorted({feature.name for manifest in manifests for feature in manifest.features})
     for name in wanted:
@@ -235,9 +235,9 @@ def _features(manifests: tuple[Manifest, Manifest], wanted: tuple[str, ...]) -> 
 def _generate(
     manifest: Manifest, engine: str, algorithm: str, wanted: tuple[str, ...], offline: bool
 ) -> tuple[Generated, Source]:
-    from extractor import generate
-    from extractor.options import Options
-    from extractor.source import open_source
+    from extractor.pipeline import generate
+    from extractor.pipeline.source import open_source
+    from extractor.values.options import Options
 
     known = [feature.name for feature in manifest.features]
     features = tuple(name for name in wanted if name in known)

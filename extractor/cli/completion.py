@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from extractor.manifest import Manifest
+    from extractor.values.manifest import Manifest
 
 
 def releases(incomplete: str) -> list[str]:
     """List the supported releases, newest first."""
-    from extractor import releases as known
+    from extractor.values import releases as known
 
     return _starting(incomplete, list(reversed(known.supported())))
 
 
 def recipes(incomplete: str) -> list[str]:
     """List the recipes."""
-    from extractor.options import RECIPES
+    from extractor.values.options import RECIPES
 
     return _starting(incomplete, RECIPES)
 
@@ -47,8 +47,8 @@ def features(context: typer.Context, incomplete: str) -> list[str]:
 def _offered(
     context: typer.Context, incomplete: str, choose: Callable[[Manifest], list[str] | tuple[str, ...]]
 ) -> list[str]:
-    from extractor import releases as known
-    from extractor.errors import VextractError
+    from extractor.values import releases as known
+    from extractor.values.errors import VextractError
 
     with contextlib.suppress(VextractError):
         release = context.params.get("verl") or context.params.get("to")

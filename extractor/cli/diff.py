@@ -13,7 +13,7 @@ from extractor.cli import output, pager, screen, unfinished
 from extractor.cli.options import Json, Verbose
 
 if TYPE_CHECKING:
-    from extractor.diff import FileDiff
+    from extractor.usecases.diff import FileDiff
 
 _WIDEST_BAR = 40
 _NARROWEST_BAR = 8
@@ -34,8 +34,8 @@ def command(
 
     The diff is in the format of `patch -p1` and `git apply`.
     """
-    from extractor import base, lock
-    from extractor.diff import edits
+    from extractor.project import base, lock
+    from extractor.usecases.diff import edits
 
     root, only = _split(paths or [])
     unfinished.warn(root)
@@ -53,13 +53,13 @@ def command(
 
 def _split(paths: list[Path]) -> tuple[Path, list[str]]:
     """Return the project that the paths belong to, and the paths relative to it."""
-    from extractor import project
-    from extractor.errors import UsageError
+    from extractor.project import location
+    from extractor.values.errors import UsageError
 
     first = paths[0] if paths else Path()
     start = first if first.is_dir() else first.parent
     # A file that is missing, with its directory, belongs to where the command runs.
-    root = project.find(start if start.is_dir() else Path())
+    root = location.find(start if start.is_dir() else Path())
     only = []
     for path in paths:
         absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link in the project is named by its own path

@@ -12,9 +12,9 @@ from extractor.cli import output, screen, unfinished
 from extractor.cli.options import From, Json, Offline, Project, Verbose
 
 if TYPE_CHECKING:
-    from extractor.explain import Explanation
-    from extractor.lock import Lock
-    from extractor.slicer import Edge
+    from extractor.pipeline.slicer import Edge
+    from extractor.project.lock import Lock
+    from extractor.usecases.explain import Explanation
 
 
 def command(
@@ -30,9 +30,9 @@ def command(
     For verl's code, print the chain of references that leads to it and how it was changed; for the project's own
     files, the template that they come from.
     """
-    from extractor import lock, project
+    from extractor.project import location, lock
 
-    root = project.find(path)
+    root = location.find(path)
     unfinished.warn(root)
     found = _explain(root, lock.read(root), _in_project(root, name), from_, offline)
     if json:
@@ -46,8 +46,10 @@ def command(
 
 
 def _explain(root: Path, locked: Lock, name: str, origin: Path | None, offline: bool) -> tuple[Explanation, ...]:
-    from extractor import base, releases, restore
-    from extractor.explain import Ours, explain
+    from extractor.project import base
+    from extractor.usecases import restore
+    from extractor.usecases.explain import Ours, explain
+    from extractor.values import releases
 
     # What a template makes is explained without verl, and without what was inferred of a release.
     ours = Ours(root, locked, releases.load(locked.borrowed_from or locked.options.verl))

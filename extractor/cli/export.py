@@ -11,7 +11,7 @@ from extractor.cli import output, screen, unfinished
 from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
 
 if TYPE_CHECKING:
-    from extractor.export import Export
+    from extractor.usecases.export import Export
 
 
 def command(
@@ -39,15 +39,17 @@ def command(
 
     A launch script, adapters around the hooks, data and instructions.
     """
-    from extractor import export as exporting
-    from extractor import lock, project, releases, restore
-    from extractor.changes.config_keys import Renames
-    from extractor.errors import UsageError
-    from extractor.source import open_source, release_of
+    from extractor.pipeline.source import open_source, release_of
+    from extractor.project import location, lock
+    from extractor.usecases import export as exporting
+    from extractor.usecases import restore
+    from extractor.usecases.changes.config_keys import Renames
+    from extractor.values import releases
+    from extractor.values.errors import UsageError
 
     if to != "verl":
         raise UsageError(f"--to {to}: unknown target", hint="pass --to verl")
-    folder = project.find(path)
+    folder = location.find(path)
     unfinished.refuse(folder)
     locked = lock.read(folder)
     release = verl or (release_of(from_) if from_ is not None else locked.options.verl)
@@ -77,7 +79,7 @@ def command(
 
 
 def _counts(made: Export) -> dict[str, int]:
-    from extractor.export import Status
+    from extractor.usecases.export import Status
 
     return {status.value: sum(key.status is status for key in made.keys) for status in Status}
 

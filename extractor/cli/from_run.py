@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from extractor.cli import output, screen
 
 if TYPE_CHECKING:
-    from extractor.fromrun.convert import Experiment
-    from extractor.fromrun.meaning import Remark
-    from extractor.fromrun.reading import Run
-    from extractor.manifest import Manifest
-    from extractor.options import Options
-    from extractor.tree import Tree
+    from extractor.usecases.fromrun.convert import Experiment
+    from extractor.usecases.fromrun.meaning import Remark
+    from extractor.usecases.fromrun.reading import Run
+    from extractor.values.manifest import Manifest
+    from extractor.values.options import Options
+    from extractor.values.tree import Tree
 
 # Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.
 _ENVIRONMENT = ("HOME", "USER")
@@ -57,11 +57,11 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None)
     Raises:
         UsageError: it cannot be read, or names keys that no release has.
     """
-    from extractor.changes.config_keys import Renames
-    from extractor.errors import UsageError
-    from extractor.export.target import Target
-    from extractor.fromrun import convert, fitting
-    from extractor.fromrun.reading import read_run
+    from extractor.usecases.changes.config_keys import Renames
+    from extractor.usecases.export.target import Target
+    from extractor.usecases.fromrun import convert, fitting
+    from extractor.usecases.fromrun.reading import read_run
+    from extractor.values.errors import UsageError
 
     given = {}
     for item in request.variables:
@@ -100,9 +100,9 @@ def _as_named(run: Run, overrides: Sequence[Any]) -> Run:
 
 
 def _refuse(request: Request, best: Any) -> None:
-    from extractor.errors import UsageError
-    from extractor.fromrun import fitting
-    from extractor.fromrun.text import readable
+    from extractor.usecases.fromrun import fitting
+    from extractor.usecases.fromrun.text import readable
+    from extractor.values.errors import UsageError
 
     unknown = fitting.unhandled(best.problems)
     if not unknown:
@@ -120,7 +120,7 @@ def _refuse(request: Request, best: Any) -> None:
 
 def _candidates(request: Request, run: Run, release: str) -> list[str]:
     """Return the releases to try, the likeliest first."""
-    from extractor import releases
+    from extractor.values import releases
 
     if request.run_verl is not None:
         return [request.run_verl]
@@ -131,8 +131,8 @@ def _candidates(request: Request, run: Run, release: str) -> list[str]:
 
 
 def _source(release: str, offline: bool) -> Any:
-    from extractor import releases
-    from extractor.source import open_source
+    from extractor.pipeline.source import open_source
+    from extractor.values import releases
 
     return open_source(releases.load(release).pin, offline=offline)
 
@@ -171,9 +171,9 @@ def options(asked: Options, found: Found, given: set[str], without: tuple[str, .
 
 def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     """Put the run's settings into a project's tree."""
-    from extractor.changes.config_keys import Renames
-    from extractor.fromrun import assemble
-    from extractor.fromrun import settings as settings_of
+    from extractor.usecases.changes.config_keys import Renames
+    from extractor.usecases.fromrun import assemble
+    from extractor.usecases.fromrun import settings as settings_of
 
     project = assemble.before(tree, found.run)
     back = Renames(release, found.target.release)
@@ -207,7 +207,7 @@ def report(settled: Settled) -> dict[str, object]:
 
 def show(settled: Settled, *, verbose: bool, below: int) -> None:
     """Say what is not as it was in the run."""
-    from extractor.fromrun.text import readable
+    from extractor.usecases.fromrun.text import readable
 
     found = settled.found
     for text in found.run.notes:

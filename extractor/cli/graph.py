@@ -14,7 +14,7 @@ from extractor.cli.options import Json, Project
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from extractor.graph import Graph, Module
+    from extractor.usecases.graph import Graph, Module
 
 
 def command(
@@ -33,10 +33,10 @@ def command(
 
     Hooks and templates are shown as well as verl's modules.
     """
-    from extractor import lock, project
-    from extractor.graph import build
+    from extractor.project import location, lock
+    from extractor.usecases.graph import build
 
-    root = project.find(path)
+    root = location.find(path)
     unfinished.refuse(root)
     graph = build(root, lock.read(root))
     if vendored:
@@ -54,17 +54,17 @@ def command(
 
 def _picture(graph: Graph, verbose: bool) -> str:
     if verbose:
-        from extractor.graph.drawing import draw
+        from extractor.usecases.graph.drawing import draw
 
         return draw(graph)
-    from extractor.graph.matrix import draw_groups
+    from extractor.usecases.graph.matrix import draw_groups
 
     return draw_groups(graph)
 
 
 def _print_groups(graph: Graph) -> None:
     """Print a row for each group: its size, and the groups that it imports from, those with most imports first."""
-    from extractor.graph.matrix import size
+    from extractor.usecases.graph.matrix import size
 
     between = graph.between()
     names = {group: group.replace("_", " ") for group in graph.groups}
@@ -82,7 +82,7 @@ def _print_groups(graph: Graph) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from extractor.errors import UsageError
+    from extractor.values.errors import UsageError
 
     try:
         path.write_text(text, encoding="utf-8", newline="\n")

@@ -11,8 +11,8 @@ from extractor.cli import output
 from extractor.cli.options import From, Json, Offline
 
 if TYPE_CHECKING:
-    from extractor.draft import Draft, Finding, Fit
-    from extractor.source import Source
+    from extractor.pipeline.source import Source
+    from extractor.usecases.draft import Draft, Finding, Fit
 
 commands = typer.Typer(help="Draft what vextract must know about a new release of verl.")
 
@@ -47,7 +47,7 @@ def draft_command(
         check_output(out, force)
     base = _base(release, after)
     found, old, new = try_release(release, base, from_, offline)
-    from extractor.draft import draft
+    from extractor.usecases.draft import draft
 
     with output.progress("making a trial project"):
         problems = project_problems(found, new)
@@ -71,7 +71,7 @@ def check_output(out: Path, force: bool) -> None:
     """Refuse a file that cannot be written, before any work is done."""
     import os
 
-    from extractor.errors import UsageError
+    from extractor.values.errors import UsageError
 
     if out.is_dir():
         raise UsageError(f"{out}: a directory", hint=f"name a file in it: {out}/verl-X.Y.Z.toml")
@@ -84,8 +84,8 @@ def check_output(out: Path, force: bool) -> None:
 
 
 def _write(out: Path, text: str) -> None:
-    from extractor import disk
-    from extractor.errors import UsageError
+    from extractor.project import disk
+    from extractor.values.errors import UsageError
 
     try:
         disk.replace(out, text.encode())
@@ -96,8 +96,8 @@ def _write(out: Path, text: str) -> None:
 def _base(release: str, after: str | None) -> str:
     from packaging.version import InvalidVersion, Version
 
-    from extractor import releases
-    from extractor.errors import UsageError
+    from extractor.values import releases
+    from extractor.values.errors import UsageError
 
     known = releases.supported()
     try:
@@ -120,9 +120,9 @@ def try_release(release: str, base: str, origin: Path | None, offline: bool) -> 
     Raises:
         SourceError: one of the two is not available.
     """
-    from extractor import releases
-    from extractor.draft import fit
-    from extractor.source import open_source, open_unpinned
+    from extractor.pipeline.source import open_source, open_unpinned
+    from extractor.usecases.draft import fit
+    from extractor.values import releases
 
     with output.progress(f"reading verl {release} and {base}"):
         if origin is None and release in releases.supported():
@@ -138,10 +138,10 @@ def try_release(release: str, base: str, origin: Path | None, offline: bool) -> 
 
 def project_problems(found: Fit, source: Source) -> tuple[str, ...]:
     """Return what is wrong with projects made from what holds: the plainest one, and one with all features."""
-    from extractor.draft import choices
-    from extractor.errors import VextractError
-    from extractor.generate import generate
-    from extractor.verify.unwritten import import_problems
+    from extractor.pipeline.generate import generate
+    from extractor.usecases.draft import choices
+    from extractor.usecases.verify.unwritten import import_problems
+    from extractor.values.errors import VextractError
 
     problems: dict[str, None] = {}
     if found.left:

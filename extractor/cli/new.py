@@ -14,11 +14,11 @@ from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline
 from extractor.cli.options import release as release_option
 
 if TYPE_CHECKING:
-    from extractor.generate import Generated
-    from extractor.manifest import Manifest
-    from extractor.options import Options
-    from extractor.source import Source
-    from extractor.tree import Tree
+    from extractor.pipeline.generate import Generated
+    from extractor.pipeline.source import Source
+    from extractor.values.manifest import Manifest
+    from extractor.values.options import Options
+    from extractor.values.tree import Tree
 
 
 def command(
@@ -82,18 +82,19 @@ def command(
     json: Json = False,
 ) -> None:
     """Make a project: the core of verl, without Ray."""
-    from extractor import project, releases
     from extractor.cli import from_run as runs
     from extractor.cli import questions, unsupported
-    from extractor.options import Options
-    from extractor.source import open_source, release_of
+    from extractor.pipeline.source import open_source, release_of
+    from extractor.project import location
+    from extractor.values import releases
+    from extractor.values.options import Options
 
     _check_about_a_run(from_run, variables, config_dir, run_verl)
     if path is None:
         path, package, verl, engine, algorithm, recipe = questions.ask(context, json=json)
-    target = project.check_target(path)
-    name = package if package is not None else project.package_name(target.name)
-    project.check_package(name, "PATH" if package is None else "--package")
+    target = location.check_target(path)
+    name = package if package is not None else location.package_name(target.name)
+    location.check_package(name, "PATH" if package is None else "--package")
     release = verl or (release_of(from_) if from_ is not None else releases.default())
     unknown = releases.is_unknown(release)
     if unknown:
@@ -115,7 +116,7 @@ def command(
         with output.progress(f"reading verl {release}"):
             source = open_source(manifest.pin, from_, offline=offline)
     with output.progress("choosing and rewriting what the project needs"):
-        from extractor.generate import generate
+        from extractor.pipeline.generate import generate
 
         generated = generate(options, source, manifest)
     if unknown:
@@ -140,7 +141,7 @@ def command(
 
 
 def _check_about_a_run(run: Path | None, *settings: object) -> None:
-    from extractor.errors import UsageError
+    from extractor.values.errors import UsageError
 
     if run is None and any(settings):
         raise UsageError("--set, --config-dir and --run-verl belong to a run", hint="pass --from-verl-run FILE as well")
@@ -165,8 +166,8 @@ def _given(context: typer.Context, name: str) -> bool:
 
 
 def _options(asked: Options, left_out: tuple[str, ...], manifest: Manifest) -> Options:
-    from extractor.errors import UsageError
-    from extractor.generate import complete
+    from extractor.pipeline.generate import complete
+    from extractor.values.errors import UsageError
 
     for feature in asked.features:
         if feature in left_out:
@@ -187,8 +188,10 @@ def _write(
     target: Path, generated: Generated, tree: Tree, options: Options, source: Source, manifest: Manifest
 ) -> None:
     """Write a project; what `tree` has otherwise than `generated` counts as its owner's edits."""
-    from extractor import __version__, apply, base, lock
-    from extractor.plan import plan_new
+    from extractor import __version__
+    from extractor.pipeline import apply
+    from extractor.pipeline.plan import plan_new
+    from extractor.project import base, lock
 
     emitted = generated.tree
     locked = lock.Lock.of(
@@ -204,7 +207,7 @@ def _write(
 
 def _lines(generated: Generated) -> tuple[int, int]:
     """Files and lines of the vendored code."""
-    from extractor.tree import FileKind
+    from extractor.values.tree import FileKind
 
     found = [file for file in generated.tree if file.kind is FileKind.VENDORED and file.path.endswith(".py")]
     return len(found), sum(file.data.count(b"\n") for file in found)
@@ -216,7 +219,7 @@ def _size(generated: Generated, source: Source) -> str:
 
 
 def _report(target: Path, generated: Generated, options: Options, source: Source, dry_run: bool) -> dict[str, object]:
-    from extractor.tree import FileKind
+    from extractor.values.tree import FileKind
 
     files, lines = _lines(generated)
     return {

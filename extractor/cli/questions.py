@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 import typer
 
 from extractor.cli import output
-from extractor.errors import UsageError
+from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,8 +69,8 @@ def command_line(context: typer.Context, answers: Answers) -> str:
 
 
 def _ask(context: typer.Context, console: Console) -> Answers:
-    from extractor import releases
-    from extractor.options import RECIPES
+    from extractor.values import releases
+    from extractor.values.options import RECIPES
 
     given: dict[str, Any] = context.params
     path, package = _place(console, given["package"])
@@ -100,12 +100,14 @@ def _place(console: Console, package: str | None) -> tuple[Path, str | None]:
     """Ask for a path that a project can go to, and for the package's name where that does not follow from it."""
     from rich.prompt import Prompt
 
-    from extractor import project
+    from extractor.project import location
 
     path = Path(Prompt.ask("Directory of the project", console=console, default="my-project"))
     try:
-        target = project.check_target(path)
-        project.check_package(package or project.package_name(target.name), "PATH" if package is None else "--package")
+        target = location.check_target(path)
+        location.check_package(
+            package or location.package_name(target.name), "PATH" if package is None else "--package"
+        )
     except UsageError as error:
         output.error(error.message, error.hint)
         if package is None and "--package" in (error.hint or ""):
@@ -118,11 +120,11 @@ def _place(console: Console, package: str | None) -> tuple[Path, str | None]:
 def _package(console: Console, suggested: str) -> str:
     from rich.prompt import Prompt
 
-    from extractor import project
+    from extractor.project import location
 
     name = Prompt.ask("Name of the Python package", console=console, default=suggested)
     try:
-        project.check_package(name, "--package")
+        location.check_package(name, "--package")
     except UsageError as error:
         output.error(error.message, error.hint)
         return _package(console, suggested)

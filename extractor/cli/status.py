@@ -11,7 +11,7 @@ from extractor.cli import output, screen
 from extractor.cli.options import Json, Project, Verbose
 
 if TYPE_CHECKING:
-    from extractor.status import FileStatus, Status
+    from extractor.usecases.status import FileStatus, Status
 
 _PHASES = {"half way": "interrupted half way", "conflicts": "waits for its conflicts to be resolved", "done": "done"}
 
@@ -28,10 +28,10 @@ def command(
 
     It also says whether vextract supports a newer verl. Hooks are yours, and never count as edited.
     """
-    from extractor import lock, project
-    from extractor.status import status
+    from extractor.project import location, lock
+    from extractor.usecases.status import status
 
-    root = project.find(path, half_way=True)
+    root = location.find(path, half_way=True)
     found = status(root, lock.read(root))
     if json:
         output.data_json(_report(root, found))
@@ -41,7 +41,7 @@ def command(
 
 
 def _show(found: Status, verbose: bool) -> None:
-    from extractor.status import State
+    from extractor.usecases.status import State
 
     options = found.lock.options
     features = f" with {', '.join(options.features)}" if options.features else ""
@@ -76,8 +76,8 @@ def _line(file: FileStatus) -> str:
 
 def _next(found: Status) -> list[str]:
     """Return what to do about it."""
-    from extractor.journal import Phase
-    from extractor.status import State
+    from extractor.project.journal import Phase
+    from extractor.usecases.status import State
 
     lines = []
     if found.phase is not None:

@@ -9,8 +9,8 @@ from extractor.cli import output, screen, unfinished
 from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
 
 if TYPE_CHECKING:
-    from extractor.plan import Plan
-    from extractor.restore import Emitted
+    from extractor.pipeline.plan import Plan
+    from extractor.usecases.restore import Emitted
 
 
 def command(
@@ -25,10 +25,12 @@ def command(
 
     If the bytes would not be those of the lock, it fails and says what differs. Edited files stay as they are.
     """
-    from extractor import apply, base, lock, project, restore
-    from extractor.plan import digests_on_disk, plan_sync
+    from extractor.pipeline import apply
+    from extractor.pipeline.plan import digests_on_disk, plan_sync
+    from extractor.project import base, location, lock
+    from extractor.usecases import restore
 
-    root = project.find(path)
+    root = location.find(path)
     unfinished.refuse(root)
     locked = lock.read(root)
     with output.progress("getting the emitted files"):
@@ -43,7 +45,7 @@ def command(
 
 
 def _show(plan: Plan, emitted: Emitted, dry_run: bool, verbose: bool) -> None:
-    from extractor.plan import Reason, Verdict
+    from extractor.pipeline.plan import Reason, Verdict
 
     restored = plan.paths(Verdict.ADD)
     would = "would be " if dry_run else ""
@@ -59,7 +61,7 @@ def _show(plan: Plan, emitted: Emitted, dry_run: bool, verbose: bool) -> None:
 
 
 def _report(root: Path, plan: Plan, emitted: Emitted, dry_run: bool) -> dict[str, object]:
-    from extractor.plan import Reason, Verdict
+    from extractor.pipeline.plan import Reason, Verdict
 
     return {
         "path": str(root),

@@ -19,7 +19,7 @@ def refuse(root: Path) -> None:
     Raises:
         CheckFailed: conflicts are open; the message names the files, the hint says how to go on.
     """
-    from extractor.errors import CheckFailed
+    from extractor.values.errors import CheckFailed
 
     text = _open(root)
     if text:
@@ -35,13 +35,13 @@ def warn(root: Path) -> None:
 
 def _open(root: Path) -> str:
     """Return what is open; empty where nothing is. Says how an upgrade ends whose conflicts are resolved."""
-    from extractor import journal
-    from extractor.journal import Phase
+    from extractor.project import journal
+    from extractor.project.journal import Phase
 
     entry = journal.read(root)
     if entry is None or journal.phase(root, entry) is not Phase.CONFLICTS:
         return ""
-    from extractor.upgrade.unresolved import unresolved
+    from extractor.usecases.upgrade.unresolved import unresolved
 
     left = unresolved(root, entry)
     if not left:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from extractor.cli import output, screen
 
 if TYPE_CHECKING:
-    from extractor.draft import Finding, Fit
-    from extractor.generate import Generated
-    from extractor.manifest import Manifest
-    from extractor.options import Options
-    from extractor.source import Source
+    from extractor.pipeline.generate import Generated
+    from extractor.pipeline.source import Source
+    from extractor.usecases.draft import Finding, Fit
+    from extractor.values.manifest import Manifest
+    from extractor.values.options import Options
 
 
 def infer(
@@ -28,9 +28,9 @@ def infer(
         SourceError: the release is not available.
         CheckFailed: nothing can be made from what holds.
     """
-    from extractor import releases
     from extractor.cli.manifest import try_release
-    from extractor.errors import SourceError, UsageError
+    from extractor.values import releases
+    from extractor.values.errors import SourceError, UsageError
 
     base = releases.before(release)
     assert base is not None
@@ -69,8 +69,8 @@ def check_project(generated: Generated, options: Options, source: Source, manife
     Raises:
         CheckFailed: it does.
     """
-    from extractor.verify.closed_imports import NOT_REQUIRED
-    from extractor.verify.unwritten import import_problems
+    from extractor.usecases.verify.closed_imports import NOT_REQUIRED
+    from extractor.usecases.verify.unwritten import import_problems
 
     problems = import_problems(generated.tree, options, source)
     for line in problems:
@@ -82,7 +82,7 @@ def check_project(generated: Generated, options: Options, source: Source, manife
 
 
 def _cannot(release: str, base: str, problems: list[str]) -> Exception:
-    from extractor.errors import CheckFailed
+    from extractor.values.errors import CheckFailed
 
     for line in problems:
         output.note(f"  {line}")

@@ -11,11 +11,11 @@ from extractor.cli import options, output, upgrade_report
 from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, features
 
 if TYPE_CHECKING:
-    from extractor.changes import Changes
-    from extractor.errors import VextractError
-    from extractor.journal import Journal
-    from extractor.upgrade import Upgrade
-    from extractor.upgrade.choices import Request
+    from extractor.project.journal import Journal
+    from extractor.usecases.changes import Changes
+    from extractor.usecases.upgrade import Upgrade
+    from extractor.usecases.upgrade.choices import Request
+    from extractor.values.errors import VextractError
 
 
 def command(
@@ -51,9 +51,9 @@ def command(
     Your edits are merged in. Hooks and your own files are never written. With --dry-run it also shows what changed
     in the algorithms that the project uses.
     """
-    from extractor import disk, journal, project
-    from extractor.errors import UsageError
-    from extractor.upgrade.choices import Request
+    from extractor.project import disk, journal, location
+    from extractor.usecases.upgrade.choices import Request
+    from extractor.values.errors import UsageError
 
     request = Request(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
     if continue_ or abort:
@@ -62,7 +62,7 @@ def command(
             raise UsageError(f"{flag} takes no other option", hint=f"run `vextract upgrade {flag}`")
     if diff and not dry_run:
         raise UsageError("--diff needs --dry-run", hint="your own edits are shown by `vextract diff`")
-    root = project.find(path, half_way=True)
+    root = location.find(path, half_way=True)
     with disk.exclusive(root) as free:
         if not free:
             raise journal.running()
@@ -95,7 +95,9 @@ def _dry_run(
 def _upgrade(
     root: Path, request: Request, origin: Path | None, offline: bool, allow_dirty: bool, verbose: bool, json: bool
 ) -> int:
-    from extractor import apply, journal, upgrade
+    from extractor.pipeline import apply
+    from extractor.project import journal
+    from extractor.usecases import upgrade
 
     found = _prepare(root, request, origin, offline)
     if found.changes_anything:
@@ -119,9 +121,10 @@ def _upgrade(
 
 
 def _prepare(root: Path, request: Request, origin: Path | None, offline: bool) -> Upgrade:
-    from extractor import journal, upgrade
-    from extractor.errors import CheckFailed
-    from extractor.journal import Phase
+    from extractor.project import journal
+    from extractor.project.journal import Phase
+    from extractor.usecases import upgrade
+    from extractor.values.errors import CheckFailed
 
     entry = journal.read(root)
     if entry is not None and journal.phase(root, entry) is Phase.CONFLICTS:
@@ -140,11 +143,11 @@ def _prepare(root: Path, request: Request, origin: Path | None, offline: bool) -
 
 def _changes(root: Path, found: Upgrade, origin: Path | None, offline: bool) -> Changes | None:
     """Return what changed in the vendored code; None where the present release cannot be had to compare with."""
-    from extractor import restore
-    from extractor.changes import report
-    from extractor.changes.config_keys import is_config, read_config
-    from extractor.errors import VextractError
-    from extractor.plan import Verdict
+    from extractor.pipeline.plan import Verdict
+    from extractor.usecases import restore
+    from extractor.usecases.changes import report
+    from extractor.usecases.changes.config_keys import is_config, read_config
+    from extractor.values.errors import VextractError
 
     same = found.old.options.verl == found.new.options.verl
     config = read_config(root / "config") if (root / "config").is_dir() else {}
@@ -166,9 +169,10 @@ def _changes(root: Path, found: Upgrade, origin: Path | None, offline: bool) -> 
 
 
 def _continue(root: Path, json: bool) -> int:
-    from extractor import apply, journal
-    from extractor.journal import Phase
-    from extractor.upgrade import unresolved
+    from extractor.pipeline import apply
+    from extractor.project import journal
+    from extractor.project.journal import Phase
+    from extractor.usecases.upgrade import unresolved
 
     entry = journal.read(root)
     if entry is None:
@@ -188,7 +192,7 @@ def _continue(root: Path, json: bool) -> int:
 
 
 def _say_unfinished(entry: Journal, json: bool) -> None:
-    from extractor import journal
+    from extractor.project import journal
 
     conflicts = journal.paths(entry.conflicts)
     if json:
@@ -199,7 +203,8 @@ def _say_unfinished(entry: Journal, json: bool) -> None:
 
 
 def _abort(root: Path, json: bool) -> int:
-    from extractor import apply, journal
+    from extractor.pipeline import apply
+    from extractor.project import journal
 
     entry = journal.read(root)
     if entry is None:
@@ -215,7 +220,7 @@ def _abort(root: Path, json: bool) -> int:
 
 
 def _nothing(leftovers: bool, what: str) -> VextractError:
-    from extractor.errors import UsageError
+    from extractor.values.errors import UsageError
 
     why = (
         "an upgrade was interrupted, before it changed anything or after all was done"

@@ -10,11 +10,11 @@ from extractor.cli import changes, output, screen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from extractor.changes import Changes
-    from extractor.lock import Lock
-    from extractor.plan import Action, Plan
-    from extractor.upgrade import Upgrade
-    from extractor.upgrade.settings import Moved
+    from extractor.pipeline.plan import Action, Plan
+    from extractor.project.lock import Lock
+    from extractor.usecases.changes import Changes
+    from extractor.usecases.upgrade import Upgrade
+    from extractor.usecases.upgrade.settings import Moved
 
 _DONE = {
     "add": "added",

@@ -12,7 +12,7 @@ from extractor.cli import output, screen, unfinished
 from extractor.cli.options import From, Json, Offline, Project, Verbose
 
 if TYPE_CHECKING:
-    from extractor.verify import Report
+    from extractor.usecases.verify import Report
 
 
 def command(
@@ -40,9 +40,10 @@ def command(
     Imports resolve, nothing leads to Ray, files have the lock's hashes, and the vendored code computes the same
     numbers as upstream's.
     """
-    from extractor import lock, project, restore
+    from extractor.project import location, lock
+    from extractor.usecases import restore
 
-    root = project.find(path)
+    root = location.find(path)
     unfinished.refuse(root)
     locked = lock.read(root)
     with output.progress(f"reading verl {locked.options.verl}"):
@@ -52,7 +53,7 @@ def command(
             f"the project was made from a {locked.source_kind} of its own ({locked.source_sha256[:12]}),"
             f" and is compared with another ({source.sha256[:12]}): --from names the right one"
         )
-    from extractor.verify import run_verify
+    from extractor.usecases.verify import run_verify
 
     with output.steps("checking") as say:
         report = run_verify(
@@ -80,7 +81,7 @@ def command(
 
 def _show(report: Report, verbose: bool) -> None:
     """Print what failed first; what the cases did not run is for whoever asks."""
-    from extractor.verify import Status
+    from extractor.usecases.verify import Status
 
     width = max((len(check.name) for check in report.checks), default=0)
     head = [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in report.checks]

@@ -13,7 +13,7 @@ from extractor.cli.options import Json, Verbose
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from extractor.manifest import Manifest
+    from extractor.values.manifest import Manifest
 
 _YES, _NO = "x", "."
 
@@ -30,7 +30,7 @@ def command(
 
     It prints a table of what each offers; with NAME or -v, a description.
     """
-    from extractor import releases
+    from extractor.values import releases
 
     known = list(reversed(releases.supported()))
     manifests = [releases.load(item) for item in ([name] if name in known else known)]
@@ -53,7 +53,7 @@ def _about(name: str, manifests: Sequence[Manifest]) -> list[str]:
     """
     from difflib import get_close_matches
 
-    from extractor.errors import UsageError
+    from extractor.values.errors import UsageError
 
     features = {item.name: item.summary for manifest in reversed(manifests) for item in manifest.features}
     presets = {item for manifest in manifests for item in manifest.algorithms}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from extractor.source import Source
+from extractor.pipeline.source import Source
 
 
 class Fork:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.adopt.combine import combine
-from extractor.adopt.segments import join, split
-from extractor.adopt.text import decoded, with_upstream_names
+from extractor.usecases.adopt.combine import combine
+from extractor.usecases.adopt.segments import join, split
+from extractor.usecases.adopt.text import decoded, with_upstream_names
 from tests.releases import every_release, source_of
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from extractor import generate, releases
-from extractor.adopt import Fate, adopt, recognise
-from extractor.generate import complete
-from extractor.options import Options
-from extractor.source import Source
+from extractor.pipeline import generate
+from extractor.pipeline.generate import complete
+from extractor.pipeline.source import Source
+from extractor.usecases.adopt import Fate, adopt, recognise
+from extractor.values import releases
+from extractor.values.options import Options
 from tests.adopt.forks import Fork
 
 

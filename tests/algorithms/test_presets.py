@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extractor import releases
+from extractor.values import releases
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release

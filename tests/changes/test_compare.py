@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from extractor.changes import Change
-from extractor.changes.compare import compare, fields_of, shape
+from extractor.usecases.changes import Change
+from extractor.usecases.changes.compare import compare, fields_of, shape
 
 FUNCTION = "def f(a, b: int = 1):\n    return a + b\n"
 CLASS = """

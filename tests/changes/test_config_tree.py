@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from extractor.changes.config_keys import upstream_config
-from extractor.changes.config_tree import Unreadable, compose, every_setting, unreadable
-from extractor.source import Source
+from extractor.pipeline.source import Source
+from extractor.usecases.changes.config_keys import upstream_config
+from extractor.values.configtree.settings import Unreadable, compose, every_setting, unreadable
 
 FILES = {
     "main.yaml": "defaults:\n  - optim@actor.optim: adamw\n  - optional critic: missing\n  - preset@_global_: a\n"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from extractor import releases
-from extractor.changes import Change, Changes, LostKey, OwnerKey, SymbolChange, report
-from extractor.changes.config_keys import (
+from extractor.pipeline.generate import Generated, complete, generate
+from extractor.pipeline.source import Source
+from extractor.usecases.changes import Change, Changes, LostKey, OwnerKey, SymbolChange, report
+from extractor.usecases.changes.config_keys import (
     MAIN,
     Renames,
     compare_project_keys,
@@ -17,10 +18,9 @@ from extractor.changes.config_keys import (
     project_config,
     upstream_config,
 )
-from extractor.changes.config_tree import every_setting
-from extractor.generate import Generated, complete, generate
-from extractor.options import Options
-from extractor.source import Source
+from extractor.values import releases
+from extractor.values.configtree.settings import every_setting
+from extractor.values.options import Options
 from tests.releases import source_of
 
 ALGOS = "verl.trainer.ppo.core_algos"

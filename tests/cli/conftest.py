@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from extractor import generate
 from extractor.cli.app import run as run_command
-from extractor.generate import Generated
-from extractor.manifest import Manifest
-from extractor.options import Options
-from extractor.source import Source
+from extractor.pipeline import generate
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.source import Source
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
 from tests.project.support import Configuration, make
 
 _made: dict[tuple[Options, str], Generated] = {}

@@ -91,7 +91,7 @@ def test_bug(run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise ZeroDivisionError("division by zero\nand more")
 
-    monkeypatch.setattr("extractor.releases.supported", broken)
+    monkeypatch.setattr("extractor.values.releases.supported", broken)
     result = run("versions")
     assert result.code == 70
     assert result.err.splitlines() == [
@@ -110,7 +110,7 @@ def test_interrupted(run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("extractor.releases.supported", interrupted)
+    monkeypatch.setattr("extractor.values.releases.supported", interrupted)
     result = run("versions")
     assert result.code == 130
     assert result.err.strip() == "error: interrupted"

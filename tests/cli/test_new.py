@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from extractor import __version__, base, lock, project, releases
-from extractor.errors import UsageError
-from extractor.source import Source
-from extractor.tree import FileKind
+from extractor import __version__
+from extractor.pipeline.source import Source
+from extractor.project import base, location, lock
+from extractor.values import releases
+from extractor.values.errors import UsageError
+from extractor.values.tree import FileKind
 
 
 @pytest.mark.usefixtures("verl")
@@ -84,7 +86,7 @@ def test_directories_above_go_again_where_nothing_was_made(run, tmp_path: Path, 
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("extractor.disk.write_new", full)
+    monkeypatch.setattr("extractor.project.disk.write_new", full)
     result = run("new", tmp_path / "a/b/toy")
     assert result.code == 2
     assert "No space left" in result.err
@@ -199,7 +201,7 @@ class TestTarget:
 
     def refused(self, path: Path, problem: str) -> str:
         with pytest.raises(UsageError, match=problem) as caught:
-            project.check_target(path)
+            location.check_target(path)
         return caught.value.hint
 
     def test_not_empty(self, tmp_path: Path) -> None:
@@ -220,7 +222,7 @@ class TestTarget:
         self.refused(tmp_path / "sub/toy", "inside another vextract project")
 
     def test_no_parent(self, tmp_path: Path) -> None:
-        assert project.check_target(tmp_path / "a/b/toy") == tmp_path / "a/b/toy"
+        assert location.check_target(tmp_path / "a/b/toy") == tmp_path / "a/b/toy"
         assert os.listdir(tmp_path) == []
 
     @pytest.mark.parametrize("place", ["a/toy", "a/b/c/toy"])
@@ -245,14 +247,14 @@ class TestTarget:
     def test_links_are_followed(self, tmp_path: Path) -> None:
         (tmp_path / "real").mkdir()
         (tmp_path / "toy").symlink_to(tmp_path / "real")
-        assert project.check_target(tmp_path / "toy") == tmp_path / "real"
-        assert project.check_target(tmp_path / "real/../new") == tmp_path / "new"
+        assert location.check_target(tmp_path / "toy") == tmp_path / "real"
+        assert location.check_target(tmp_path / "real/../new") == tmp_path / "new"
 
 
 @pytest.mark.parametrize("name", ["toy", "my_project", "Experiment2"])
 def test_good_names(name: str) -> None:
-    project.check_package(name, "PATH")
-    assert project.package_name(name) == name
+    location.check_package(name, "PATH")
+    assert location.package_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -260,8 +262,8 @@ def test_good_names(name: str) -> None:
     [("my-proj", "my_proj"), ("a.b", "a_b"), ("My Proj", "my_proj"), ("a--b", "a_b"), (".hidden", "hidden")],
 )
 def test_a_directory_names_the_package(directory: str, package: str) -> None:
-    assert project.package_name(directory) == package
-    project.check_package(package, "PATH")
+    assert location.package_name(directory) == package
+    location.check_package(package, "PATH")
 
 
 @pytest.mark.parametrize("directory", ["class", "2fast", "torch", "json-", "caf\u00e9", "---"])
@@ -295,6 +297,6 @@ def test_what_names_no_package_is_refused(run, tmp_path: Path, directory: str) -
 )
 def test_bad_names(name: str, problem: str, suggestion: str) -> None:
     with pytest.raises(UsageError, match=problem) as caught:
-        project.check_package(name, "PATH")
+        location.check_package(name, "PATH")
     assert caught.value.hint == f"pass --package {suggestion}"
-    project.check_package(suggestion, "PATH")
+    location.check_package(suggestion, "PATH")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor import lock
+from extractor.project import lock
 
 pty = pytest.importorskip("pty", reason="there are no pseudo-terminals")
 REPOSITORY = Path(__file__).resolve().parents[2]

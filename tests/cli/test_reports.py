@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor import releases
+from extractor.values import releases
 
 
 def test_versions(run) -> None:
@@ -105,8 +105,9 @@ def test_explain_what_is_not_of_verl(
 
 def test_explain_every_file_of_the_lock(run, project: Path) -> None:
     """Each has one answer, and its template is a file of templates/."""
-    from extractor import lock, resources
-    from extractor.explain import Ours
+    from extractor.project import lock
+    from extractor.usecases.explain import Ours
+    from extractor.values import resources
 
     locked = lock.read(project)
     ours = Ours(project, locked, releases.load(locked.options.verl))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor import base, lock
-from extractor.lock import Lock
-from extractor.tree import FileKind
+from extractor.project import base, lock
+from extractor.project.lock import Lock
+from extractor.values.tree import FileKind
 
 
 def tree(project: Path) -> dict[str, bytes]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extractor import releases
-from extractor.hydra import compose, flatten
+from extractor.values import releases
+from extractor.values.configtree import compose, flatten
 from scripts.reference import all_config_files
 from tests.docs.test_pages import PAGES
 from tests.project.support import REPOSITORY

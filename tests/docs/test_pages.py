@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from extractor.index import Index
-from extractor.manifest import parse_manifest, read_toml
-from extractor.manifest.parse import EDIT_OPS
-from extractor.options import Options
-from extractor.rewrite import rewrite_module
-from extractor.slicer import slice_source
+from extractor.pipeline.index import Index
+from extractor.pipeline.rewrite import rewrite_module
+from extractor.pipeline.slicer import slice_source
+from extractor.values.manifest import parse_manifest, read_toml
+from extractor.values.manifest.parse import EDIT_OPS
+from extractor.values.options import Options
 from scripts.walk import blocks_of
 from tests.project.support import REPOSITORY
 from tests.slicing.tiny import TinySource
@@ -54,7 +54,7 @@ def without_header(text: str) -> str:
 
 def test_every_key_of_a_manifest_is_documented() -> None:
     page = MANIFESTS.read_text(encoding="utf-8")
-    reader = (REPOSITORY / "extractor/manifest/parse.py").read_text(encoding="utf-8")
+    reader = (REPOSITORY / "extractor/values/manifest/parse.py").read_text(encoding="utf-8")
     keys = {key for names in re.findall(r'keys_are\(\s*"([^"]*)"', reader) for key in names.split()}
     assert len(keys) > 30
     shown = set(re.findall(r"[\w.]+", " ".join(re.findall(r"`[^`]+`", page))))

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from extractor import releases, resources
-from extractor.draft import Fit, fit
-from extractor.generate import Generated, generate
-from extractor.manifest import Manifest
-from extractor.options import Options
-from extractor.source import Source, cache
+from extractor.pipeline.generate import Generated, generate
+from extractor.pipeline.source import Source, cache
+from extractor.usecases.draft import Fit, fit
+from extractor.values import releases, resources
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
 from tests.cli.conftest import Result, run
 
 __all__ = ["Result", "run"]
@@ -43,8 +43,8 @@ def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
             _made[key] = generate(options, source, manifest)
         return _made[key]
 
-    monkeypatch.setattr("extractor.draft.fit", fitted)
-    monkeypatch.setattr("extractor.generate.generate", made)
+    monkeypatch.setattr("extractor.usecases.draft.fit", fitted)
+    monkeypatch.setattr("extractor.pipeline.generate.generate", made)
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor import base, lock, releases
-from extractor.source import download
+from extractor.pipeline.source import download
+from extractor.project import base, lock
+from extractor.values import releases
 from tests.source import archives
 
 ROOT = Path(__file__).parents[2]
@@ -136,7 +137,7 @@ def test_a_project_that_cannot_stand_is_not_made(
     run, older: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = "toy/workers/actor.py:9: imports toy.workers.dp_actor, which does not exist"
-    monkeypatch.setattr("extractor.verify.unwritten.import_problems", lambda *arguments: (problem,))
+    monkeypatch.setattr("extractor.usecases.verify.unwritten.import_problems", lambda *arguments: (problem,))
     result = run("new", tmp_path / "toy", "--from", wheel, "--experimental")
     assert result.code == 1
     assert f"no project of verl 0.6.1 can be made from what holds of the manifest of 0.5.0: {problem}" in result.err
@@ -172,7 +173,8 @@ def test_a_wheel_from_the_index_is_kept(
 
 def test_an_interrupted_draft_leaves_nothing(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys, types; from extractor import disk, draft; from extractor.cli import manifest\n"
+        "import os, signal, sys, types; from extractor.project.location import disk\n"
+        "from extractor.usecases import draft; from extractor.cli import manifest\n"
         "from extractor.cli.app import run\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "manifest.try_release = lambda *a: (None, None, None); manifest.project_problems = lambda *a: ()\n"

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import drafts
-from extractor import releases
-from extractor.draft import Draft, Fit, Kind, draft, fit
-from extractor.draft.keys import renamed
-from extractor.draft.needs import changed_requirements
-from extractor.errors import UsageError
-from extractor.generate import generate
-from extractor.manifest import Role, combine, parse_manifest
-from extractor.options import Options
-from extractor.source import Source
+from extractor.pipeline.generate import generate
+from extractor.pipeline.source import Source
+from extractor.usecases.draft import Draft, Fit, Kind, draft, fit
+from extractor.usecases.draft.keys import renamed
+from extractor.usecases.draft.needs import changed_requirements
+from extractor.values import releases
+from extractor.values.errors import UsageError
+from extractor.values.manifest import Role, combine, parse_manifest
+from extractor.values.options import Options
 
 
 def subjects(found: Fit, kind: Kind) -> list[str]:

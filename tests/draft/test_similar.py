@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from extractor.draft.similar import Catalogue, certain, definition_of, module_moved, runs, score
-from extractor.index import Index
+from extractor.pipeline.index import Index
+from extractor.usecases.draft.similar import Catalogue, certain, definition_of, module_moved, runs, score
 
 BODY = """
     total = 0.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.options import RECIPES
+from extractor.values.options import RECIPES
 from tests.project.running import train
 from tests.project.support import REPOSITORY, Configuration, make
 from tests.releases import NEWEST

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor import lock
-from extractor.tree import FileKind
+from extractor.project import lock
+from extractor.values.tree import FileKind
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "generated_example"
 

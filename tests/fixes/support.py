@@ -8,10 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from extractor import releases
-from extractor.generate import generate
-from extractor.manifest import Fix
-from extractor.options import Options
+from extractor.pipeline.generate import generate
+from extractor.values import releases
+from extractor.values.manifest import Fix
+from extractor.values.options import Options
 from tests.releases import source_of
 
 

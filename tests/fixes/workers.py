@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from extractor import releases
+from extractor.values import releases
 from tests.fixes.support import Vendored, tiny_model, token_batch
 
 RESPONSE = 4

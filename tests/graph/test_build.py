@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from extractor import lock
-from extractor.graph import Graph, Module, build
+from extractor.project import lock
+from extractor.usecases.graph import Graph, Module, build
 
 
 def read(project: Path) -> Graph:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from extractor import lock
 from extractor.cli.app import run
-from extractor.graph import build
-from extractor.graph.drawing import draw
-from extractor.graph.matrix import draw_groups
+from extractor.project import lock
+from extractor.usecases.graph import build
+from extractor.usecases.graph.drawing import draw
+from extractor.usecases.graph.matrix import draw_groups
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -109,8 +109,9 @@ def test_the_picture(project: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_the_picture_is_the_same_in_every_process(project: Path) -> None:
     pytest.importorskip("graphlay")
     program = (
-        "import sys; from pathlib import Path; from extractor import lock; from extractor.graph import build;"
-        "from extractor.graph.drawing import draw; root = Path(sys.argv[1]);"
+        "import sys; from pathlib import Path; from extractor.project.location import lock;"
+        "from extractor.usecases.graph import build;"
+        "from extractor.usecases.graph.drawing import draw; root = Path(sys.argv[1]);"
         "sys.stdout.write(draw(build(root, lock.read(root))))"
     )
     found = [

@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from extractor import releases
-from extractor.generate import Generated, complete, generate
-from extractor.options import Options
+from extractor.pipeline.generate import Generated, complete, generate
+from extractor.values import releases
+from extractor.values.options import Options
 from tests.releases import source_of
 
 

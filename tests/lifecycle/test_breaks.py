@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from extractor.changes.config_keys import Renames, is_config
-from extractor.changes.config_tree import every_setting
-from extractor.changes.yaml_text import Document, Value, put
 from extractor.cli.app import run as command
-from extractor.journal import Phase
-from extractor.plan import Verdict
-from extractor.tree import FileKind, Tree
+from extractor.pipeline.plan import Verdict
+from extractor.project.journal import Phase
+from extractor.usecases.changes.config_keys import Renames, is_config
+from extractor.values.configtree.settings import every_setting
+from extractor.values.configtree.yaml_text import Document, Value, put
+from extractor.values.tree import FileKind, Tree
 from tests.lifecycle.faults import Faults, error, injected
 from tests.lifecycle.releases import BREAKS, LONGEST, Choice, generated, options_of
 from tests.lifecycle.test_kills import copy, killed, unfinished

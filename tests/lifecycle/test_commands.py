@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from extractor import disk, generate, journal, lock, releases, source
 from extractor.cli import upgrade
-from extractor.generate import Generated
-from extractor.manifest import Manifest
-from extractor.options import Options
-from extractor.source import Source
-from extractor.tree import Tree
+from extractor.pipeline import generate, source
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.source import Source
+from extractor.project import disk, journal, lock
+from extractor.values import releases
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+from extractor.values.tree import Tree
 from tests.cli.conftest import Result
 from tests.lifecycle.faults import Faults, error, injected
 from tests.lifecycle.worlds import NEW, NEW_TREE, OLD_TREE, TEN, create, files_of, picture, text, vendored

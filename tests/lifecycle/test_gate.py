@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from extractor import apply, base, disk, journal, lock
 from extractor.cli.app import run as command
-from extractor.disk import gate, stays_inside
-from extractor.errors import CheckFailed, UsageError
-from extractor.manifest import parse_manifest, read_toml
-from extractor.plan import Reason, Verdict
-from extractor.tree import Tree, is_marked
-from extractor.upgrade.verdicts import Sides, look, plan_upgrade
+from extractor.pipeline import apply
+from extractor.pipeline.plan import Reason, Verdict
+from extractor.project import base, disk, journal, lock
+from extractor.project.disk import gate, stays_inside
+from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade
+from extractor.values.errors import CheckFailed, UsageError
+from extractor.values.manifest import parse_manifest, read_toml
+from extractor.values.tree import Tree, is_marked
 from tests.docs.test_pages import REST
 from tests.lifecycle.worlds import (
     LABELS,
@@ -91,7 +92,7 @@ def test_sync_does_not_write_through_links(small: Path, tmp_path: Path) -> None:
 def forged(small: Path, **changed: object) -> None:
     """Put a journal into a project that is not as vextract wrote it."""
     entry = ready(small, NEW_TREE, NEW, MOVED)
-    found = journal.of_plan(
+    found = apply.journal_of(
         small, entry.plan, entry.seen, lock_data=entry.lock_data, base_data=entry.base_data, title="there"
     )
     journal.begin(small, found)
@@ -233,7 +234,7 @@ def test_a_killed_sync_leaves_nothing_after_the_next(small: Path) -> None:
 
 
 def test_a_fresh_project_with_such_paths_is_not_written(tmp_path: Path) -> None:
-    from extractor.plan import plan_new
+    from extractor.pipeline.plan import plan_new
 
     with pytest.raises(CheckFailed):
         apply.create(tmp_path / "toy", plan_new(Tree.of([template(".git/config", b"x")])), lock_data=b"", base_data=b"")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from extractor import journal, lock, project
 from extractor.cli.app import run as command
-from extractor.errors import CheckFailed, VextractError
-from extractor.journal import Phase
+from extractor.project import journal, location, lock
+from extractor.project.journal import Phase
+from extractor.values.errors import CheckFailed, VextractError
 from tests.lifecycle.faults import Faults, Killed, error, injected, killing
 from tests.lifecycle.worlds import ACTOR, MOVED, NEW, NEW_TREE, TEN, Ready, files_of, picture, ready, text
 
@@ -84,9 +84,9 @@ def test_killed_anywhere(kind: str, request: pytest.FixtureRequest, capsys: pyte
         else:
             if phase is Phase.HALF_WAY:
                 with pytest.raises(CheckFailed, match=r"interrupted half way: verl 0\.5\.0 -> verl 0\.6\.1"):
-                    project.find(target)
+                    location.find(target)
             else:
-                project.find(target)
+                location.find(target)
             twin = copy(target, "twin")
             assert command(["upgrade", str(target), "--abort"]) == 0
             assert picture(target) == before, f"--abort after a kill at call {at}"

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from extractor import journal, releases
 from extractor.cli.app import run as command
-from extractor.plan import Plan, Verdict
-from extractor.tree import FileKind, Tree
-from extractor.upgrade.successors import Successor
-from extractor.upgrade.successors import successors as find
+from extractor.pipeline.plan import Plan, Verdict
+from extractor.project import journal
+from extractor.usecases.upgrade.successors import Successor
+from extractor.usecases.upgrade.successors import successors as find
+from extractor.values import releases
+from extractor.values.tree import FileKind, Tree
 from tests.lifecycle.edits import Edit, edit
 from tests.lifecycle.releases import EVERY_STEP, LONGEST, NEW, OLD, VLLM, Choice, generated, options_of
 from tests.lifecycle.worlds import create, expected, files_of, lock_of, own, picture, ready

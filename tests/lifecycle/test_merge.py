@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extractor import merge
-from extractor.errors import UsageError
-from extractor.merge import Labels, first_conflict, left_markers, mergeable, three_way
+from extractor.pipeline import merge
+from extractor.pipeline.merge import Labels, first_conflict, left_markers, mergeable, three_way
+from extractor.values.errors import UsageError
 
 LABELS = Labels("yours", "base", "theirs")
 LINES = st.lists(st.sampled_from([b"a", b"b", b"c", b"", b" x\t", "é漢".encode(), b"r\r"]), max_size=6)

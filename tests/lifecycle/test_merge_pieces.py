@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extractor.merge import Labels
-from extractor.merge.files import merge_file, pieces_of
-from extractor.merge.pieces import changed
+from extractor.pipeline.merge import Labels
+from extractor.pipeline.merge.files import merge_file, pieces_of
+from extractor.pipeline.merge.pieces import changed
 from tests.lifecycle.releases import Choice, generated
 from tests.releases import ALL
 

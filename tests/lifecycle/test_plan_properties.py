@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from extractor import base
-from extractor.plan import NOTE_SUFFIX, Plan, Verdict
-from extractor.tree import File, FileKind, Tree
-from extractor.upgrade.successors import Successor
-from extractor.upgrade.verdicts import Found, Sides, plan_upgrade
+from extractor.pipeline.plan import Plan, Verdict
+from extractor.project import base
+from extractor.project.beside import NOTE_SUFFIX
+from extractor.usecases.upgrade.successors import Successor
+from extractor.usecases.upgrade.verdicts import Found, Sides, plan_upgrade
+from extractor.values.tree import File, FileKind, Tree
 from tests.lifecycle.worlds import LABELS, NEW, OLD, lock_of
 
 PATHS = ("a.py", "b.py", "c/d.py", "hook.py")

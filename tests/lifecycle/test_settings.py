@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from extractor.plan import Reason, Verdict
-from extractor.tree import Tree
-from extractor.upgrade.settings import Lost, Moved, Settings, carry
-from extractor.upgrade.successors import Successor
-from extractor.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
+from extractor.pipeline.plan import Reason, Verdict
+from extractor.usecases.upgrade.settings import Lost, Moved, Settings, carry
+from extractor.usecases.upgrade.successors import Successor
+from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
+from extractor.values.tree import Tree
 from tests.lifecycle.worlds import LABELS, NEW, OLD, create, files_of, lock_of, ready, template, vendored
 
 MAIN = "config/ppo_trainer.yaml"
@@ -225,7 +225,8 @@ def trees() -> tuple[Tree, Tree]:
 
 
 def upgraded(project: Path, old: Tree, new: Tree, back: bool = False) -> dict[str, tuple[Verdict, Reason, str]]:
-    from extractor import apply, base, lock
+    from extractor.pipeline import apply
+    from extractor.project import base, lock
 
     there = lock.read(project)
     found = look(project, {file.path for file in old} | {file.path for file in new})
@@ -331,9 +332,10 @@ def _config(optimizer: str) -> Tree:
 
 def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What is moved, lost, and left to the owner is said, in a dry run as well, and as JSON."""
-    from extractor import generate, releases, source
     from extractor.cli import upgrade
     from extractor.cli.app import run
+    from extractor.pipeline import generate, source
+    from extractor.values import releases
 
     new = _config("      lr_scheduler_type: constant\n")
     monkeypatch.setattr(generate, "generate", lambda *arguments: generate.Generated(new, None, (), ()))  # type: ignore[arg-type]

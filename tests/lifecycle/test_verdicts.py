@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor.plan import Reason, Verdict
-from extractor.upgrade.successors import Successor
+from extractor.pipeline.plan import Reason, Verdict
+from extractor.usecases.upgrade.successors import Successor
 from tests.lifecycle.worlds import (
     ACTOR,
     MOVED,

@@ -8,15 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from extractor import apply, base, lock
-from extractor.changes.config_keys import Renames
-from extractor.lock import Lock
-from extractor.merge import Labels
-from extractor.options import Options
-from extractor.plan import Plan, plan_new
-from extractor.tree import File, FileKind, Tree
-from extractor.upgrade.successors import Successor
-from extractor.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
+from extractor.pipeline import apply
+from extractor.pipeline.merge import Labels
+from extractor.pipeline.plan import Plan, plan_new
+from extractor.project import base, lock
+from extractor.project.lock import Lock
+from extractor.usecases.changes.config_keys import Renames
+from extractor.usecases.upgrade.successors import Successor
+from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
+from extractor.values.options import Options
+from extractor.values.tree import File, FileKind, Tree
 
 OLD = Options("toy", "0.5.0")
 NEW = Options("toy", "0.6.1")

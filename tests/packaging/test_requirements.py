@@ -15,11 +15,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from extractor import releases
-from extractor.generate import complete
-from extractor.manifest import Manifest
-from extractor.options import RECIPES, Options
-from extractor.pins import needs_of, pins_for
+from extractor.pipeline.generate import complete
+from extractor.pipeline.render.pins import needs_of, pins_for
+from extractor.values import releases
+from extractor.values.manifest import Manifest
+from extractor.values.options import RECIPES, Options
 
 PINS = Path(__file__).resolve().parents[2] / "requirements"
 # The build of vLLM for CPUs goes by another name.

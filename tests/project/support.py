@@ -9,15 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extractor import __version__, apply, base, lock, releases
-from extractor.generate import Generated, complete, generate
-from extractor.manifest import Manifest
-from extractor.options import Options
-from extractor.plan import plan_new
-from extractor.rewrite import Emitted
-from extractor.slicer import KeptModule
-from extractor.source import Source
-from extractor.tree import File, FileKind
+from extractor import __version__
+from extractor.pipeline import apply
+from extractor.pipeline.generate import Generated, complete, generate
+from extractor.pipeline.plan import plan_new
+from extractor.pipeline.rewrite import Emitted
+from extractor.pipeline.slicer import KeptModule
+from extractor.pipeline.source import Source
+from extractor.project import base, lock
+from extractor.values import releases
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+from extractor.values.tree import File, FileKind
 from tests.releases import ALL, EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, source_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]

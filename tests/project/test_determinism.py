@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor import base
+from extractor.project import base
 from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made, files_of, vextract
 from tests.releases import NEWEST
 

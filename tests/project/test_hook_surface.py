@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from extractor.options import RECIPES
-from extractor.tree import FileKind
+from extractor.values.options import RECIPES
+from extractor.values.tree import FileKind
 from tests.project.running import python, train
 from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made, vextract
 from tests.releases import ALL, NEWEST

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from extractor.verify.requirements import import_name
+from extractor.usecases.verify.requirements import import_name
 from tests.project.support import CONFIGURATIONS, Configuration, Made
 
 pytestmark = pytest.mark.usefixtures("verl")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from extractor.manifest import Fix
+from extractor.values.manifest import Fix
 from tests.project.support import CONFIGURATIONS, PACKAGE, Configuration, Made
 
 pytestmark = pytest.mark.usefixtures("verl")

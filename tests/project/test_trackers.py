@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.fromrun import settings
+from extractor.usecases.fromrun import settings
 from tests.project.running import environment, python
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST

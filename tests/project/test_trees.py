@@ -11,10 +11,10 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.sizes import limit_of
-from extractor.tree import FileKind
-from extractor.verify import subject
-from extractor.verify.closed_imports import check_imports
-from extractor.verify.ray_free import check_ray_free
+from extractor.usecases.verify import subject
+from extractor.usecases.verify.closed_imports import check_imports
+from extractor.usecases.verify.ray_free import check_ray_free
+from extractor.values.tree import FileKind
 from tests.project.support import CONFIGURATIONS, DEFAULTS, Configuration, Made
 from tests.releases import ALL
 

@@ -12,10 +12,10 @@ import pyarrow.parquet
 import pytest
 from omegaconf import OmegaConf
 
-from extractor import lock
-from extractor.options import RECIPES
-from extractor.resources import templates
-from extractor.source import Source
+from extractor.pipeline.source import Source
+from extractor.project import lock
+from extractor.values.options import RECIPES
+from extractor.values.resources import templates
 from tests.project.running import environment, python, train
 from tests.project.support import Configuration, make, vextract
 from tests.releases import NEWEST

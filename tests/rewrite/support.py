@@ -6,9 +6,9 @@ import ast
 import textwrap
 from collections.abc import Mapping
 
-from extractor.manifest import Fix
-from extractor.rewrite import Emitted, rewrite_module
-from extractor.slicer import KeptModule, NotKept, Substitute, Target
+from extractor.pipeline.rewrite import Emitted, rewrite_module
+from extractor.pipeline.slicer import KeptModule, NotKept, Substitute, Target
+from extractor.values.manifest import Fix
 
 HOMES = {
     "verl:Batch": "protocol:Batch",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.errors import CheckFailed
-from extractor.manifest import Edit, Fix
+from extractor.values.errors import CheckFailed
+from extractor.values.manifest import Edit, Fix
 from tests.rewrite.support import after, body, emit
 
 SOURCE = """

@@ -8,7 +8,7 @@ import textwrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extractor.rewrite.drop_statements import drop_statements
+from extractor.pipeline.rewrite.drop_statements import drop_statements
 
 SOURCE = textwrap.dedent(
     '''\

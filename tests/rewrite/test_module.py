@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extractor.slicer import Substitute, Target
+from extractor.pipeline.slicer import Substitute, Target
 from tests.rewrite.support import after, body, emit
 
 SOURCE = '''

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.rewrite.problems import CannotRewrite
+from extractor.pipeline.rewrite.problems import CannotRewrite
 from tests.rewrite.support import after, body, emit
 
 CASES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from textwrap import dedent
 
-from extractor.manifest import Edit
-from extractor.rewrite.set_aside import Aside
+from extractor.pipeline.rewrite.set_aside import Aside
+from extractor.values.manifest import Edit
 
 TEXT = dedent(
     '''\

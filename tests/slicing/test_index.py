@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.errors import SourceError
-from extractor.index import Index, Module, module_name
+from extractor.pipeline.index import Index, Module, module_name
+from extractor.values.errors import SourceError
 from tests.slicing.tiny import TinySource
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from extractor import releases, resources
-from extractor.draft.unmatched import unmatched
-from extractor.errors import UsageError
-from extractor.manifest import ChainError, combine, difference, parse_manifest, read_toml
-from extractor.manifest.write import write_manifest
-from extractor.options import Options
+from extractor.usecases.draft.unmatched import unmatched
+from extractor.values import releases, resources
+from extractor.values.errors import UsageError
+from extractor.values.manifest import ChainError, combine, difference, parse_manifest, read_toml
+from extractor.values.manifest.write import write_manifest
+from extractor.values.options import Options
 from tests.releases import source_of
 
 GOOD = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.errors import SourceError, UsageError
-from extractor.manifest import Feature, Fix, Replacement, Role
-from extractor.slicer import NotKept, Target
+from extractor.pipeline.slicer import NotKept, Target
+from extractor.values.errors import SourceError, UsageError
+from extractor.values.manifest import Feature, Fix, Replacement, Role
 from tests.slicing.tiny import kept, manifest, slice_files
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from extractor.index import Index
-from extractor.manifest import Feature, Fix, Manifest, Replacement, Requirements, Role, SourcePin
-from extractor.options import Options
-from extractor.slicer import Slice, slice_source
+from extractor.pipeline.index import Index
+from extractor.pipeline.slicer import Slice, slice_source
+from extractor.values.manifest import Feature, Fix, Manifest, Replacement, Requirements, Role, SourcePin
+from extractor.values.options import Options
 
 
 class TinySource:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from extractor.manifest import SourcePin
+from extractor.values.manifest import SourcePin
 
 WHEEL = "verl-0.6.1-py3-none-any.whl"
 SDIST = "verl-0.6.1.tar.gz"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor.errors import SourceError
-from extractor.source import archive, open_source
+from extractor.pipeline.source import archive, open_source
+from extractor.values.errors import SourceError
 from tests.source import archives
 
 

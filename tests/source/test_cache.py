@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from extractor import releases
-from extractor.errors import SourceError
-from extractor.source import Source, cache, download, open_source
+from extractor.pipeline.source import Source, cache, download, open_source
+from extractor.values import releases
+from extractor.values.errors import SourceError
 from tests.source import archives
 
 DATA = archives.wheel()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor.errors import SourceError
-from extractor.source import open_source, release_of
+from extractor.pipeline.source import open_source, release_of
+from extractor.values.errors import SourceError
 from tests.source import archives
 
 CHECKOUT = {**archives.FILES, "LICENSE": b"a licence\n", "setup.py": b"raise SystemExit('executed')\n"}

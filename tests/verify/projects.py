@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from extractor import apply, base, lock
-from extractor.options import Options
-from extractor.plan import plan_new
-from extractor.tree import File, FileKind, Tree
+from extractor.pipeline import apply
+from extractor.pipeline.plan import plan_new
+from extractor.project import base, lock
+from extractor.values.options import Options
+from extractor.values.tree import File, FileKind, Tree
 from tests.project.support import Configuration
 
 OPTIONS = Options(package="toy", verl="0.6.1", engine="hf", algorithm="grpo", features=())

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from extractor.verify.compare import difference
-from extractor.verify.parity import Verdict, compare
+from extractor.usecases.verify.compare import difference
+from extractor.usecases.verify.parity import Verdict, compare
 
 
 def tensor(*values: float, dtype: str = "torch.float32", code: str = "f", shape: list[int] | None = None) -> list[Any]:

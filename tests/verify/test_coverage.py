@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from extractor.verify import subject
-from extractor.verify.coverage import check_coverage, measure
+from extractor.usecases.verify import subject
+from extractor.usecases.verify.coverage import check_coverage, measure
 from tests.verify.projects import small
 
 TEXT = '''"""Words."""

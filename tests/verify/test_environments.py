@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from extractor.errors import CheckFailed
-from extractor.verify import interpreter, subject
-from extractor.verify.importable import check_importable
-from extractor.verify.report import Check, Status
+from extractor.usecases.verify import interpreter, subject
+from extractor.usecases.verify.importable import check_importable
+from extractor.usecases.verify.report import Check, Status
+from extractor.values.errors import CheckFailed
 from tests.verify.projects import small
 
 FILES = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor.verify import subject
-from extractor.verify.importable import check_importable
-from extractor.verify.report import Status
+from extractor.usecases.verify import subject
+from extractor.usecases.verify.importable import check_importable
+from extractor.usecases.verify.report import Status
 from tests.verify.projects import small
 
 GOOD = {"toy/core.py": "import torch\n\nx = torch.ones(1)\n", "toy/other.py": "from toy.core import x\n"}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor.errors import CheckFailed
-from extractor.verify import interpreter, requirements, run_verify
-from extractor.verify.report import Status
+from extractor.usecases.verify import interpreter, requirements, run_verify
+from extractor.usecases.verify.report import Status
+from extractor.values.errors import CheckFailed
 from tests.verify.projects import small
 
 

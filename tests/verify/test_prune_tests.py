@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import textwrap
 
-from extractor.slicer import NotKept, Target
-from extractor.verify.prune_tests import prune
+from extractor.pipeline.slicer import NotKept, Target
+from extractor.usecases.verify.prune_tests import prune
 
 KEPT = {
     ("verl.core", "kept"): Target("core", "kept"),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor.source import Source
-from extractor.verify import Check, Report, Status, run_verify
+from extractor.pipeline.source import Source
+from extractor.usecases.verify import Check, Report, Status, run_verify
 from tests.project.support import make
 from tests.releases import newest_release
 from tests.verify.projects import mutate, with_what_computes

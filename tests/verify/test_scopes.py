@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from extractor.verify.scopes import Analysis
+from extractor.usecases.verify.scopes import Analysis
 
 
 def analyse(text: str, module: str = "toy.utils.x", *, is_package: bool = False) -> Analysis:

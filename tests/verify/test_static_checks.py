@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from extractor.verify import subject
-from extractor.verify.closed_imports import check_imports
-from extractor.verify.hashes import check_base, check_hashes
-from extractor.verify.ray_free import check_ray_free
-from extractor.verify.report import Status
+from extractor.usecases.verify import subject
+from extractor.usecases.verify.closed_imports import check_imports
+from extractor.usecases.verify.hashes import check_base, check_hashes
+from extractor.usecases.verify.ray_free import check_ray_free
+from extractor.usecases.verify.report import Status
 from tests.verify.projects import small
 
 GOOD = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor.export.target import Target
-from extractor.hydra import BadOverride, compose, flatten, parse_override, resolve, write_override
+from extractor.usecases.export.target import Target
+from extractor.values.configtree import BadOverride, compose, flatten, parse_override, resolve, write_override
 from tests.releases import every_release, source_of
 
 OVERRIDES = ["data.train_batch_size=17", "+data.env.x=[1,a,'b c',{k: 1e-6}]", "actor_rollout_ref.actor.optim.lr=1e-6"]

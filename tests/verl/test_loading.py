@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from extractor.source import Source
+from extractor.pipeline.source import Source
 from tests.releases import ALL, NEWEST, source_of
 from tests.verl.conftest import vextract
 

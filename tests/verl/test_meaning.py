@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.fromrun import meaning
-from extractor.fromrun.meaning import is_about_where, is_of_another_back_end, rule_for
+from extractor.usecases.fromrun import meaning
+from extractor.usecases.fromrun.meaning import is_about_where, is_of_another_back_end, rule_for
 
 
 @pytest.mark.parametrize(

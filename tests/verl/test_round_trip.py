@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extractor.export.project import load, read_files
+from extractor.usecases.export.project import load, read_files
 from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, every_release, newest_release, source_of
 from tests.verl.conftest import vextract
 

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from extractor.verify.driver.sides import import_upstream, prepare_upstream
+from extractor.usecases.verify.driver.sides import import_upstream, prepare_upstream
 from tests.verl import inputs
 
 

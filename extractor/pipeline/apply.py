@@ -1,0 +1,197 @@
+"""Writing a plan to disk, so that a kill at any moment leaves the old state or the new one, and nothing in between."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from extractor.pipeline.plan import Plan, Verdict
+from extractor.project import base, disk, journal, lock
+from extractor.project.workplace import workplace
+from extractor.values.errors import CheckFailed, UsageError, VextractError
+
+
+def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> None:
+    """Write a new project: all of it in a directory beside the target, then one rename.
+
+    Args:
+        target: Does not exist, or is an empty directory; the directories above it are made where they are missing.
+        plan: What to write.
+        lock_data, base_data: The lock and the base.
+
+    Raises:
+        UsageError: the target cannot be made, or was taken in the meantime.
+    """
+    files = {action.path: action.data for action in plan.actions if action.data is not None}
+    files[base.PATH] = base_data
+    try:
+        with _parents(target), workplace(target) as folder:
+            for path, data in files.items():
+                place = disk.gate(folder, path)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                disk.write_new(place, data)
+            disk.write_new(folder / lock.NAME, lock_data)
+            for parent in sorted({path.parent for path in folder.rglob("*")}):
+                disk.sync_directory(parent)
+            folder.rename(target)
+            disk.sync_directory(target.parent)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise UsageError(
+                f"{target}: something else was put there in the meantime", hint="choose another path"
+            ) from None
+        raise UsageError(
+            f"{target}: cannot be written: {error.strerror or error}", hint="choose another path, or make room there"
+        ) from None
+
+
+def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
+    """Write the missing files of a project; files that exist are never touched.
+
+    Args:
+        project: The project.
+        plan: From `plan_sync`: it adds and keeps.
+        base_data: The base, where that has to be written too.
+
+    Raises:
+        CheckFailed: a file cannot be written; those written before it are removed again.
+    """
+    files = {action.path: action.data for action in plan.actions if action.verdict is Verdict.ADD}
+    for path in files:
+        disk.gate(project, path)
+    written: list[Path] = []
+    path = ""
+    try:
+        for path, data in files.items():
+            assert data is not None
+            target = disk.gate(project, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            disk.replace(target, data, check=partial(_still_missing, target))
+            written.append(target)
+        if base_data is not None:
+            path = base.PATH
+            target = disk.gate(project, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            disk.replace(target, base_data)
+    except BaseException as error:
+        for done in written:
+            done.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise CheckFailed(
+                f"{path}: cannot be written: {error.strerror or error}; nothing was restored",
+                hint="check the permissions and the free space of the project's directory",
+            ) from None
+        raise
+
+
+def upgrade(
+    project: Path, plan: Plan, seen: Mapping[str, bytes | None], *, lock_data: bytes, base_data: bytes, title: str
+) -> None:
+    """Do what a plan says, through a journal. Where a conflict is left, so is the journal, for the owner to end.
+
+    Args:
+        project: The project, locked by the caller.
+        plan: From `plan_upgrade`.
+        seen: What the plan was made from, by path; a file that has changed since is not overwritten.
+        lock_data, base_data: The new lock and the new base.
+        title: What the upgrade is called while it goes on: "verl 0.5.0 -> verl 0.6.1".
+
+    Raises:
+        CheckFailed: a file cannot be written, or was changed in the meantime. The message says if all is as before.
+    """
+    try:
+        entry = journal_of(project, plan, seen, lock_data=lock_data, base_data=base_data, title=title)
+        journal.begin(project, entry)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            journal.end(project)
+        raise _failed(project, error, "nothing was changed") from None
+    done: set[str] = set()
+    try:
+        journal.forward(project, entry, done)
+        if not entry.conflicts:
+            journal.end(project)
+    except BaseException as error:
+        try:
+            journal.back(project, entry, done)
+            journal.end(project)
+            outcome = "nothing was changed"
+        except (OSError, VextractError):
+            outcome = "the upgrade stopped half way: `vextract upgrade --abort` undoes it"
+        if isinstance(error, OSError):
+            raise _failed(project, error, outcome) from None
+        raise
+
+
+def journal_of(
+    project: Path, plan: Plan, seen: Mapping[str, bytes | None], *, lock_data: bytes, base_data: bytes, title: str
+) -> journal.Journal:
+    """Return the journal of a plan; as for `upgrade`, but an unreadable file is an OSError."""
+    conflicts = [
+        journal.Conflict(action.path, action.beside[0][0] if action.beside else None)
+        for action in plan.actions
+        if action.verdict is Verdict.CONFLICT
+    ]
+    wanted = {**dict.fromkeys(plan.removals()), **plan.writes()}
+    return journal.of(project, wanted, seen, conflicts, lock_data=lock_data, base_data=base_data, title=title)
+
+
+def resume(project: Path, entry: journal.Journal) -> None:
+    """Finish an upgrade that was interrupted half way; the journal stays where a conflict is left.
+
+    Raises:
+        CheckFailed: a file cannot be written, or was changed since; it can be tried again.
+    """
+    try:
+        journal.forward(project, entry)
+        if not entry.conflicts:
+            journal.end(project)
+    except OSError as error:
+        raise _failed(project, error, "the upgrade is still half way") from None
+
+
+def undo(project: Path, entry: journal.Journal) -> tuple[str, ...]:
+    """Restore every file as it was before an upgrade; returns where work done since is kept.
+
+    Raises:
+        CheckFailed: a file cannot be written; it can be tried again.
+    """
+    try:
+        saved = journal.back(project, entry)
+        journal.end(project)
+    except OSError as error:
+        raise _failed(project, error, "the upgrade is still half way") from None
+    return saved
+
+
+def _still_missing(target: Path) -> None:
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, "it has appeared in the meantime", str(target))
+
+
+def _failed(project: Path, error: OSError, outcome: str) -> CheckFailed:
+    name = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else project
+    if name.is_relative_to(project) and name != project:
+        name = name.relative_to(project)
+    return CheckFailed(
+        f"{name}: cannot be written: {error.strerror or error}; {outcome}",
+        hint="check the permissions and the free space of the project's directory, then run the command again",
+    )
+
+
+@contextlib.contextmanager
+def _parents(target: Path) -> Iterator[None]:
+    """Make the missing directories above a target, and remove them again where nothing comes of it."""
+    missing = [folder for folder in target.parents if not folder.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for folder in missing:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise

@@ -1,0 +1,125 @@
+"""From a source and options to a project's tree: the pure part of the pipeline, Source to Render."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+from extractor.pipeline.index import Index
+from extractor.pipeline.render import render
+from extractor.pipeline.rewrite import Emitted, rewrite_module
+from extractor.pipeline.slicer import Slice, slice_source
+from extractor.pipeline.source import Source
+from extractor.values.errors import UsageError
+from extractor.values.manifest import Manifest
+from extractor.values.options import RECIPES, Options
+from extractor.values.tree import File, FileKind, Tree
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A project as it would be written, and what is known about how it came to be.
+
+    Attributes:
+        tree: All files.
+        found: The slice behind the vendored files.
+        emitted: The vendored Python files, with what was changed in each.
+        warnings: What a user should know.
+    """
+
+    tree: Tree
+    found: Slice
+    emitted: tuple[Emitted, ...]
+    warnings: tuple[str, ...]
+
+
+def complete(options: Options, manifest: Manifest) -> Options:
+    """Check options against what the release offers, and switch on what the algorithm needs.
+
+    Raises:
+        UsageError: an option names nothing that exists, or the engine does not have the feature.
+    """
+    _known("engine", options.engine, manifest.engines, manifest)
+    _known("algorithm", options.algorithm, manifest.algorithms, manifest)
+    _known("recipe", options.recipe, RECIPES, manifest)
+    names = [feature.name for feature in manifest.features]
+    for feature in options.features:
+        _known("feature", feature, names, manifest)
+    features = set(options.features)
+    for item in manifest.features:
+        if options.algorithm in item.algorithms:
+            features.add(item.name)
+        if item.name in features and item.engines and options.engine not in item.engines:
+            raise UsageError(
+                f"feature {item.name} needs engine {' or '.join(item.engines)}, not {options.engine}",
+                hint=f"drop `--with {item.name}`, or choose `--engine {item.engines[0]}`",
+            )
+    return replace(options, features=tuple(sorted(features)))
+
+
+def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
+    """Make a project's files in memory.
+
+    Args:
+        options: Checked by `complete`.
+        source: verl, of the manifest's release.
+        manifest: What the release offers.
+    """
+    fixes = {fix.id: fix for fix in manifest.fixes}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
+        found = slice_source(Index(source), manifest, options)
+        emitted = tuple(
+            rewrite_module(
+                module, found, options.package, manifest.release, tuple(map(fixes.__getitem__, module.fixes))
+            )
+            for module in found.modules
+        )
+    files = [
+        File(
+            path=f"{options.package}/{item.path}",
+            kind=FileKind.VENDORED,
+            data=item.text.encode(),
+            upstream_path=module.upstream_path,
+            upstream_sha256=module.upstream_sha256,
+        )
+        for module, item in zip(found.modules, emitted, strict=True)
+    ]
+    files.append(_licence(source))
+    files.extend(render(manifest, options, found, emitted, source))
+    _each_in_its_place(files, manifest)
+    remarks = (*found.warnings, *(warning for item in emitted for warning in item.warnings))
+    return Generated(Tree.of(files), found, emitted, remarks)
+
+
+def _each_in_its_place(files: list[File], manifest: Manifest) -> None:
+    """No two files may go to one path: two of upstream's, or one of upstream's and a template.
+
+    Raises:
+        UsageError: two do, which the manifest's layout decides.
+    """
+    taken: dict[str, File] = {}
+    for file in files:
+        other = taken.setdefault(file.path, file)
+        if other is not file:
+            both = " and ".join(item.upstream_path or "a template of vextract's" for item in (other, file))
+            upstream = next(item.upstream_path for item in (other, file) if item.upstream_path)
+            raise UsageError(
+                f"manifest of verl {manifest.release}: {file.path} would come from {both}",
+                hint=f"move `{upstream.removeprefix('verl/')}` in [layout], or replace the other in a layer",
+            )
+
+
+def _licence(source: Source) -> File:
+    return File("LICENSE.verl", FileKind.VENDORED, source.licence.encode(), "LICENSE")
+
+
+def _known(what: str, name: str, known: list[str] | tuple[str, ...], manifest: Manifest) -> None:
+    from difflib import get_close_matches
+
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        first = f"did you mean `{near[0]}`? " if near else ""
+        raise UsageError(
+            f"verl {manifest.release} has no {what} {name!r} here", hint=f"{first}{what}s: {', '.join(sorted(known))}"
+        )

@@ -1,0 +1,55 @@
+"""Every module of the source: its statements, what each binds and names, its imports, effects and registries.
+
+Nothing here is executed: `ast` gives the structure, `symtable` says which names a statement takes from its module.
+A module is read when somebody asks for it, so that the index costs what the slice touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from extractor.pipeline.index.model import Import, Statement, Uses
+from extractor.pipeline.index.module import Module
+
+__all__ = ["Import", "Index", "Module", "SourceText", "Statement", "Uses", "module_name"]
+
+
+class SourceText(Protocol):
+    """What the index needs of a source: its Python files by path, such as "verl/protocol.py"."""
+
+    @property
+    def files(self) -> Mapping[str, object]: ...
+
+    def read(self, path: str) -> str: ...
+
+
+class Index:
+    """The modules of a source, by dotted name."""
+
+    def __init__(self, source: SourceText) -> None:
+        self._source = source
+        self._paths = {module_name(path): path for path in source.files if path.endswith(".py")}
+        self._modules: dict[str, Module] = {}
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Return the dotted names of all modules and packages."""
+        return frozenset(self._paths)
+
+    def __contains__(self, module: object) -> bool:
+        return module in self._paths
+
+    def __getitem__(self, module: str) -> Module:
+        if module not in self._modules:
+            path = self._paths[module]
+            self._modules[module] = Module(module, path, self._source.read(path))
+        return self._modules[module]
+
+
+def module_name(path: str) -> str:
+    """Return the dotted module of a path: "verl/utils/__init__.py" -> "verl.utils"."""
+    parts = PurePosixPath(path).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -1,0 +1,71 @@
+"""The three-way merge of one file: by symbol where it is Python, by key where it is YAML or TOML, else by line."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from extractor.pipeline.merge.lines import Labels, Merged, three_way, turned_to_crlf
+from extractor.pipeline.merge.pieces import Piece, Unsupported, changed, merge_pieces
+from extractor.pipeline.merge.python import complete_imports, python_pieces
+from extractor.pipeline.merge.toml_keys import toml_pieces
+from extractor.pipeline.merge.yaml_keys import yaml_pieces
+
+_TAKEN_APART = {".py": python_pieces, ".toml": toml_pieces, ".yaml": yaml_pieces, ".yml": yaml_pieces}
+
+
+def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged:
+    """Merge what two sides made of a file; all three must be text (`mergeable`).
+
+    Where the file can be taken apart, an edit stays in the symbol, or at the key, that it was made in: the pieces in
+    which the merged file differs from theirs are those in which ours differs from the base, or it is a conflict.
+
+    Raises:
+        UsageError: git is not installed, or cannot merge.
+    """
+    if base in (ours, theirs) or ours == theirs:
+        return three_way(base, ours, theirs, labels)
+    crlf = turned_to_crlf(ours, base, theirs)
+    try:
+        mine = ours.replace(b"\r\n", b"\n") if crlf else ours
+        texts = [side.decode("utf-8").removeprefix("\ufeff") for side in (base, mine, theirs)]
+        sides = [pieces_of(path, text) for text in texts]
+    except (UnicodeDecodeError, Unsupported):
+        return three_way(base, ours, theirs, labels)
+    merged = merge_pieces(sides[0], sides[1], sides[2], labels)
+    if merged.conflicts:
+        by_line = three_way(base, ours, theirs, labels)
+        if not by_line.conflicts and _faithful(path, sides, by_line.data):
+            return by_line
+    elif path.endswith(".py"):
+        merged = Merged(complete_imports(merged.data.decode(), texts[2], texts[1]).encode(), 0)
+    data = _ended_like(merged.data, mine, base, theirs)
+    data = data.replace(b"\n", b"\r\n") if crlf else data
+    return Merged(b"\xef\xbb\xbf" * ours.startswith(b"\xef\xbb\xbf") + data, merged.conflicts)
+
+
+def pieces_of(path: str, text: str) -> tuple[Piece, ...]:
+    """Take a file apart.
+
+    Raises:
+        Unsupported: it cannot be, or is of a kind that has no pieces.
+    """
+    take_apart = _TAKEN_APART.get(PurePosixPath(path).suffix)
+    if take_apart is None:
+        raise Unsupported(path)
+    return take_apart(text)
+
+
+def _faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
+    """Say whether merged lines differ from theirs in just the pieces in which ours differ from the base."""
+    try:
+        merged = pieces_of(path, data.decode("utf-8").replace("\r\n", "\n").removeprefix("\ufeff"))
+    except (UnicodeDecodeError, Unsupported):
+        return False
+    base, ours, theirs = sides
+    return changed(theirs, merged) == changed(base, ours) & changed(theirs, ours)
+
+
+def _ended_like(data: bytes, ours: bytes, base: bytes, theirs: bytes) -> bytes:
+    """End merged bytes with a line end if the side that changed the end of the file has one."""
+    ended = theirs if ours.endswith(b"\n") == base.endswith(b"\n") else ours
+    return data if ended.endswith(b"\n") or not data else data.removesuffix(b"\n")

@@ -1,0 +1,189 @@
+"""The merge of files that have been taken apart: a tree of pieces, each recognised by its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+
+from extractor.pipeline.merge.lines import Labels, Merged, three_way
+
+# How alike two pieces must be for one to be the other, edited beyond recognition of its key.
+_ALIKE = 0.6
+
+
+class Unsupported(ValueError):
+    """A file that cannot be taken apart."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A definition, a statement, a section or a key, with the comments above it.
+
+    Attributes:
+        key: What it is recognised by in other versions of the file; unique among its neighbours.
+        lead: The empty lines above it.
+        head: Its own lines, each ended by a line feed; of a piece with parts those above the first part.
+        parts: The pieces in it: methods of a class, keys of a section.
+        kind: What it may be an edited version of: pieces of the same kind. "" for one that its key alone tells.
+        named: False where its key is its text, so that the key changes with each edit.
+        names: Of an import: what it binds, as statements of its own.
+    """
+
+    key: str
+    lead: str
+    head: str
+    parts: tuple[Piece, ...] = ()
+    kind: str = ""
+    named: bool = True
+    names: tuple[str, ...] = ()
+
+    @property
+    def core(self) -> str:
+        """All of it but the empty lines above."""
+        return self.head + "".join(part.text for part in self.parts)
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return self.lead + self.core
+
+
+def merge_pieces(base: Sequence[Piece], ours: Sequence[Piece], theirs: Sequence[Piece], labels: Labels) -> Merged:
+    """Merge the pieces of three versions of a file."""
+    merge = _Merge(labels)
+    text = merge.level(base, ours, theirs)
+    return Merged(text.encode(), merge.conflicts)
+
+
+def changed(before: Sequence[Piece], after: Sequence[Piece]) -> set[str]:
+    """Name the pieces, by their keys, in which two versions differ."""
+    old, new = dict(_flat(before)), dict(_flat(after))
+    return {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+
+
+def _flat(pieces: Sequence[Piece], above: str = "") -> Iterator[tuple[str, str]]:
+    for piece in pieces:
+        yield f"{above}{piece.key}", piece.head
+        yield from _flat(piece.parts, f"{above}{piece.key} / ")
+
+
+def distinct(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Rename the second piece of a key, and so on."""
+    used: dict[str, int] = {}
+    found = []
+    for piece in pieces:
+        used[piece.key] = count = used.get(piece.key, 0) + 1
+        found.append(piece if count == 1 else replace(piece, key=f"{piece.key} ({count})"))
+    return tuple(found)
+
+
+class _Merge:
+    """The merge of one file.
+
+    Attributes:
+        conflicts: In how many places both sides have contradicted each other so far.
+    """
+
+    def __init__(self, labels: Labels) -> None:
+        self.conflicts = 0
+        self._labels = labels
+
+    def level(self, base: Sequence[Piece], ours: Sequence[Piece], theirs: Sequence[Piece]) -> str:
+        """Merge pieces that are neighbours."""
+        ours, theirs = _recognised(base, ours, theirs), _recognised(base, theirs, ours)
+        b, o, t = ({piece.key: piece for piece in side} for side in (base, ours, theirs))
+        return "".join(self._one(b.get(key), o.get(key), t.get(key)) for key in _order(list(b), list(o), list(t)))
+
+    def _one(self, base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
+        """Merge the versions of one piece; None where a side has none."""
+        was, mine, new = (piece.core if piece is not None else None for piece in (base, ours, theirs))
+        lead = _lead(base, ours, theirs)
+        if mine == was:
+            return lead + new if new is not None else ""
+        if new in (was, mine):
+            return lead + mine if mine is not None else ""
+        if ours is not None and theirs is not None:
+            if ours.names and theirs.names:
+                return lead + _united(base, ours, theirs)
+            if ours.parts and theirs.parts and (base is None or base.parts):
+                parts = base.parts if base is not None else ()
+                head = self._lines(base.head if base is not None else "", ours.head, theirs.head)
+                return lead + head + self.level(parts, ours.parts, theirs.parts)
+        return lead + self._lines(was or "", mine or "", new or "")
+
+    def _lines(self, base: str, ours: str, theirs: str) -> str:
+        merged = three_way(base.encode(), ours.encode(), theirs.encode(), self._labels)
+        self.conflicts += merged.conflicts
+        return merged.data.decode()
+
+
+def _lead(base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
+    """Choose the empty lines above a piece: those of the side that changed them, else theirs."""
+    if ours is None or theirs is None:
+        return next(piece.lead for piece in (theirs, ours, base) if piece is not None)
+    return ours.lead if base is not None and theirs.lead == base.lead else theirs.lead
+
+
+def _recognised(base: Sequence[Piece], side: Sequence[Piece], other: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Give a piece that stands where the base has another, and is much like it, that one's key.
+
+    One that the other side has as well, under the key that it has, is another piece.
+    """
+    elsewhere = {piece.key for piece in other}
+    before, after = [piece.key for piece in base], [piece.key for piece in side]
+    renamed: dict[str, str] = {}
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "replace":
+            continue
+        gone = [piece for piece in base[i1:i2] if piece.kind and piece.key not in after]
+        come = [piece for piece in side[j1:j2] if piece.kind and piece.key not in {*before, *elsewhere}]
+        alike = sorted(
+            ((_likeness(old, new), -i, -j) for i, old in enumerate(gone) for j, new in enumerate(come)), reverse=True
+        )
+        taken: set[tuple[str, int]] = set()
+        for likeness, i, j in alike:
+            old, new = gone[-i], come[-j]
+            if old.kind != new.kind or old.named != new.named or (old.named and likeness < _ALIKE):
+                continue
+            if not taken & {("old", i), ("new", j)}:
+                taken |= {("old", i), ("new", j)}
+                renamed[new.key] = old.key
+    return tuple(replace(piece, key=renamed.get(piece.key, piece.key)) for piece in side)
+
+
+def _likeness(old: Piece, new: Piece) -> float:
+    return SequenceMatcher(None, old.core.split(), new.core.split(), autojunk=False).ratio()
+
+
+def _order(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
+    """Put the keys of all sides in the order of the merged file.
+
+    Theirs, unless only ours have changed the order of what all have; what is not there follows what it followed.
+    """
+    common = set(base) & set(ours) & set(theirs)
+    was, mine, new = ([key for key in side if key in common] for side in (base, ours, theirs))
+    first, second = (ours, theirs) if mine != was and new == was else (theirs, ours)
+    order = list(first)
+    for other in (second, base):
+        for index, key in enumerate(other):
+            if key in order:
+                continue
+            before = next((known for known in reversed(other[:index]) if known in order), None)
+            after = next((known for known in other[index:] if known in order), None)
+            if before is not None:
+                order.insert(order.index(before) + 1, key)
+            else:
+                order.insert(order.index(after) if after is not None else len(order), key)
+    return order
+
+
+def _united(base: Piece | None, ours: Piece, theirs: Piece) -> str:
+    """Unite an import that both sides have changed: theirs, with what ours added and without what ours removed."""
+    was = set(base.names) if base is not None else set()
+    added = [name for name in ours.names if name not in was and name not in theirs.names]
+    removed = was - set(ours.names)
+    if not removed & set(theirs.names):
+        return theirs.core + "".join(f"{name}\n" for name in added)
+    kept = [name for name in theirs.names if name not in removed]
+    return "".join(f"{name}\n" for name in (*kept, *added))

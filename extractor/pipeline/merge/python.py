@@ -1,0 +1,153 @@
+"""A Python module as pieces: its top-level statements, and the members of its classes."""
+
+from __future__ import annotations
+
+import ast
+import symtable
+import warnings
+from collections.abc import Iterator, Sequence
+
+from extractor.pipeline.index.syntax import bound_names, first_line, global_names
+from extractor.pipeline.merge.pieces import Piece, Unsupported, distinct
+
+_TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstring"
+
+
+def python_pieces(text: str) -> tuple[Piece, ...]:
+    """Take a module apart; joined again, the pieces give its text, with a line feed at its end.
+
+    Raises:
+        Unsupported: it is no Python, or has line ends of another kind than line feeds.
+    """
+    if "\r" in text.replace("\r\n", "") or "\f" in text:
+        raise Unsupported("line ends")
+    body = _parse(text).body
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return _pieces(body, lines, 0, len(lines))
+
+
+def complete_imports(merged: str, *sides: str) -> str:
+    """Add the imports that merged code lacks, as the first of the sides has them that does.
+
+    One side drops an import that nothing of its own uses any more, while the other's code still does.
+    """
+    try:
+        lacking = _unbound(merged)
+        if not lacking:
+            return merged
+        known: dict[str, str] = {}
+        for side in reversed(sides):
+            known |= {name: line for node in _parse(side).body for name, line in _imports(node)}
+        body = _parse(merged).body
+    except (Unsupported, SyntaxError, ValueError):
+        return merged
+    added = sorted({known[name] for name in lacking if name in known})
+    if not added:
+        return merged
+    lines = merged.split("\n")
+    first = next(
+        (i for i, node in enumerate(body) if not isinstance(node, (ast.Import, ast.ImportFrom, ast.Expr))), len(body)
+    )
+    place = body[first - 1].end_lineno or 0 if first else 0
+    return "\n".join((*lines[:place], *added, *lines[place:]))
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise Unsupported(str(error)) from None
+
+
+def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -> tuple[Piece, ...]:
+    """Make pieces of the statements of a body; what shares a line stays together."""
+    rows: list[tuple[int, list[ast.stmt]]] = []
+    for node in body:
+        begin = first_line(node)
+        end = node.end_lineno or node.lineno
+        if rows and begin < rows[-1][0]:
+            rows[-1] = (max(end, rows[-1][0]), [*rows[-1][1], node])
+        else:
+            rows.append((end, [node]))
+    found = []
+    done = start
+    for number, (end, nodes) in enumerate(rows):
+        if number == 0 and start == 0:
+            top = first_line(nodes[0])
+            if top and any(line.strip() for line in lines[:top]):
+                found.append(_piece(_TOP, lines, 0, top))
+                done = top
+        found.append(_statement(nodes, lines, done, end))
+        done = end
+    if done < stop:
+        found.append(_piece(_END, lines, done, stop))
+    return distinct(found)
+
+
+def _piece(key: str, lines: list[str], start: int, end: int) -> Piece:
+    first = start
+    while first < end and not lines[first].strip():
+        first += 1
+    return Piece(key, _text(lines, start, first), _text(lines, first, end))
+
+
+def _statement(nodes: list[ast.stmt], lines: list[str], start: int, end: int) -> Piece:
+    node = nodes[0]
+    plain = _piece(", ".join(dict.fromkeys(map(_key, nodes))), lines, start, end)
+    if len(nodes) > 1:
+        return Piece(plain.key, plain.lead, plain.head, kind="statements")
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return Piece(plain.key, plain.lead, plain.head, names=tuple(line for _, line in _imports(node)))
+    if isinstance(node, ast.ClassDef) and node.body[0].lineno > node.lineno:
+        inside = first_line(node.body[0])
+        parts = _pieces(node.body, lines, inside, end)
+        first = start + plain.lead.count("\n")
+        return Piece(plain.key, plain.lead, _text(lines, first, inside), parts, kind="ClassDef")
+    return Piece(plain.key, plain.lead, plain.head, kind=type(node).__name__, named=not plain.key.startswith("`"))
+
+
+def _text(lines: list[str], start: int, end: int) -> str:
+    return "".join(f"{line}\n" for line in lines[start:end])
+
+
+def _key(node: ast.stmt) -> str:
+    if isinstance(node, ast.ImportFrom):
+        return f"from {'.' * node.level}{node.module or ''}"
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return _DOCSTRING
+    names = list(dict.fromkeys(bound_names(node, places=True)))
+    if isinstance(node, ast.Import) or not names:
+        return f"`{ast.unparse(node)}`"
+    return ", ".join(names)
+
+
+def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Each name that an import binds, and the statement that binds it alone."""
+    if not isinstance(node, (ast.Import, ast.ImportFrom)):
+        return
+    start = f"from {'.' * node.level}{node.module or ''} import " if isinstance(node, ast.ImportFrom) else "import "
+    for alias in node.names:
+        renamed = f" as {alias.asname}" if alias.asname else ""
+        yield alias.asname or alias.name.partition(".")[0], f"{start}{alias.name}{renamed}"
+
+
+def _unbound(text: str) -> set[str]:
+    """Find the names that a module reads from its namespace and does not bind; builtins are among them."""
+    if "import *" in text:
+        return set()
+    module = symtable.symtable(text, "module", "exec")
+    tables = [module]
+    for table in tables:
+        tables += table.get_children()
+    bound = {
+        symbol.get_name()
+        for table in tables
+        for symbol in table.get_symbols()
+        if (symbol.is_assigned() and (table is module or symbol.is_declared_global()))
+        or (symbol.is_imported() and table is module)
+    }
+    return global_names(text, "module") - bound

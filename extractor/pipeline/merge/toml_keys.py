@@ -1,0 +1,89 @@
+"""A TOML file as pieces: its tables, their keys, and the items of lists that have a line each."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from extractor.pipeline.merge.pieces import Piece, Unsupported, distinct
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_TABLE = re.compile(r"\s*(\[\[?[^\]]+\]\]?)\s*(?:#.*)?$")
+_ITEM = re.compile(r"\s*[\"'{]?\s*([\w.-]*)")
+_END = "comments at the end"
+
+
+def toml_pieces(text: str) -> tuple[Piece, ...]:
+    """Take a file apart; joined again, the pieces give its text, with a line feed at its end.
+
+    Raises:
+        Unsupported: it is no TOML.
+    """
+    if "\r" in text:
+        raise Unsupported("line ends")
+    try:
+        tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Unsupported(str(error)) from None
+    found: list[Piece] = []
+    table: Piece | None = None
+    parts: list[Piece] = []
+    for key, lead, core in _statements(text):
+        if _TABLE.fullmatch(core.rstrip("\n").rpartition("\n")[2]):
+            if table is not None:
+                found.append(Piece(table.key, table.lead, table.head, distinct(parts)))
+            table, parts = Piece(key, lead, core), []
+        elif table is None:
+            found.append(_value(key, lead, core))
+        else:
+            parts.append(_value(key, lead, core))
+    if table is not None:
+        found.append(Piece(table.key, table.lead, table.head, distinct(parts)))
+    return distinct(found)
+
+
+def _statements(text: str) -> list[tuple[str, str, str]]:
+    """Key, empty lines and text, with the comments above, of each statement."""
+    found = []
+    pending, start = "", None
+    for line in text.splitlines(keepends=True):
+        line = line if line.endswith("\n") else f"{line}\n"
+        if start is None and (not line.strip() or line.lstrip().startswith("#")):
+            pending += line
+            continue
+        start = line if start is None else start + line
+        try:
+            tomllib.loads(start)
+        except tomllib.TOMLDecodeError:
+            continue
+        named = _TABLE.fullmatch(start.rstrip("\n"))
+        key = named.group(1) if named else start.partition("=")[0].strip()
+        core = pending.lstrip("\n")
+        found.append((key, pending[: len(pending) - len(core)], core + start))
+        pending, start = "", None
+    if start is not None:
+        raise Unsupported("a statement that does not end")
+    if pending:
+        core = pending.lstrip("\n")
+        found.append((_END, pending[: len(pending) - len(core)], core))
+    return found
+
+
+def _value(key: str, lead: str, core: str) -> Piece:
+    """Make a piece of a key; the items of its value are parts where each has a line of its own."""
+    lines = core.splitlines(keepends=True)
+    first = next(index for index, line in enumerate(lines) if not line.lstrip().startswith("#")) if key != _END else 0
+    if key == _END or not lines[first].rstrip().endswith("[") or lines[-1].strip() != "]":
+        return Piece(key, lead, core)
+    items = [Piece(_item(line), "", line) for line in lines[first + 1 : -1]]
+    return Piece(key, lead, "".join(lines[: first + 1]), (*distinct(items), Piece("]", "", lines[-1])))
+
+
+def _item(line: str) -> str:
+    """Return what tells an item: the name that it begins with, such as that of a requirement."""
+    found = _ITEM.match(line)
+    return found.group(1) if found and found.group(1) else line.strip()

@@ -1,0 +1,48 @@
+"""A YAML file as pieces: its keys, and those of its sections."""
+
+from __future__ import annotations
+
+from extractor.pipeline.merge.pieces import Piece, Unsupported
+from extractor.values.configtree.yaml_text import Document, Entry, Key
+from extractor.values.configtree.yaml_text import Unsupported as NoDocument
+
+_END = "comments at the end"
+
+
+def yaml_pieces(text: str) -> tuple[Piece, ...]:
+    """Take a file apart; joined again, the pieces give its text, with a line feed at its end.
+
+    Raises:
+        Unsupported: it is no YAML, no mapping, has anchors, or several keys in a line.
+    """
+    if "\r" in text:
+        raise Unsupported("line ends")
+    text = text if text.endswith("\n") or not text else f"{text}\n"
+    try:
+        entries = list(Document.of(text).entries.values())
+    except NoDocument as reason:
+        raise Unsupported(str(reason)) from None
+    ends = [text.index("\n", entry.colon) + 1 if entry.section else entry.end for entry in entries]
+    starts = [0, *ends]
+    pieces = [_split(entry.path[-1], text[start:end]) for entry, start, end in zip(entries, starts, ends, strict=False)]
+    found = [piece for entry, piece in zip(entries, _nested(entries, pieces), strict=True) if len(entry.path) == 1]
+    if starts[-1] < len(text):
+        found.append(_split(_END, text[starts[-1] :]))
+    return tuple(found)
+
+
+def _split(key: str, text: str) -> Piece:
+    core = text.lstrip("\n")
+    return Piece(key, text[: len(text) - len(core)], core)
+
+
+def _nested(entries: list[Entry], pieces: list[Piece]) -> list[Piece]:
+    """Put pieces into those of the sections that they stand in, the innermost first."""
+    inside: dict[Key, list[Piece]] = {}
+    found: list[Piece] = []
+    for entry, piece in zip(reversed(entries), reversed(pieces), strict=True):
+        parts = tuple(reversed(inside.pop(entry.path, [])))
+        whole = Piece(piece.key, piece.lead, piece.head, parts)
+        inside.setdefault(entry.path[:-1], []).append(whole)
+        found.append(whole)
+    return found[::-1]

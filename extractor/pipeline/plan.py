@@ -1,0 +1,142 @@
+"""What is to be done to each file of a project: verdicts, decided before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
+from pathlib import Path
+
+from extractor.project.lock import Lock
+from extractor.values.tree import FileKind, Tree
+
+
+class Verdict(str, Enum):
+    """What happens to a file."""
+
+    ADD = "add"
+    UPDATE = "update"
+    MERGE = "merge"
+    CONFLICT = "conflict"
+    DELETE = "delete"
+    KEEP = "keep"
+    ORPHAN = "orphan"
+
+
+class Reason(str, Enum):
+    """Why a file has its verdict; the words that a user reads."""
+
+    NEW = "new"
+    MISSING = "missing"
+    UNCHANGED = "as emitted"
+    EDITED = "edited"
+    REMOVED = "removed by its owner"
+    OWNED = "the owner's"
+    CHANGED = "changed"
+    BOTH = "edited and changed"
+    CARRIED = "moved, with the edits"
+    GONE = "no longer part of the project"
+    IN_THE_WAY = "a file of the owner's is in the way"
+
+
+@dataclass(frozen=True)
+class Action:
+    """The verdict on one file.
+
+    Attributes:
+        path: POSIX path relative to the project.
+        verdict: What happens to it.
+        kind: Who writes it.
+        reason: Why.
+        data: The bytes to write, for a verdict that writes.
+        note: What a user should know besides; empty where nothing.
+        beside: Other files that are written along with it: what is parked, or does not fit in.
+    """
+
+    path: str
+    verdict: Verdict
+    kind: FileKind
+    reason: Reason
+    data: bytes | None = field(default=None, repr=False)
+    note: str = ""
+    beside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The verdicts on all files, sorted by path."""
+
+    actions: tuple[Action, ...]
+
+    def __post_init__(self) -> None:
+        paths = [action.path for action in self.actions]
+        if paths != sorted(set(paths)):
+            raise ValueError("the actions of a plan must be sorted by path and unique")
+
+    def paths(self, verdict: Verdict, reason: Reason | None = None) -> tuple[str, ...]:
+        """Return the paths with a verdict, and a reason where one is given."""
+        return tuple(
+            action.path for action in self.actions if action.verdict is verdict and reason in (None, action.reason)
+        )
+
+    def writes(self) -> dict[str, bytes]:
+        """Return a mapping, path -> bytes of every file that is written, sorted."""
+        found = {action.path: action.data for action in self.actions if action.data is not None}
+        for action in self.actions:
+            found.update(action.beside)
+        return dict(sorted(found.items()))
+
+    def removals(self) -> tuple[str, ...]:
+        """Return the files that are removed; an orphan's bytes are written elsewhere."""
+        return tuple(action.path for action in self.actions if action.verdict in (Verdict.DELETE, Verdict.ORPHAN))
+
+
+def plan_new(tree: Tree) -> Plan:
+    """Plan a new project: every file is added."""
+    return Plan(tuple(Action(file.path, Verdict.ADD, file.kind, Reason.NEW, file.data) for file in tree))
+
+
+def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
+    """Return the digest of each locked file as it lies in the project; missing files are left out.
+
+    A directory, or a link that leads nowhere, in a file's place counts as an edit: it has a digest that no file has.
+    """
+    found: dict[str, str] = {}
+    for file in lock.files:
+        path = project / file.path
+        try:
+            found[file.path] = sha256(path.read_bytes()).hexdigest()
+        except (FileNotFoundError, NotADirectoryError):
+            if path.is_symlink():
+                found[file.path] = "link"
+        except IsADirectoryError:
+            found[file.path] = "directory"
+        except PermissionError:
+            found[file.path] = "unreadable"
+    return found
+
+
+def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, str]) -> Plan:
+    """Restore what is vendored and missing; leave all else alone.
+
+    Args:
+        lock: The project's lock.
+        emitted: The emitted bytes by path, verified against the lock; at least of the files that are to be added.
+        on_disk: Digests by path, as `digests_on_disk` gives them.
+    """
+    actions = []
+    for file in lock.files:
+        present = on_disk.get(file.path)
+        if file.kind is FileKind.HOOK:
+            action = Action(file.path, Verdict.KEEP, file.kind, Reason.OWNED)
+        elif present == file.sha256:
+            action = Action(file.path, Verdict.KEEP, file.kind, Reason.UNCHANGED)
+        elif present is not None:
+            action = Action(file.path, Verdict.KEEP, file.kind, Reason.EDITED)
+        elif file.kind is FileKind.VENDORED:
+            action = Action(file.path, Verdict.ADD, file.kind, Reason.MISSING, emitted[file.path])
+        else:
+            action = Action(file.path, Verdict.KEEP, file.kind, Reason.REMOVED)
+        actions.append(action)
+    return Plan(tuple(actions))

@@ -1,0 +1,297 @@
+"""Apply the manifest's named fixes: small, counted edits of upstream code that is wrong or does not run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+
+from extractor.pipeline.rewrite.commas import only
+from extractor.values.errors import CheckFailed
+from extractor.values.manifest import Edit, Fix
+
+_ATOMS = (
+    cst.Name,
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.SimpleString,
+    cst.Integer,
+    cst.Float,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+    cst.ListComp,
+    cst.DictComp,
+    cst.SetComp,
+)
+
+
+def apply_fix(module: cst.Module, fix: Fix, rest: str, upstream_path: str) -> tuple[cst.Module, bool]:
+    """Apply every edit of one fix.
+
+    The counts speak of upstream's whole file: places in code that was not kept need no repair.
+
+    Args:
+        module: What was kept of the file.
+        fix: The fix.
+        rest: The statements of the file that were not kept.
+        upstream_path: Its path, for messages.
+
+    Returns:
+        The module, and whether anything in it was changed.
+
+    Raises:
+        CheckFailed: an edit matches more or fewer places than it says; the fix no longer fits this release.
+    """
+    changed, found = _edited(module, fix)
+    if found != [edit.count for edit in fix.edits]:
+        _, elsewhere = _edited(cst.parse_module(rest), fix)
+        for position, edit in enumerate(fix.edits):
+            count = found[position] + elsewhere[position]
+            if count != edit.count:
+                where = f" within {edit.within}" if edit.within else ""
+                raise CheckFailed(
+                    f"{upstream_path}: fix {fix.id!r}, edit {position + 1} ({edit.op}): `{edit.match}` was found "
+                    f"{_times(count)}{where}, the manifest says {_times(edit.count)}",
+                    hint="correct the fix in the release's manifest, or drop it if upstream repaired this",
+                )
+    return changed, any(found)
+
+
+def _edited(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
+    found = []
+    for edit in fix.edits:
+        if edit.op == "re_export":
+            found.append(edit.count)
+            continue
+        transform = FixTransform(module, edit)
+        body: list[cst.BaseStatement] = []
+        for statement in module.body:
+            made = statement.visit(transform) if transform.concerns(statement) else statement
+            if isinstance(made, cst.BaseStatement):
+                body.append(made)
+        module = module.with_changes(body=body)
+        found.append(transform.found)
+    return module, found
+
+
+def count_matches(source: str, fix: Fix) -> list[int]:
+    """Return how often each edit of a fix matches in a whole upstream file."""
+    return _edited(cst.parse_module(source), fix)[1]
+
+
+def fix_imports(fix: Fix, package: str) -> list[str]:
+    """Import lines that the edits ask for: "shims.device:empty_cache" is ours, "=os:path" is not."""
+    lines = []
+    for edit in fix.edits:
+        for wanted in edit.imports if edit.op != "re_export" else ():
+            dotted, _, name = wanted.removeprefix("=").partition(":")
+            if not wanted.startswith("="):
+                dotted = f"{package}.{dotted}"
+            lines.append(f"from {dotted} import {name}" if name else f"import {dotted}")
+    return list(dict.fromkeys(lines))
+
+
+def re_exports(fix: Fix, package: str) -> list[str]:
+    """Import lines for names of ours that others take from the module, which does not use them itself."""
+    wanted = [name.partition(":") for edit in fix.edits if edit.op == "re_export" for name in edit.imports]
+    return [f"from {package}.{dotted} import {name} as {name}" for dotted, _, name in wanted]
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def shape(code: str, mode: str = "eval") -> str | None:
+    """Return the syntax tree of a piece of code as text: equal for codes that differ in layout alone."""
+    try:
+        return ast.dump(ast.parse(code.strip(), mode=mode))
+    except SyntaxError:
+        return None
+
+
+class FixTransform(cst.CSTTransformer):
+    """Carries out one edit inside the function or class that it names, and counts the matches."""
+
+    def __init__(self, module: cst.Module, edit: Edit) -> None:
+        super().__init__()
+        self.edit = edit
+        self.code: Callable[[cst.CSTNode], str] = module.code_for_node
+        self.found = 0
+        self.path: list[str] = []
+        match = edit.match or ""
+        self.shape = shape(match)
+        self.statement_shape = shape(match, "exec")
+        self.pattern: type[cst.CSTNode] | None = type(cst.parse_expression(match)) if self.shape else None
+        self.hits: set[int] = set()
+        self.labels: set[int] = set()
+
+    def concerns(self, statement: cst.BaseStatement) -> bool:
+        """Return False where a top-level statement cannot hold a match, which saves walking it."""
+        if self.edit.within and isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            return statement.name.value == self.edit.within.partition(".")[0]
+        code = self.code(statement)
+        return all(word in code for word in re.findall(r"\w+", self.edit.match or ""))
+
+    @property
+    def inside(self) -> bool:
+        """Return True where the walk is within the edit's function or class."""
+        wanted = self.edit.within.split(".") if self.edit.within else []
+        return self.path[: len(wanted)] == wanted
+
+    def _matches(self, node: cst.CSTNode) -> bool:
+        return self.pattern is not None and isinstance(node, self.pattern) and shape(self.code(node)) == self.shape
+
+    # where
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, (cst.Import, cst.ImportFrom)):
+            return False
+        if isinstance(node, cst.Attribute):
+            self.labels.add(id(node.attr))
+        elif isinstance(node, cst.Arg) and node.keyword is not None:
+            self.labels.add(id(node.keyword))
+        elif isinstance(node, (cst.Param, cst.FunctionDef, cst.ClassDef)) and node.name is not None:
+            self.labels.add(id(node.name))
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            self.path.append(node.name.value)
+            wanted = self.edit.within.split(".") if self.edit.within else []
+            length = min(len(wanted), len(self.path))
+            if self.path[:length] != wanted[:length]:
+                return False
+        replaces = self.edit.op == "replace" and isinstance(node, cst.BaseExpression) and id(node) not in self.labels
+        if replaces and self.inside and self._matches(node):
+            self.hits.add(id(node))
+            return False
+        return super().on_visit(node)
+
+    def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]
+        if id(original_node) in self.hits:
+            self.found += 1
+            return self._replacement(original_node)
+        result = super().on_leave(original_node, updated_node)
+        if isinstance(original_node, (cst.FunctionDef, cst.ClassDef)):
+            self.path.pop()
+        return result
+
+    def _replacement(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        new = cst.parse_expression(self.edit.replacement or "")
+        if node.lpar:
+            return new.with_changes(lpar=node.lpar, rpar=node.rpar)
+        if not isinstance(new, (*_ATOMS, type(node))) and not new.lpar:
+            return new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return new
+
+    # drop_argument, set_argument
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        if not self.edit.op.endswith("_argument") or not self.inside or not self._matches(original_node.func):
+            return updated_node
+        if self.edit.op == "set_argument":
+            return self._with_argument(updated_node)
+        keep = [arg.keyword is None or arg.keyword.value != self.edit.keyword for arg in updated_node.args]
+        if all(keep):
+            return updated_node
+        self.found += 1
+        return updated_node.with_changes(args=only(updated_node.args, keep))
+
+    def _with_argument(self, call: cst.Call) -> cst.Call:
+        """Give the keyword argument the replacement as its value; it is added where the call does not pass it."""
+        self.found += 1
+        value = cst.parse_expression(self.edit.replacement or "")
+        args = list(call.args)
+        for index, arg in enumerate(args):
+            if arg.keyword is not None and arg.keyword.value == self.edit.keyword:
+                args[index] = arg.with_changes(value=value)
+                return call.with_changes(args=args)
+        equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+        made = cst.Arg(value, keyword=cst.Name(self.edit.keyword or ""), equal=equal)
+        at = next((index for index, arg in enumerate(args) if arg.star == "**"), len(args))
+        if at == len(args) and args:
+            args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+        elif at < len(args):
+            made = made.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+        return call.with_changes(args=[*args[:at], made, *args[at:]])
+
+    # drop_decorator
+
+    def leave_Decorator(
+        self, original_node: cst.Decorator, updated_node: cst.Decorator
+    ) -> cst.Decorator | cst.RemovalSentinel:
+        if self.edit.op != "drop_decorator" or not self.inside:
+            return updated_node
+        decorator = original_node.decorator
+        callee = decorator.func if isinstance(decorator, cst.Call) else decorator
+        if not self._matches(decorator) and not self._matches(callee):
+            return updated_node
+        self.found += 1
+        return cst.RemoveFromParent()
+
+    # drop_statement
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement | cst.RemovalSentinel:
+        if self.edit.op == "rename_import":
+            return self._renamed(updated_node)
+        if self.edit.op != "drop_statement" or not self.inside:
+            return updated_node
+        keep = [not self._statement_matches(small) for small in original_node.body]
+        self.found += keep.count(False)
+        if all(keep):
+            return updated_node
+        if not any(keep):
+            return cst.RemoveFromParent()
+        left = [small for small, stays in zip(updated_node.body, keep, strict=True) if stays]
+        left[-1] = left[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        return updated_node.with_changes(body=left)
+
+    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> cst.BaseStatement | cst.RemovalSentinel:
+        """Name a loop by its first line."""
+        if self.edit.op != "drop_statement" or not self.inside:
+            return updated_node
+        bare = cst.For(original_node.target, original_node.iter, cst.SimpleStatementSuite([cst.Pass()]))
+        if shape(self.code(bare), "exec") != shape(f"{self.edit.match}: pass", "exec"):
+            return updated_node
+        self.found += 1
+        return cst.RemoveFromParent()
+
+    def _statement_matches(self, small: cst.BaseSmallStatement) -> bool:
+        bare = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(small, "semicolon") else small
+        if self.statement_shape is not None and shape(self.code(bare), "exec") == self.statement_shape:
+            return True
+        if isinstance(small, (cst.Expr, cst.Assign)):
+            return self._matches(small.value)
+        return False
+
+    # rename_import
+
+    def _renamed(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+        module, _, old = (self.edit.match or "").partition(":")
+        new = (self.edit.replacement or "").partition(":")[2]
+        body: list[cst.BaseSmallStatement] = []
+        for small in line.body:
+            if (
+                isinstance(small, cst.ImportFrom)
+                and not isinstance(small.names, cst.ImportStar)
+                and small.module is not None
+                and get_full_name_for_node(small.module) == module
+                and self.inside
+            ):
+                small = small.with_changes(names=self._renamed_aliases(small.names, old, new))
+            body.append(small)
+        return line.with_changes(body=body) if self.found else line
+
+    def _renamed_aliases(self, aliases: Sequence[cst.ImportAlias], old: str, new: str) -> list[cst.ImportAlias]:
+        out = []
+        for alias in aliases:
+            if get_full_name_for_node(alias.name) == old:
+                self.found += 1
+                asname = alias.asname or cst.AsName(name=cst.Name(old))
+                alias = alias.with_changes(name=cst.Name(new), asname=asname)
+            out.append(alias)
+        return out

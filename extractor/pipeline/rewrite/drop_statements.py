@@ -1,0 +1,200 @@
+"""Drop the top-level statements that were not kept, with the comments that belong to them.
+
+This works on lines rather than on libcst's tree: what stays is byte for byte upstream's, and libcst parses less.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from extractor.pipeline.rewrite.text import lines_of
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The text that is left.
+
+    Attributes:
+        text: Upstream's text without the dropped statements.
+        names: What the dropped definitions bound, in order.
+        others: How many dropped statements bind nothing (effects, `if` blocks, ...).
+        rest: The dropped statements themselves.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    others: int
+    rest: str = ""
+
+
+@dataclass
+class _Chunk:
+    """One top-level statement (several, where they share a line) with its own comments.
+
+    Attributes:
+        text: The statement's lines, the comment lines attached above and below included.
+        sections: Comment blocks above it that stand alone between blank lines.
+        blank: Blank lines directly above the text (its attached comments included).
+        indices: The statements' indices in the module's body.
+    """
+
+    text: list[str]
+    sections: list[_Section]
+    blank: int
+    indices: list[int]
+
+
+@dataclass
+class _Section:
+    """A comment block between blank lines, which speaks for what follows up to the next one."""
+
+    lines: list[str]
+    blank: int
+
+
+def drop_statements(source: str, kept: frozenset[int], parsed: Sequence[ast.stmt] = ()) -> Dropped:
+    """Keep the statements whose index into `ast.parse(source).body` is in `kept`, and the module's docstring.
+
+    Args:
+        source: The module's text.
+        kept: Indices of the statements that stay.
+        parsed: That body, where somebody has parsed the text already.
+    """
+    body = list(parsed) or ast.parse(source).body
+    lines = lines_of(source)
+    if ast.get_docstring(ast.Module(body=body[:1], type_ignores=[]), clean=False) is not None:
+        kept = kept | {0}
+    gone = [index for index in range(len(body)) if index not in kept]
+    if not gone:
+        return Dropped(source, (), 0)
+    header, chunks, footer = _chunks(lines, body)
+    out = list(header)
+    rest: list[str] = []
+    pending: list[_Section] = []
+    dropped_before = False
+    gap_after_last = 0
+    for chunk in chunks:
+        if chunk.sections:
+            pending = list(chunk.sections)
+        stays = [index for index in chunk.indices if index in kept]
+        blank_above = chunk.sections[0].blank if chunk.sections else chunk.blank
+        if not dropped_before:
+            gap_after_last = blank_above
+        if not stays:
+            dropped_before = True
+            rest += chunk.text
+            continue
+        for position, section in enumerate(pending):
+            blank = section.blank if position or not dropped_before else max(section.blank, gap_after_last)
+            out += _blank(blank, out) + section.lines
+        if dropped_before and not pending:
+            out += _blank(max(chunk.blank, gap_after_last), out)
+        else:
+            out += _blank(chunk.blank, out)
+        pending = []
+        dropped_before = False
+        whole = len(stays) == len(chunk.indices)
+        gone_here = [index for index in chunk.indices if index not in kept]
+        rest += [] if whole else [_some_of_line(source, body, chunk, gone_here)]
+        out += chunk.text if whole else [_some_of_line(source, body, chunk, stays)]
+    out += footer if not dropped_before else []
+    names = [name for index in gone for name in _bound(body[index])]
+    others = sum(1 for index in gone if not _bound(body[index]))
+    return Dropped("".join(out), tuple(dict.fromkeys(names)), others, "".join(rest))
+
+
+def _blank(count: int, out: list[str]) -> list[str]:
+    """`count` empty lines with the file's line end; none at the top of the file."""
+    if not out:
+        return []
+    end = out[-1][len(out[-1].rstrip("\r\n")) :] or "\n"
+    return [end] * count
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _chunks(lines: list[str], body: list[ast.stmt]) -> tuple[list[str], list[_Chunk], list[str]]:
+    """Return the lines above the first statement, the statements with their comments, and the lines below the last."""
+    spans: list[tuple[int, int, list[int]]] = []
+    for index, node in enumerate(body):
+        first, last = _first_line(node) - 1, node.end_lineno or node.lineno
+        if spans and first < spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(last, spans[-1][1]), [*spans[-1][2], index])
+        else:
+            spans.append((first, last, [index]))
+    header = lines[: spans[0][0]] if spans else lines
+    chunks: list[_Chunk] = []
+    for position, (first, last, indices) in enumerate(spans):
+        if position == 0:
+            chunks.append(_Chunk(lines[first:last], [], 0, indices))
+            continue
+        below, sections, blank, above = _split_gap(lines[spans[position - 1][1] : first])
+        chunks[-1].text += below
+        chunks.append(_Chunk(above + lines[first:last], sections, blank, indices))
+    footer = lines[spans[-1][1] :] if spans else []
+    return header, chunks, footer
+
+
+def _split_gap(gap: list[str]) -> tuple[list[str], list[_Section], int, list[str]]:
+    """Share the lines between two statements out.
+
+    Returns:
+        Lines of the statement above (indented comments, a comment right below it), free-standing comment blocks, the
+        number of blank lines above the next statement, and the comment lines attached to that statement.
+    """
+    below_end = 0
+    for index, line in enumerate(gap):
+        if line.strip() and line[:1] in " \t":
+            below_end = index + 1
+    if below_end == 0:
+        while below_end < len(gap) and gap[below_end].strip():
+            below_end += 1
+        if below_end == len(gap):
+            below_end = 0
+    below, rest = gap[:below_end], gap[below_end:]
+    blocks: list[_Section] = []
+    blank = 0
+    open_block = False
+    for line in rest:
+        if line.strip():
+            if open_block:
+                blocks[-1].lines.append(line)
+            else:
+                blocks.append(_Section([line], blank))
+                open_block = True
+            blank = 0
+        else:
+            blank += 1
+            open_block = False
+    if open_block:
+        attached = blocks.pop()
+        return below, blocks, attached.blank, attached.lines
+    return below, blocks, blank, []
+
+
+def _some_of_line(source: str, body: list[ast.stmt], chunk: _Chunk, stays: list[int]) -> str:
+    """Return the kept ones of several statements that share a line, joined by semicolons again."""
+    parts = [ast.get_source_segment(source, body[index]) or "" for index in stays]
+    end = chunk.text[-1][len(chunk.text[-1].rstrip("\r\n")) :]
+    return "; ".join(parts) + end
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    """Return the names that a definition or assignment binds; imports do not count."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [
+            item.id
+            for target in node.targets
+            for item in ast.walk(target)
+            if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
+        ]
+    if isinstance(node, (ast.AnnAssign, ast.AugAssign)) and isinstance(node.target, ast.Name):
+        return [node.target.id]
+    return []

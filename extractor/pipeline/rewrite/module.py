@@ -1,0 +1,188 @@
+"""One kept module, from upstream's text to the text that a project gets."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+import libcst as cst
+
+from extractor.pipeline.rewrite.add_imports import add_imports
+from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, re_exports
+from extractor.pipeline.rewrite.drop_statements import drop_statements
+from extractor.pipeline.rewrite.header import with_header
+from extractor.pipeline.rewrite.names import Names
+from extractor.pipeline.rewrite.plan_imports import plan_imports
+from extractor.pipeline.rewrite.redirect_imports import redirect_imports
+from extractor.pipeline.rewrite.redirect_strings import find_paths, redirect_strings
+from extractor.pipeline.rewrite.set_aside import Aside, mentions_ray
+from extractor.pipeline.rewrite.strip_ray import check_no_ray, strip_ray
+from extractor.pipeline.rewrite.substitute_definitions import substitute_imports
+from extractor.pipeline.rewrite.text import listing, with_one_newline
+from extractor.pipeline.rewrite.trim_exports import drop_computed_exports, trim_exports
+from extractor.pipeline.slicer import KeptModule, Resolver
+from extractor.values.errors import InternalError
+from extractor.values.manifest import Fix
+
+_SUSPECT = re.compile(r"^[ \t]*(?:from[ \t]+\.|(?:from|import)[ \t].*\b(?:verl|ray)\b)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A vendored file.
+
+    Attributes:
+        path: Path in the package ("training/core_algos.py").
+        text: The whole text, header included.
+        changes: What was done to upstream's text, one sentence each, as in the header.
+        warnings: What was left as it is and deserves a look.
+    """
+
+    path: str
+    text: str
+    changes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def rewrite_module(
+    module: KeptModule, resolver: Resolver, package: str, release: str, fixes: tuple[Fix, ...]
+) -> Emitted:
+    """Rewrite one module.
+
+    Args:
+        module: What is kept of it.
+        resolver: Says where imported names went.
+        package: Import name of the generated package.
+        release: Release of verl, for the header.
+        fixes: The manifest's fixes; those named in `module.fixes` are applied.
+
+    Raises:
+        CannotRewrite: a use of Ray or of an unkept name, with file and line.
+        CheckFailed: a fix that no longer applies.
+    """
+    source, newline = with_one_newline(module.source.removeprefix("\ufeff"))
+    changes: list[str] = []
+    dropped = drop_statements(source, frozenset(module.kept), module.body)
+    ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
+    changes += _dropped([name for name in dropped.names if name not in ours])
+    if ours:
+        changes.append(f"taken from this project's own code: {listing(ours, 80)}")
+
+    names = Names(dropped.text)
+    mine = [fix for fix in fixes if fix.id in module.fixes]
+    aside = Aside(dropped.text, names.tree.body, [edit for fix in mine for edit in fix.edits])
+    tree = cst.parse_module(aside.compact)
+    needed = substitute_imports(module.substitutes, package)
+    for fix in mine:
+        tree, applied = apply_fix(tree, fix, dropped.rest, module.upstream_path)
+        if applied:
+            needed += fix_imports(fix, package)
+            changes.append(f"fix {fix.id}: {fix.why}")
+    tree, computed = drop_computed_exports(tree, dropped.text)
+    if computed:
+        changes.append("a computed __all__ dropped: star imports are spelt out")
+    if needed:
+        tree = add_imports(tree, needed)
+    if needed or computed or mine:
+        names = Names(aside.whole(tree.code))
+
+    if mentions_ray(names.text):
+        stripped = strip_ray(tree, names, package, source, module.upstream_path)
+        if stripped is not None:
+            tree = add_imports(stripped.module, stripped.imports)
+            names = Names(aside.whole(tree.code))
+            check_no_ray(names, source, module.upstream_path)
+            changes.append(f"Ray removed: {', '.join(stripped.notes)}")
+
+    strings = find_paths(names, module, resolver, package)
+    if strings.moved:
+        tree = redirect_strings(tree, strings)
+        changes.append(f"paths in strings redirected: {listing(list(strings.moved), 80)}")
+        names = Names(aside.whole(tree.code))
+
+    tree, text, what = _imports(tree, names, aside, module, resolver, package)
+    if what:
+        changes.append(what)
+    tree, text = _re_exported(tree, text, aside, [line for fix in mine for line in re_exports(fix, package)])
+    if "__all__" in text:
+        trimmed = trim_exports(tree, Names(text))
+        text = text if trimmed is tree else aside.whole(trimmed.code)
+    _check(text, module)
+    text = with_header(
+        text,
+        newline,
+        release=release,
+        upstream_path=module.upstream_path,
+        upstream_sha256=module.upstream_sha256,
+        changes=changes,
+    )
+    return Emitted(
+        path=module.target_path,
+        text=text,
+        changes=tuple(changes),
+        warnings=strings.warnings,
+    )
+
+
+def _dropped(names: list[str]) -> list[str]:
+    if not names:
+        return []
+    noun = "definition" if len(names) == 1 else "definitions"
+    return [f"dropped {len(names)} unreachable {noun}: {listing(names, 90)}"]
+
+
+def _imports(
+    tree: cst.Module, names: Names, aside: Aside, module: KeptModule, resolver: Resolver, package: str
+) -> tuple[cst.Module, str, str]:
+    """Redirect and prune; again where a block went, since its test may have been the last use of an import.
+
+    Returns:
+        The module, its text, and what to say about it.
+    """
+    what = ""
+    text = names.text
+    for _ in range(10):
+        plan = plan_imports(names, module, resolver, package)
+        if plan.redirected:
+            what = "imports redirected to the modules that define the names, unused ones dropped"
+        if not plan.first:
+            break
+        what = what or "unused imports dropped"
+        tree, lost_block = redirect_imports(tree, plan)
+        text = aside.whole(tree.code)
+        if not lost_block:
+            break
+        names = Names(text)
+    return tree, text, what
+
+
+def _re_exported(tree: cst.Module, text: str, aside: Aside, lines: list[str]) -> tuple[cst.Module, str]:
+    """Add imports that the module itself has no use for, once those without a use are gone."""
+    if not lines:
+        return tree, text
+    tree = add_imports(tree, lines)
+    return tree, aside.whole(tree.code)
+
+
+def _check(text: str, module: KeptModule) -> None:
+    """Refuse a result that is no Python, or imports verl or Ray."""
+    try:
+        parsed = ast.parse(text)
+    except SyntaxError as error:
+        raise InternalError(
+            f"{module.upstream_path}: the rewritten text is not valid Python: {error}",
+            hint="report this with the command line that led to it",
+        ) from error
+    if _SUSPECT.search(text) is None:
+        return
+    for node in ast.walk(parsed):
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
+        relative = isinstance(node, ast.ImportFrom) and node.level > 0
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        if relative or any(dotted.partition(".")[0] in ("verl", "ray") for dotted in modules):
+            raise InternalError(
+                f"{module.upstream_path}: the rewritten text still has the import `{ast.unparse(node)}`",
+                hint="report this with the command line that led to it",
+            )

@@ -1,0 +1,288 @@
+"""Decide what becomes of every import of a module: kept, pruned, or redirected to where its names are defined."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from dataclasses import dataclass
+
+from extractor.pipeline.rewrite.import_usage import Usage
+from extractor.pipeline.rewrite.names import Names
+from extractor.pipeline.rewrite.problems import CannotRewrite, upstream_line
+from extractor.pipeline.rewrite.scopes import ImportSite, Scope
+from extractor.pipeline.slicer import KeptModule, NotKept, Resolver, Target
+
+
+@dataclass(frozen=True)
+class ImportLine:
+    """One import statement to write.
+
+    Attributes:
+        module: Dotted module.
+        names: (name, name it is bound to) of `from module import ...`; empty for `import module`.
+        local: For `import module`: what follows `as`.
+        unused: It is kept for its effect, or because others reach its names through this module.
+    """
+
+    module: str
+    names: tuple[tuple[str, str], ...] = ()
+    local: str | None = None
+    unused: bool = False
+
+
+@dataclass(frozen=True)
+class ImportPlan:
+    """What to do with the imports of a module.
+
+    Attributes:
+        lines: By ordinal of the import statement: what takes its place. Statements that stay are not listed.
+        chains: Attribute chains rooted in upstream's package that must be spelt differently.
+        dead: Top-level statements, by index, that only existed to import names that nobody uses.
+        gone: Names of `__all__` that lead nowhere now.
+        redirected: True where an import now points into the generated package.
+        first: For each top-level statement that must change: the ordinal of the first import in it.
+    """
+
+    lines: dict[int, tuple[ImportLine, ...]]
+    chains: dict[tuple[str, ...], str]
+    dead: frozenset[int]
+    gone: frozenset[str]
+    redirected: bool
+    first: dict[int, int]
+
+
+def plan_imports(names: Names, module: KeptModule, resolver: Resolver, package: str) -> ImportPlan:
+    """Look at the half-rewritten text of `module`, as far as `names` has read it.
+
+    Raises:
+        CannotRewrite: kept code uses a name of verl that was not kept.
+    """
+    return _Planner(names, module, resolver, package).plan()
+
+
+def absolute_module(module: KeptModule, node: ast.ImportFrom) -> str:
+    """Return the absolute dotted module that a `from` import names."""
+    if not node.level:
+        return node.module or ""
+    parts = module.module.split(".")
+    is_package = module.upstream_path.endswith("/__init__.py") or module.upstream_path == "__init__.py"
+    base = parts[: len(parts) - node.level + (1 if is_package else 0)]
+    return ".".join([*base, node.module] if node.module else base)
+
+
+def own_module(module: KeptModule) -> str:
+    """Return the dotted name of the emitted module, relative to the package."""
+    return module.target_path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+class _Planner:
+    def __init__(self, names: Names, module: KeptModule, resolver: Resolver, package: str) -> None:
+        self.text = names.text
+        self.module = module
+        self.resolver = resolver
+        self.package = package
+        self.names = names
+        self.usage = Usage(names, module.reexports)
+        self.replaced = {substitute.name for substitute in module.substitutes}
+        self.root = module.module.partition(".")[0]
+        self.lines: dict[int, tuple[ImportLine, ...]] = {}
+        self.chains: dict[tuple[str, ...], str] = {}
+        self.gone: set[str] = set()
+        self.redirected = False
+        self.seen: dict[str, str] = {}
+        self.missing: list[tuple[str, int]] = []
+
+    def plan(self) -> ImportPlan:
+        dead = frozenset(index for index, node in enumerate(self.names.tree.body) if self.usage.is_dead(node))
+        for site in self.names.imports:
+            if site.top in dead:
+                continue
+            lines = self._import(site) if isinstance(site.node, ast.Import) else self._import_from(site, site.node)
+            if lines is not None:
+                self.lines[site.ordinal] = lines
+        if self.missing:
+            listed = ", ".join(f"{name} (line {line})" for name, line in self.missing)
+            raise CannotRewrite(
+                self.module.upstream_path,
+                self.missing[0][1],
+                f"kept code uses names of verl that are not kept: {listed}",
+                hint="cut the code that uses them with a feature or a replacement in the manifest, or make them roots",
+            )
+        first: dict[int, int] = {}
+        for site in reversed(self.names.imports):
+            first[site.top] = site.ordinal
+        touched = dead | {site.top for site in self.names.imports if site.ordinal in self.lines}
+        if self.chains:
+            touched |= frozenset(range(len(self.names.tree.body)))
+        first = {top: first.get(top, 0) for top in sorted(touched)}
+        return ImportPlan(self.lines, self.chains, dead, frozenset(self.gone), self.redirected, first)
+
+    def _line(self, line: int) -> int:
+        return upstream_line(self.module.source, self.text, line)
+
+    def _miss(self, site: ImportSite, scope: Scope, local: str, shown: str) -> None:
+        """Note a name that is not kept, unless only `__all__` mentions it."""
+        if not self.usage.read(scope, local) and scope.kind != "class":
+            self.gone.add(local)
+            return
+        uses = self.names.uses(scope, local)
+        self.missing.append((shown, self._line(uses[0].line if uses else site.node.lineno)))
+
+    # import a.b
+
+    def _import(self, site: ImportSite) -> tuple[ImportLine, ...] | None:
+        assert isinstance(site.node, ast.Import)
+        lines: list[ImportLine] = []
+        changed = False
+        for alias in site.node.names:
+            made = self._import_alias(site, alias)
+            changed = changed or made != [ImportLine(alias.name, local=alias.asname)]
+            lines += made
+        return tuple(lines) if changed else None
+
+    def _import_alias(self, site: ImportSite, alias: ast.alias) -> list[ImportLine]:
+        top = alias.name.partition(".")[0]
+        local = alias.asname or top
+        if top != self.root:
+            if top == "ray":
+                return self._ray(site, local)
+            if alias.asname is None and "." in alias.name:
+                keep = self.usage.submodule_used(site, alias.name)
+            else:
+                keep = self.usage.used(site.scope, local)
+            if keep or self.usage.kept_unused(site):
+                unused = self.usage.idle(site.scope, local)
+                return [ImportLine(alias.name, local=alias.asname, unused=unused)]
+            return []
+        if alias.asname is None:
+            return self._chained(site)
+        if not self.usage.used(site.scope, local):
+            return []
+        target = self._resolve(alias.name, None)
+        if target is None:
+            self._miss(site, site.scope, local, alias.name)
+            return []
+        self.redirected = True
+        unused = self.usage.idle(site.scope, local)
+        if target.name is None:
+            return [ImportLine(f"{self.package}.{target.module}", local=local, unused=unused)]
+        return [ImportLine(f"{self.package}.{target.module}", ((target.name, local),), unused=unused)]
+
+    def _chained(self, site: ImportSite) -> list[ImportLine]:
+        """`import verl.a.b`, used as `verl.a.b.f`: find what each chain means, and import those modules."""
+        lines: dict[str, ImportLine] = {}
+        for use in self.names.uses(site.scope, self.root):
+            found = self._resolve_chain(use.chain)
+            if found is None:
+                self.missing.append((".".join(use.chain), self._line(use.line)))
+                continue
+            length, target = found
+            home = f"{self.package}.{target.module}"
+            self.chains[use.chain[:length]] = home if target.name is None else f"{home}.{target.name}"
+            lines.setdefault(home, ImportLine(home))
+        self.redirected = self.redirected or bool(lines)
+        return list(lines.values())
+
+    def _resolve_chain(self, chain: tuple[str, ...]) -> tuple[int, Target] | None:
+        for length in range(len(chain), 1, -1):
+            dotted = ".".join(chain[: length - 1])
+            target = self._resolve(dotted, chain[length - 1])
+            if target is not None:
+                return length, target
+        return None
+
+    # from a import b
+
+    def _import_from(self, site: ImportSite, node: ast.ImportFrom) -> tuple[ImportLine, ...] | None:
+        imported = absolute_module(self.module, node)
+        top = imported.partition(".")[0]
+        if imported == "__future__":
+            return None
+        if top != self.root:
+            if top == "ray":
+                for alias in node.names:
+                    self._ray(site, alias.asname or alias.name)
+                return ()
+            return self._external(site, node, imported)
+        pairs = [(alias.name, alias.asname or alias.name) for alias in node.names]
+        if pairs == [("*", "*")]:
+            pairs = [(name, name) for name in self._star(site, imported)]
+        found: dict[tuple[str, bool], list[tuple[str, str]]] = {}
+        for name, local in pairs:
+            if not self.usage.used(site.scope, local):
+                continue
+            target = self._resolve(imported, name)
+            if target is None:
+                self._miss(site, site.scope, local, f"{imported}.{name}")
+                continue
+            home, leaf = self._home(target)
+            if target.name == local and target.module == own_module(self.module):
+                continue
+            if not self._first(site, local, f"{home}.{leaf}"):
+                continue
+            unused = self.usage.idle(site.scope, local)
+            found.setdefault((home, unused), []).append((leaf, local))
+        self.redirected = self.redirected or bool(found)
+        return tuple(ImportLine(home, tuple(names), unused=unused) for (home, unused), names in found.items())
+
+    def _home(self, target: Target) -> tuple[str, str]:
+        """Return module to import from, and name to import, for a symbol or for a module itself."""
+        if target.name is not None:
+            return f"{self.package}.{target.module}", target.name
+        parent, _, leaf = f"{self.package}.{target.module}".rpartition(".")
+        return parent, leaf
+
+    def _first(self, site: ImportSite, local: str, meaning: str) -> bool:
+        """Return False where an earlier top-level import binds the same name to the same thing."""
+        if site.nested:
+            return True
+        earlier = self.seen.get(local)
+        self.seen[local] = meaning
+        return earlier != meaning
+
+    def _external(self, site: ImportSite, node: ast.ImportFrom, imported: str) -> tuple[ImportLine, ...] | None:
+        if node.names[0].name == "*":
+            return None
+        every = [(alias.name, alias.asname or alias.name) for alias in node.names]
+        if imported.partition(".")[0] != self.package:
+            every = [pair for pair in every if pair[1] not in self.replaced]
+        kept = [pair for pair in every if self.usage.used(site.scope, pair[1])]
+        if not kept and self.usage.kept_unused(site):
+            kept = every
+        kept = [pair for pair in kept if self._first(site, pair[1], f"{imported}.{pair[0]}")]
+        unused = any(self.usage.idle(site.scope, local) for _, local in kept)
+        if len(kept) == len(node.names) and not unused:
+            return None
+        return (ImportLine(imported, tuple(kept), unused=unused),) if kept else ()
+
+    def _star(self, site: ImportSite, imported: str) -> list[str]:
+        """Return the names that a star import must bind: read here or reached through here, and at home there."""
+        wanted = [use.chain[0] for use in self.names.unbound()]
+        wanted += sorted(self.module.reexports) + sorted(self.names.exported)
+        found = []
+        for name in dict.fromkeys(wanted):
+            if name in self.names.module.bound or hasattr(builtins, name):
+                continue
+            if self._resolve(imported, name) is not None:
+                self.names.adopt(name)
+                found.append(name)
+        return sorted(found)
+
+    # elsewhere
+
+    def _resolve(self, imported: str, name: str | None) -> Target | None:
+        try:
+            return self.resolver.resolve_import(self.module.module, imported, name)
+        except NotKept:
+            return None
+
+    def _ray(self, site: ImportSite, local: str) -> list[ImportLine]:
+        """Drop imports of Ray; a use that is left is an error of `strip_ray`, a check for its presence is one here."""
+        if site.checked:
+            raise CannotRewrite(
+                self.module.upstream_path,
+                self._line(site.node.lineno),
+                f"checks whether Ray can be imported (as `{local}`)",
+                hint="replace the definition that needs the check in the manifest",
+            )
+        return []

@@ -1,0 +1,33 @@
+"""The error of this stage: a place in upstream's text that cannot be rewritten without guessing."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+
+from extractor.pipeline.rewrite.text import lines_of
+from extractor.values.errors import CheckFailed
+
+
+class CannotRewrite(CheckFailed):
+    """A construct that no rule covers.
+
+    Attributes:
+        path: Upstream path of the file.
+        line: Line in the upstream file; 0 where the problem is the whole file's.
+    """
+
+    def __init__(self, path: str, line: int, problem: str, *, hint: str) -> None:
+        self.path = path
+        self.line = line
+        super().__init__(f"{path}:{line}: {problem}" if line else f"{path}: {problem}", hint=hint)
+
+
+def upstream_line(source: str, current: str, line: int) -> int:
+    """Return the line of `source` that `line` of the half-rewritten text came from, or its predecessor."""
+    matcher = SequenceMatcher(None, lines_of(source), lines_of(current), autojunk=False)
+    best = 1
+    for block in matcher.get_matching_blocks():
+        if block.b > line - 1:
+            break
+        best = block.a + min(line - 1 - block.b, max(block.size - 1, 0)) + 1
+    return best

@@ -1,0 +1,100 @@
+"""Keep libcst away from statements that no rule can touch: they are byte for byte upstream's, and need no parsing.
+
+Such a statement is replaced by a one-line stand-in before libcst sees the text, and put back afterwards.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from extractor.pipeline.rewrite.text import lines_of
+from extractor.values.manifest import Edit
+
+_STAND_IN = re.compile(r"^[ \t]*(?:def )?__kept_(\d+)__(?:\(\): \.\.\.)?(?=\r?$)", re.MULTILINE)
+_TOUCHED = re.compile(r"\b(?:verl|__all__|import|__kept_\d+__)\b")
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_RAY = re.compile(r"\bray\b|single_controller|\.remote\b")
+
+
+class Aside:
+    """The statements of a text that were set aside.
+
+    Attributes:
+        compact: The text with stand-ins; it has as many top-level statements as the whole text.
+    """
+
+    def __init__(self, text: str, body: Sequence[ast.stmt], edits: Iterable[Edit]) -> None:
+        """Set aside what neither the rules for imports and strings nor these edits can touch.
+
+        Args:
+            text: A module's text.
+            body: The same, parsed.
+            edits: Of the fixes that apply.
+        """
+        self._saved: list[str] = []
+        # What means Ray is for scopes to say, not for words: a text that mentions it stays whole.
+        self.compact = text if mentions_ray(text) else self._compacted(text, body, tuple(edits))
+
+    def whole(self, code: str) -> str:
+        """Return a text that libcst has written, with the statements back in their places."""
+        return _STAND_IN.sub(lambda found: self._saved[int(found.group(1))], code)
+
+    def _compacted(self, text: str, body: Sequence[ast.stmt], edits: tuple[Edit, ...]) -> str:
+        lines = lines_of(text)
+        out: list[str] = []
+        done = 0
+        for node in _removable(lines, body, (), edits):
+            first, last = _lines(node)
+            code = "".join(lines[first:last])
+            stripped = code.rstrip("\r\n")
+            name = f"__kept_{len(self._saved)}__"
+            stand_in = f"def {name}(): ..." if isinstance(node, _DEFINITIONS) else name
+            out += lines[done:first]
+            out.append(" " * node.col_offset + stand_in + code[len(stripped) :])
+            self._saved.append(stripped)
+            done = last
+        return "".join(out + lines[done:])
+
+
+def _removable(
+    lines: list[str], body: Sequence[ast.stmt], path: tuple[str, ...], edits: tuple[Edit, ...]
+) -> Iterator[ast.stmt]:
+    """Yield the statements that can be set aside; of a class that must stay in sight, its methods."""
+    for position, node in enumerate(body):
+        first, last = _lines(node)
+        before = position == 0 or _lines(body[position - 1])[1] <= first
+        after = position + 1 == len(body) or _lines(body[position + 1])[0] >= last
+        if not before or not after or (path and not isinstance(node, _DEFINITIONS)):
+            continue
+        if _untouched(node, "".join(lines[first:last]), path, edits):
+            yield node
+        elif isinstance(node, ast.ClassDef) and node.body[0].lineno > node.lineno:
+            yield from _removable(lines, node.body, (*path, node.name), edits)
+
+
+def mentions_ray(text: str) -> bool:
+    """Return False where no name of the text can stand for Ray."""
+    return _RAY.search(text) is not None
+
+
+def _lines(node: ast.stmt) -> tuple[int, int]:
+    """Half-open range of a statement's lines, decorators included, counted from 0."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(item.lineno for item in decorators)]) - 1, node.end_lineno or node.lineno
+
+
+def _untouched(node: ast.stmt, code: str, path: tuple[str, ...], edits: tuple[Edit, ...]) -> bool:
+    if not isinstance(node, (*_DEFINITIONS, ast.Assign, ast.AnnAssign)) or _TOUCHED.search(code):
+        return False
+    place = (*path, getattr(node, "name", ""))
+    for edit in edits:
+        if edit.within:
+            wanted = tuple(edit.within.split("."))
+            shared = min(len(wanted), len(place))
+            if not place[-1] or wanted[:shared] == place[:shared]:
+                return False
+        elif all(word in code for word in re.findall(r"\w+", edit.match or "")):
+            return False
+    return True

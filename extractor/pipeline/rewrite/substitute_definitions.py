@@ -1,0 +1,35 @@
+"""Let definitions of upstream give way to imports of ours."""
+
+from __future__ import annotations
+
+from extractor.pipeline.slicer import Substitute, Target
+
+
+def import_line(package: str, target: Target, name: str) -> str:
+    """Return the import that binds `name` to `target`."""
+    if target.name is None:
+        parent, _, leaf = f"{package}.{target.module}".rpartition(".")
+        return f"from {parent} import {leaf}" + ("" if leaf == name else f" as {name}")
+    return f"from {package}.{target.module} import {target.name}" + ("" if target.name == name else f" as {name}")
+
+
+def substitute_imports(substitutes: tuple[Substitute, ...], package: str) -> list[str]:
+    """Return one import line for each substitute, in the order of the definitions they replace; modules are merged."""
+    by_module: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for substitute in sorted(substitutes, key=lambda item: (item.statement, item.name)):
+        line = import_line(package, substitute.target, substitute.name)
+        head, _, name = line.partition(" import ")
+        if head not in by_module:
+            lines.append(head)
+        if name not in by_module.setdefault(head, []):
+            by_module[head].append(name)
+    return [laid_out(head, by_module[head]) for head in lines]
+
+
+def laid_out(head: str, names: list[str], width: int = 120) -> str:
+    """`from a import b, c`, in parentheses where it would be too long."""
+    flat = f"{head} import {', '.join(names)}"
+    if len(flat) <= width:
+        return flat
+    return f"{head} import (\n" + "".join(f"    {name},\n" for name in names) + ")"

@@ -1,0 +1,90 @@
+"""Where a name of upstream is really defined: through re-exports, stars, cuts and replacements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extractor.pipeline.index import Index
+from extractor.pipeline.slicer.model import Target
+from extractor.values.manifest import Manifest, matches
+from extractor.values.options import Options
+
+STUBS = "shims.not_vendored"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Where a name leads: to a definition, a module, ours, outside verl, or nowhere."""
+
+    kind: str
+    module: str = ""
+    name: str = ""
+    target: Target | None = None
+
+
+MISSING = Definition("missing")
+
+
+class Definitions:
+    """Looks names up in the source, as a project with these options would see them."""
+
+    def __init__(self, index: Index, manifest: Manifest, options: Options) -> None:
+        self.index = index
+        off = [feature for feature in manifest.features if feature.name not in options.features]
+        self._known: dict[tuple[str, str], Definition] = {}
+        self._cut = [(feature.name, feature.cut) for feature in off if feature.cut]
+        self._swaps = {
+            item.symbol: item.target for item in manifest.replacements if item.engine in (None, options.engine)
+        }
+        for fix in manifest.fixes:
+            if fix.engine in (None, options.engine):
+                self._swaps.update(fix.replaced)
+        for feature in off:
+            self._swaps.update(feature.replaced)
+
+    def feature_of(self, symbol: str) -> str | None:
+        """Return the feature that is off and whose symbol this is; None for a symbol that is not cut."""
+        return next((name for name, patterns in self._cut if matches(symbol, patterns)), None)
+
+    def define(self, module: str, name: str) -> Definition:
+        """Return where `name`, looked up in `module`, is really defined."""
+        key = (module, name)
+        if key not in self._known:
+            self._known[key] = MISSING
+            self._known[key] = self._define(module, name)
+        return self._known[key]
+
+    def _ours(self, module: str, name: str, feature: str | None) -> Definition | None:
+        """Return what a name gives way to: a stub where it belongs to a feature that is off, or a replacement."""
+        if feature is not None:
+            return Definition("ours", module, name, Target(STUBS, name))
+        if f"{module}:{name}" in self._swaps:
+            target_module, _, target_name = self._swaps[f"{module}:{name}"].partition(":")
+            return Definition("ours", module, name, Target(target_module, target_name))
+        return None
+
+    def _define(self, module: str, name: str) -> Definition:
+        symbol = f"{module}:{name}"
+        if module not in self.index:
+            return MISSING
+        found = self.index[module]
+        if name in found.bindings:
+            return self._ours(module, name, self.feature_of(symbol)) or Definition("local", module, name)
+        if name in found.imports and not found.imports[name].dotted:
+            item = found.imports[name]
+            if item.module.partition(".")[0] != "verl":
+                named = next((feature for feature, patterns in self._cut if symbol in patterns), None)
+                return self._ours(module, name, named) or Definition("external", module, name)
+            if item.name is None:
+                return Definition("module", item.module) if item.module in self.index else MISSING
+            inner = self.define(item.module, item.name)
+            if inner.kind == "missing" and f"{item.module}.{item.name}" in self.index:
+                return Definition("module", f"{item.module}.{item.name}")
+            return inner
+        for star in found.stars:
+            inner = self.define(star, name) if star in self.index else MISSING
+            if inner.kind != "missing":
+                return inner
+        if f"{module}.{name}" in self.index:
+            return Definition("module", f"{module}.{name}")
+        return MISSING

@@ -1,0 +1,168 @@
+"""The source of verl: a verified, read-only tree of files, from a wheel, an sdist, a checkout or an installed package.
+
+Nothing of verl is executed here, and nothing is written outside the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor.pipeline.source import archive, cache, directory, download
+from extractor.pipeline.source.archive import digest
+from extractor.pipeline.source.model import Source, SourceKind
+from extractor.values.errors import SourceError
+
+if TYPE_CHECKING:
+    from extractor.values.manifest import SourcePin
+
+__all__ = ["Source", "SourceKind", "Unpinned", "open_source", "open_unpinned", "release_of"]
+
+
+def open_source(
+    pin: SourcePin, origin: Path | None = None, *, offline: bool = False, cache_dir: Path | None = None
+) -> Source:
+    """Open the source of a release.
+
+    Args:
+        pin: The release, its files on the package index and their digests.
+        origin: A wheel, an sdist, a checkout or an installed package to read instead of the cache and the index.
+        offline: Use what the cache holds; never start a download.
+        cache_dir: The cache; the user's own where it is None.
+
+    Raises:
+        SourceError: not available, not that release, or not as pinned.
+    """
+    if origin is None:
+        data = cache.fetch(
+            pin.wheel_filename,
+            pin.wheel_sha256,
+            cache.location(cache_dir),
+            None if offline else lambda into: download.wheel(pin, into),
+            release=pin.release,
+        )
+        return _opened(data, "wheel", pin.wheel_filename, pin.release)
+    path = origin.expanduser()
+    if path.is_dir():
+        source = directory.read(path)
+        _check_release(source, pin.release, str(origin))
+        return source
+    return _from_file(path, pin)
+
+
+@dataclass(frozen=True)
+class Unpinned:
+    """A source that nothing is known of in advance.
+
+    Attributes:
+        source: What it holds.
+        filename: The name of the wheel or sdist; None for a directory.
+    """
+
+    source: Source
+    filename: str | None
+
+
+def open_unpinned(
+    release: str, origin: Path | None = None, *, offline: bool = False, cache_dir: Path | None = None
+) -> Unpinned:
+    """Open the source of a release that has no manifest, and so no digest to check it by.
+
+    Args:
+        release: The release.
+        origin, offline, cache_dir: As for `open_source`.
+
+    Raises:
+        SourceError: not available, or not that release.
+    """
+    if origin is None:
+        download_to = None if offline else lambda into: download.any_wheel(release, into)
+        name, data = cache.fetch_unpinned(release, cache.location(cache_dir), download_to)
+        return Unpinned(_opened(data, "wheel", name, release), name)
+    path = origin.expanduser()
+    if path.is_dir():
+        source = directory.read(path)
+        _check_release(source, release, str(origin))
+        return Unpinned(source, None)
+    kind, data = _read_file(path)
+    return Unpinned(_opened(data, kind, str(path), release), path.name)
+
+
+def release_of(origin: Path) -> str:
+    """Return the release of verl that a wheel, an sdist or a directory says it is; no archive is unpacked for it.
+
+    Raises:
+        SourceError: it does not say.
+    """
+    path = origin.expanduser()
+    if path.is_dir():
+        return directory.read(path).release
+    _check_exists(path)
+    release = archive.release_in_name(path.name)
+    if release is None:
+        raise SourceError(
+            f"{origin}: the file's name does not say which release of verl it is",
+            hint="name the release with --verl X.Y.Z",
+        )
+    return release
+
+
+def _from_file(path: Path, pin: SourcePin) -> Source:
+    kind, data = _read_file(path)
+    filename, wanted = (
+        (pin.wheel_filename, pin.wheel_sha256) if kind == "wheel" else (pin.sdist_filename, pin.sdist_sha256)
+    )
+    if filename is None or wanted is None:
+        raise SourceError(
+            f"{path}: no {kind} of verl {pin.release} is pinned, so it cannot be verified",
+            hint="pass the wheel, or unpack it and pass the directory",
+        )
+    found = digest(data)
+    if found != wanted:
+        said = archive.release_in_name(path.name)
+        if said is not None and said != pin.release:
+            raise SourceError(f"{path}: verl {said}, not {pin.release}", hint=f"pass --verl {said}, or another file")
+        raise SourceError(
+            f"{path}: not the {kind} of verl {pin.release} as released: sha256 {found}, pinned {wanted}",
+            hint="download it again; to vendor a modified verl, unpack it and pass the directory",
+        )
+    return _opened(data, kind, str(path), pin.release)
+
+
+def _read_file(path: Path) -> tuple[SourceKind, bytes]:
+    """Return what a file is by its name, and its bytes."""
+    _check_exists(path)
+    kind: SourceKind = "wheel" if path.suffix == ".whl" else "sdist"
+    if kind == "sdist" and not path.name.endswith((".tar.gz", ".tgz")):
+        raise SourceError(
+            f"{path}: neither a wheel nor an sdist",
+            hint="pass a .whl, a .tar.gz, a checkout of verl or an installed verl",
+        )
+    try:
+        if path.stat().st_size > archive.MAX_ARCHIVE:
+            raise SourceError(f"{path}: too large to be verl ({path.stat().st_size:,} bytes)", hint="pass another file")
+        return kind, path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}", hint="check the file's permissions") from None
+
+
+def _opened(data: bytes, kind: SourceKind, name: str, release: str) -> Source:
+    members = archive.read_zip(data, name) if kind == "wheel" else archive.read_tar(data, name)
+    source = archive.to_source(members, kind, digest(data), name)
+    _check_release(source, release, name)
+    return source
+
+
+def _check_release(source: Source, release: str, name: str) -> None:
+    if source.release != release:
+        raise SourceError(
+            f"{name}: verl {source.release}, not {release}", hint=f"pass --verl {source.release}, or another source"
+        )
+
+
+def _check_exists(path: Path) -> None:
+    if not path.exists():
+        raise SourceError(f"{path}: no such file or directory", hint="check the path given to --from")
+    if not path.is_file():
+        raise SourceError(f"{path}: neither a file nor a directory", hint="check the path given to --from")

@@ -1,0 +1,215 @@
+"""Reading a wheel or an sdist in memory, trusting nothing that it says about itself."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+
+from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
+
+from extractor.pipeline.source.model import Source, SourceKind
+from extractor.values.errors import SourceError
+
+MAX_ARCHIVE = 64 * 2**20
+MAX_UNPACKED = 256 * 2**20
+MAX_MEMBERS = 20_000
+MAX_RATIO = 200
+_SMALL = 2**20
+
+_LICENCE = ("license", "license.txt", "license.md", "licence")
+_NOTICE = ("notice.txt", "notice", "notice.md")
+
+
+def digest(data: bytes) -> str:
+    """Return hex sha256."""
+    return sha256(data).hexdigest()
+
+
+def release_in_name(filename: str) -> str | None:
+    """Return the version in the file name of a wheel or an sdist of verl, or None."""
+    try:
+        if filename.endswith(".whl"):
+            name, version, _, _ = parse_wheel_filename(filename)
+        else:
+            name, version = parse_sdist_filename(filename)
+    except (InvalidWheelFilename, InvalidSdistFilename):
+        return None
+    return str(version) if name == "verl" else None
+
+
+def read_zip(data: bytes, name: str) -> dict[str, bytes]:
+    """Return the files of a wheel.
+
+    Raises:
+        SourceError: damaged, or made to do harm.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            _check_names((member.filename for member in members), name)
+            for member in members:
+                _check_zip_member(member, name)
+            if sum(member.file_size for member in members) > MAX_UNPACKED:
+                raise _hostile(name, f"it unpacks to more than {MAX_UNPACKED >> 20} MiB")
+            return {member.filename: archive.read(member) for member in members}
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
+        raise _damaged(name, error) from None
+
+
+def read_tar(data: bytes, name: str) -> dict[str, bytes]:
+    """Return the files of an sdist, without its top directory.
+
+    Raises:
+        SourceError: damaged, or made to do harm.
+    """
+    found: dict[str, bytes] = {}
+    total = 0
+    try:
+        with (
+            gzip.GzipFile(fileobj=io.BytesIO(data)) as plain,
+            tarfile.open(fileobj=_Limited(plain, name), mode="r|") as archive,  # type: ignore[call-overload]
+        ):
+            for member in archive:
+                if member.isdir():
+                    continue
+                if not member.isreg():
+                    raise _hostile(name, f"{member.name} is a link or a device")
+                total += member.size
+                if total > MAX_UNPACKED:
+                    raise _hostile(name, f"it unpacks to more than {MAX_UNPACKED >> 20} MiB")
+                if member.name in found:
+                    raise _hostile(name, f"{member.name} stands twice")
+                content = archive.extractfile(member)
+                assert content is not None
+                found[member.name] = content.read()
+                if len(found) > MAX_MEMBERS:
+                    raise _hostile(name, f"it has more than {MAX_MEMBERS:,} files")
+    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
+        raise _damaged(name, error) from None
+    _check_names(found, name)
+    tops = {path.partition("/")[0] for path in found}
+    if len(tops) != 1 or any("/" not in path for path in found):
+        raise _not_verl(name, "it has no single top directory")
+    return {path.partition("/")[2]: content for path, content in found.items()}
+
+
+def to_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name: str) -> Source:
+    """Build the source from files named relative to the directory that holds verl/.
+
+    Raises:
+        SourceError: they are not verl.
+    """
+    if "verl/__init__.py" not in members:
+        raise _not_verl(name, "it has no verl/__init__.py")
+    licence = _text_of(members, _LICENCE)
+    if licence is None:
+        raise SourceError(
+            f"{name}: holds no licence text, which every project made from it has to carry",
+            hint="pass a wheel, an sdist or a complete checkout of verl",
+        )
+    return Source(
+        release=_release(members, name),
+        kind=kind,
+        sha256=sha,
+        files=_below("verl/", members),
+        tests=_below("tests/", members),
+        licence=licence,
+        notice=_text_of(members, _NOTICE),
+        requires=_requires(members),
+    )
+
+
+class _Limited:
+    """A stream that stops a decompression bomb, wherever in the archive it hides."""
+
+    def __init__(self, stream: gzip.GzipFile, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._left = MAX_UNPACKED + MAX_MEMBERS * 2048
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise _hostile(self._name, f"it unpacks to more than {MAX_UNPACKED >> 20} MiB")
+        return data
+
+
+def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
+    mode = member.external_attr >> 16
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        raise _hostile(name, f"{member.filename} is a link or a device")
+    if member.flag_bits & 0x1:
+        raise _hostile(name, f"{member.filename} is encrypted")
+    if member.file_size > max(_SMALL, MAX_RATIO * member.compress_size):
+        raise _hostile(name, f"{member.filename} unpacks to {member.file_size:,} bytes")
+
+
+def _check_names(names: Iterable[str], archive: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        parts = name.split("/")
+        if (
+            name.startswith("/")
+            or re.match(r"[A-Za-z]:", name)
+            or any(part in ("", ".", "..") for part in parts)
+            or any(ord(char) < 32 or char == "\\" for char in name)
+        ):
+            raise _hostile(archive, f"unsafe path {name!r}")
+        if name in seen:
+            raise _hostile(archive, f"{name} stands twice")
+        seen.add(name)
+    if len(seen) > MAX_MEMBERS:
+        raise _hostile(archive, f"it has more than {MAX_MEMBERS:,} files")
+
+
+def _below(prefix: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {path: members[path] for path in sorted(members) if path.startswith(prefix)}
+
+
+def _text_of(members: Mapping[str, bytes], names: tuple[str, ...]) -> str | None:
+    """Return the text of the first file so named, at the top or in the dist-info directory."""
+    for path in sorted(members, key=lambda path: (path.count("/"), path)):
+        top, _, rest = path.rpartition("/")
+        if rest.lower() in names and (not top or re.fullmatch(r"verl-[^/]+\.dist-info(/licenses)?", top)):
+            return members[path].decode("utf-8", errors="replace")
+    return None
+
+
+def _requires(members: Mapping[str, bytes]) -> tuple[str, ...] | None:
+    text = _text_of(members, ("metadata", "pkg-info"))
+    if text is None:
+        return None
+    header = text.partition("\n\n")[0]
+    lines = re.findall(r"^Requires-Dist: *(.+?)\s*$", header, re.MULTILINE)
+    return tuple(sorted(line for line in lines if "extra ==" not in line))
+
+
+def _release(members: Mapping[str, bytes], name: str) -> str:
+    stated = members.get("verl/version/version")
+    text = stated.decode("utf-8", errors="replace").strip() if stated is not None else ""
+    if not re.fullmatch(r"\d+(\.\w+)*", text):
+        raise _not_verl(name, "verl/version/version is missing or no release number")
+    return text
+
+
+def _hostile(name: str, why: str) -> SourceError:
+    return SourceError(f"{name}: refused: {why}", hint="this is no archive of verl as released; get it again")
+
+
+def _damaged(name: str, error: Exception) -> SourceError:
+    return SourceError(f"{name}: damaged archive: {error}", hint="get it again; it may be truncated")
+
+
+def _not_verl(name: str, why: str) -> SourceError:
+    return SourceError(
+        f"{name}: not a source of verl: {why}",
+        hint="pass a wheel, an sdist, a checkout (the directory that holds verl/) or an installed verl",
+    )

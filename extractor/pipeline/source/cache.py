@@ -1,0 +1,124 @@
+"""Released files of verl on disk, one file each, named by digest and verified on every use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from extractor.pipeline.source.archive import digest
+from extractor.project.workplace import workplace
+from extractor.values.errors import SourceError
+
+ENVIRONMENT = "VEXTRACT_CACHE_DIR"
+
+
+def location(given: Path | None = None) -> Path:
+    """Return the cache directory: the one given, VEXTRACT_CACHE_DIR, or the user's own."""
+    if given is not None:
+        return given
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        return Path(named).expanduser()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("vextract", appauthor=False)
+
+
+def fetch(
+    filename: str, wanted: str, directory: Path, download: Callable[[Path], Path] | None, *, release: str
+) -> bytes:
+    """Return the bytes of a released file, from the cache or else through `download`.
+
+    Args:
+        filename: Its name on the index.
+        wanted: Its hex sha256; nothing else is ever returned.
+        directory: The cache.
+        download: Fetches the file into a directory and returns its path; None forbids downloading.
+        release: For messages.
+
+    Raises:
+        SourceError: not available, not as pinned, or the cache cannot be written.
+    """
+    # The archive itself is kept, never its unpacked files: to verify it is to read and hash one megabyte.
+    entry = directory / wanted[:16] / filename
+    cached = _read(entry)
+    if cached is not None and digest(cached) == wanted:
+        return cached
+    if download is None:
+        state = "is not in the cache" if cached is None else f"is damaged in the cache ({entry})"
+        raise SourceError(
+            f"verl {release} {state}, and --offline forbids a download",
+            hint="run once without --offline, or pass the source with --from WHEEL|SDIST|DIRECTORY",
+        )
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        with workplace(directory / "download") as scratch:
+            file = download(scratch)
+            data = file.read_bytes()
+            found = digest(data)
+            if found != wanted:
+                raise SourceError(
+                    f"{file.name} from the package index is not verl {release} as released:"
+                    f" sha256 {found}, pinned {wanted}",
+                    hint="check which index pip uses (`pip config list`); a mirror may serve another build",
+                )
+            file.chmod(0o444)
+            with file.open("rb") as handle:
+                os.fsync(handle.fileno())
+            # Whoever comes second replaces the file by an equal one.
+            file.replace(entry)
+            return data
+    except OSError as error:
+        raise SourceError(
+            f"the cache {directory} cannot be written: {error.strerror or error}",
+            hint=f"free some space, or name another directory: {ENVIRONMENT}=DIR",
+        ) from None
+
+
+def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Path] | None) -> tuple[str, bytes]:
+    """Return the name and the bytes of the wheel of a release whose digest nobody has written down.
+
+    Args:
+        release: The release.
+        directory: The cache.
+        download: Fetches the wheel into a directory and returns its path; None forbids downloading.
+
+    Raises:
+        SourceError: not available, or the cache cannot be written.
+    """
+    folder = directory / "unpinned" / release
+    known = sorted(folder.glob("*.whl"))
+    data = _read(known[0]) if known else None
+    if data is not None:
+        return known[0].name, data
+    if download is None:
+        raise SourceError(
+            f"verl {release} is not in the cache, and --offline forbids a download",
+            hint="run once without --offline, or pass the source with --from WHEEL|SDIST|DIRECTORY",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with workplace(directory / "download") as scratch:
+            file = download(scratch)
+            data = file.read_bytes()
+            file.chmod(0o444)
+            file.replace(folder / file.name)
+            return file.name, data
+    except OSError as error:
+        raise SourceError(
+            f"the cache {directory} cannot be written: {error.strerror or error}",
+            hint=f"free some space, or name another directory: {ENVIRONMENT}=DIR",
+        ) from None
+
+
+def _read(entry: Path) -> bytes | None:
+    try:
+        return entry.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise SourceError(
+            f"the cache entry {entry} cannot be read: {error.strerror or error}",
+            hint=f"delete it, or name another directory: {ENVIRONMENT}=DIR",
+        ) from None

@@ -1,0 +1,80 @@
+"""Reading verl from a directory: a checkout, a site-packages directory, or the installed package itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from extractor.pipeline.source.archive import to_source
+from extractor.pipeline.source.model import Source, SourceKind
+from extractor.values.errors import SourceError
+
+_TOP_FILES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "NOTICE", "NOTICE.txt", "NOTICE.md", "Notice.txt")
+
+
+def read(path: Path) -> Source:
+    """Read a directory that holds verl/, or verl/ itself.
+
+    Raises:
+        SourceError: it is not verl, or cannot be read.
+    """
+    root = _root(path)
+    infos = sorted(item for item in root.glob("verl-*.dist-info") if item.is_dir())
+    kind: SourceKind = "installed" if infos else "checkout"
+    try:
+        # Below site-packages, tests/ and the files at the top are somebody else's.
+        members = dict(_files(root, "verl"))
+        if kind == "checkout":
+            members.update(_files(root, "tests"))
+            for name in _TOP_FILES:
+                file = root / name
+                if file.is_file() and file.resolve().is_relative_to(root.resolve()):
+                    members[name] = file.read_bytes()
+        for info in infos:
+            members.update(_files(root, info.name))
+    except OSError as error:
+        raise SourceError(f"{error.filename or path}: {error.strerror}", hint="check its permissions") from None
+    return to_source(members, kind, tree_digest(members), str(path))
+
+
+def tree_digest(members: Mapping[str, bytes]) -> str:
+    """Hash the Python files below verl/, the licence and the notice, in an order that is not the file system's."""
+    total = sha256()
+    for name in sorted(members):
+        python = name.startswith("verl/") and name.endswith(".py")
+        if python or name.rpartition("/")[2].upper().startswith(("LICENSE", "LICENCE", "NOTICE")):
+            total.update(f"{sha256(members[name]).hexdigest()}  {name}\n".encode())
+    return total.hexdigest()
+
+
+def _root(path: Path) -> Path:
+    if (path / "verl" / "__init__.py").is_file():
+        return path
+    if (path / "__init__.py").is_file() and (path / "version" / "version").is_file():
+        resolved = path.resolve()
+        if resolved.name == "verl":
+            return resolved.parent
+    raise SourceError(
+        f"{path}: not a source of verl: it has no verl/__init__.py",
+        hint="pass a wheel, an sdist, a checkout (the directory that holds verl/) or an installed verl",
+    )
+
+
+def _files(root: Path, top: str) -> Iterator[tuple[str, bytes]]:
+    inside = root.resolve()
+    for folder, folders, names in os.walk(root / top):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(names):
+            file = Path(folder) / name
+            if file.suffix == ".pyc" or (top != "verl" and file.is_symlink()):
+                continue
+            if file.is_symlink() and not file.resolve().is_relative_to(inside):
+                raise SourceError(
+                    f"{file}: a link that leads out of the source",
+                    hint="replace it by the file, or pass another source",
+                )
+            if not file.is_file():
+                continue
+            yield file.relative_to(root).as_posix(), file.read_bytes()

@@ -1,0 +1,78 @@
+"""The source of verl as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from extractor.values.errors import SourceError
+
+SourceKind = Literal["wheel", "sdist", "checkout", "installed"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One release of verl.
+
+    Attributes:
+        release: "0.6.1", as the source itself says.
+        kind: Where it came from.
+        sha256: Hex digest of the wheel or sdist; for a directory that of its Python files and licence.
+        files: The files below verl/, by POSIX path ("verl/protocol.py"), sorted.
+        tests: The files below tests/ that the source carries, by path, sorted.
+        licence: Text of the licence.
+        notice: Text of the notice file, where the source has one.
+        requires: What the distribution says that it requires, without extras, as PEP 508 requirements; None where the
+            source does not say.
+    """
+
+    release: str
+    kind: SourceKind
+    sha256: str
+    files: Mapping[str, bytes] = field(repr=False)
+    tests: Mapping[str, bytes] = field(repr=False)
+    licence: str = field(repr=False)
+    notice: str | None = field(repr=False, default=None)
+    requires: tuple[str, ...] | None = field(repr=False, default=None)
+
+    def read(self, path: str) -> str:
+        """Return the text of a file, its line ends as they are.
+
+        Raises:
+            SourceError: no such file, or not UTF-8.
+        """
+        data = self.files.get(path)
+        if data is None:
+            raise SourceError(
+                f"verl {self.release} has no file {path}", hint="check that the source is an unmodified release of verl"
+            )
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise SourceError(
+                f"{path}:{line}: not UTF-8 ({error.reason})",
+                hint="check that the source is an unmodified release of verl",
+            ) from None
+
+    @property
+    def lines(self) -> int:
+        """Lines of all Python files below verl/."""
+        return sum(data.count(b"\n") for path, data in self.files.items() if path.endswith(".py"))
+
+    def materialise(self, dest: Path, *, tests: bool = False) -> None:
+        """Write verl/ (and tests/) into a directory, so that Python can import it from there.
+
+        Args:
+            dest: A directory that is empty or does not exist.
+            tests: Write upstream's own tests as well.
+        """
+        dest.mkdir(parents=True, exist_ok=True)
+        if any(dest.iterdir()):
+            raise ValueError(f"{dest} is not empty")
+        for path, data in {**self.files, **(self.tests if tests else {})}.items():
+            target = dest / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)

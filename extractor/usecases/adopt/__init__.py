@@ -1,0 +1,199 @@
+"""Adopting a copy of verl that was edited by hand: its release, its edits, and a project that has them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
+from extractor.usecases.adopt.compare import scores
+from extractor.usecases.adopt.locate import locate
+from extractor.usecases.adopt.model import Copy, Edit, Fate, Own, Score, Share
+from extractor.values.errors import SourceError, UsageError
+from extractor.values.tree import FileKind
+
+if TYPE_CHECKING:
+    from extractor.pipeline.generate import Generated
+    from extractor.pipeline.source import Source
+    from extractor.values.options import Options
+
+__all__ = ["Adoption", "Copy", "Edit", "Fate", "Own", "Recognised", "Score", "Share", "adopt", "recognise"]
+
+_LEAST = 0.1
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A copy of verl, and what it was made from.
+
+    Attributes:
+        copy: Where it lies.
+        scores: How near it is to each release that could be read, the nearest first.
+        source: The release that it is taken for.
+        newer: Supported releases that are newer, oldest first.
+        unread: Releases that could not be read, with the reason.
+    """
+
+    copy: Copy
+    scores: tuple[Score, ...]
+    source: Source = field(repr=False)
+    newer: tuple[str, ...]
+    unread: tuple[str, ...]
+
+    @property
+    def score(self) -> Score:
+        """Return how near it is to the release that it is taken for."""
+        return next(score for score in self.scores if score.release == self.source.release)
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """A project that has the fork's edits, worked out and not yet written.
+
+    Attributes:
+        generated: The project without edits: what the lock and the base say was emitted.
+        plan: What is written.
+        edits: Every edit, and what became of it.
+        own: The fork's files that upstream does not have.
+        outside: Packages that edits import and the project does not require by itself, sorted.
+    """
+
+    generated: Generated = field(repr=False)
+    plan: Plan = field(repr=False)
+    edits: tuple[Edit, ...]
+    own: tuple[Own, ...]
+    outside: tuple[str, ...]
+
+    @property
+    def hunks(self) -> Share:
+        """Return the places that differ, by what became of them."""
+        carried = sum(edit.hunks for edit in self.edits if edit.fate is Fate.CARRIED)
+        return Share(carried, sum(edit.hunks for edit in self.edits))
+
+    @property
+    def symbols(self) -> Share:
+        """Functions, classes, values and statements that differ, by what became of them."""
+        found = [edit for edit in self.edits if edit.is_symbol]
+        return Share(sum(edit.fate is Fate.CARRIED for edit in found), len(found))
+
+
+def recognise(
+    directory: Path, release: str | None, *, offline: bool = False, say: Callable[[str], None] = lambda step: None
+) -> Recognised:
+    """Find the copy of verl in a directory, and the release that it was made from.
+
+    Args:
+        directory: It, or one above it.
+        release: The release, where the owner knows it; None: the nearest one.
+        offline: Never download.
+        say: Takes the name of each step.
+
+    Raises:
+        UsageError: there is no copy of verl in it.
+        SourceError: no release could be read.
+    """
+    from extractor.pipeline.source import open_source
+    from extractor.values import releases
+
+    known = releases.supported()
+    sources: dict[str, Source] = {}
+    unread = []
+    for item in [release] if release is not None else known:
+        say(f"reading verl {item}")
+        try:
+            sources[item] = open_source(releases.load(item).pin, offline=offline)
+        except SourceError as error:
+            if release is not None or (item == known[-1] and not sources):
+                raise
+            unread.append(f"verl {item} was not compared: {error.message}")
+    say("looking for the copy")
+    copy = locate(directory, sources)
+    say("comparing it with the releases")
+    found = scores(copy, sources)
+    if found[0].similarity < _LEAST and release is None:
+        raise UsageError(
+            f"{copy.root}: too far from every supported release ({found[0].similarity:.0%} of verl {found[0].release})",
+            hint="pass --verl RELEASE to compare it with that release anyway",
+        )
+    nearest = found[0].release
+    return Recognised(
+        _of_release(copy, sources[nearest]), found, sources[nearest], known[known.index(nearest) + 1 :], tuple(unread)
+    )
+
+
+def _of_release(copy: Copy, source: Source) -> Copy:
+    """Return the copy, with what only other releases have among its own files."""
+    files = {path: data for path, data in copy.files.items() if path in source.files}
+    others = {path: data for path, data in copy.files.items() if path not in source.files and path.endswith(".py")}
+    return replace(copy, files=files, own=dict(sorted({**copy.own, **others}.items())))
+
+
+def adopt(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
+    """Carry the fork's edits over to a project; writes nothing.
+
+    Args:
+        recognised: The fork.
+        generated: A new project of its release.
+        options: What that was made with.
+
+    Raises:
+        UsageError: git is needed and missing.
+    """
+    from extractor.usecases.adopt.assemble import assemble, broken
+    from extractor.usecases.adopt.carry import carry
+    from extractor.usecases.adopt.ledger import ledger, orphans
+    from extractor.usecases.adopt.world import OWN, Unit, World
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
+        world = World(recognised.copy, recognised.source, generated, options.package)
+        barred: dict[Unit, str] = {}
+        while True:
+            carried = carry(world, barred)
+            files = assemble(world, carried)
+            more = broken(world, carried, files)
+            if not more:
+                break
+            barred.update(more)
+        edits = ledger(world, recognised.source, carried)
+    own = []
+    for path in recognised.copy.own:
+        module = next(name for name, place in world.own.items() if place == path)
+        copied = world.own_path(module) if Unit(module, OWN) in carried.works else None
+        inside = recognised.copy.root / path.removeprefix("verl/")
+        own.append(Own(inside.relative_to(recognised.copy.top).as_posix(), copied))
+    lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
+    return Adoption(
+        generated=generated,
+        plan=_plan(generated, files, orphans(world, recognised.source, edits)),
+        edits=edits,
+        own=tuple(own),
+        outside=tuple(sorted({line.outside for line in lines if line.outside} - _known(generated, options))),
+    )
+
+
+def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str, bytes]) -> Plan:
+    actions = {action.path: action for action in plan_new(generated.tree).actions}
+    for path, data in files.items():
+        if path not in actions:
+            actions[path] = Action(path, Verdict.ADD, FileKind.HOOK, Reason.OWNED, data)
+        elif data != actions[path].data:
+            actions[path] = Action(path, Verdict.MERGE, actions[path].kind, Reason.CARRIED, data)
+    for path, data in parked.items():
+        actions[path] = Action(path, Verdict.ORPHAN, FileKind.HOOK, Reason.GONE, data)
+    return Plan(tuple(actions[path] for path in sorted(actions)))
+
+
+def _known(generated: Generated, options: Options) -> set[str]:
+    """Return the packages that the project's own files import at their top, and Python's."""
+    import re
+    import sys
+
+    found = {*sys.stdlib_module_names, options.package}
+    for file in generated.tree:
+        if file.path.endswith(".py"):
+            found.update(re.findall(r"^(?:import|from) (\w+)", file.data.decode(), re.MULTILINE))
+    return found

@@ -1,0 +1,167 @@
+"""The project's files with the edits in them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+
+from extractor.usecases.adopt.carry import Carried
+from extractor.usecases.adopt.needs import Work
+from extractor.usecases.adopt.segments import TOP, Segment, join
+from extractor.usecases.adopt.world import OWN, Sides, Unit, World, is_future
+
+
+def assemble(world: World, carried: Carried) -> dict[str, bytes]:
+    """Return a mapping, path -> bytes of every file that gets edits, and of those of the fork's own that come along."""
+    files: dict[str, bytes] = {}
+    for module, sides in sorted(world.sides.items()):
+        works = {unit.key: work for unit, work in carried.works.items() if unit.module == module and unit.key != OWN}
+        if works:
+            emitted = world.files[sides.path].data
+            text = _module(sides, works)
+            files[sides.path] = (text.replace("\n", "\r\n") if b"\r\n" in emitted else text).encode()
+    for unit, work in carried.works.items():
+        if unit.key == OWN:
+            path = world.own_path(unit.module)
+            files[path] = work.core.encode()
+            folder = path.rpartition("/")[0]
+            while folder and folder != world.package:
+                init = f"{folder}/__init__.py"
+                if init not in world.files and init not in files:
+                    files[init] = b'"""Taken over from the fork, for the modules in it."""\n'
+                folder = folder.rpartition("/")[0]
+    return files
+
+
+def broken(world: World, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
+    """Units whose file does not compile, or whose imports would make modules import each other in a circle."""
+    found: dict[Unit, str] = {}
+    modules = {_module_name(path): data for path, data in _python(world, files).items()}
+    graph = {name: _imported(data, name, modules) for name, data in modules.items()}
+    for unit, work in carried.works.items():
+        path = world.own_path(unit.module) if unit.key == OWN else world.sides[unit.module].path
+        try:
+            ast.parse(files[path])
+        except SyntaxError as error:
+            found[unit] = f"the file that it would stand in is not valid Python ({error})"
+            continue
+        importer = _module_name(path)
+        for line in (*work.lines, *(work.inner if unit.key == OWN else ())):
+            if line.module and line.module in graph and _reaches(graph, line.module, importer):
+                found[unit] = f"`{line.text}` would make {line.module} and {importer} import each other in a circle"
+    return found
+
+
+def _module(sides: Sides, works: Mapping[str, Work]) -> str:
+    segments = [
+        Segment(item.key, item.lead, works[item.key].core, item.binds, item.node) if item.key in works else item
+        for item in sides.emitted
+    ]
+    if segments and segments[-1].core and not segments[-1].core.endswith("\n"):
+        last = segments[-1]
+        segments[-1] = Segment(last.key, last.lead, last.core + "\n", last.binds, last.node)
+    emitted = sides.emitted_by_key
+    needed = {(line.module is not None, line.text) for work in works.values() for line in work.lines}
+    lines = [text for _, text in sorted(needed)]
+    top = _after_imports(segments)
+    futures = [item for item in sides.fork if is_future(item) and item.key not in emitted]
+    new = [Segment(text, "", f"{text}\n") for text in lines]
+    if new and top and not segments[top - 1].is_import:
+        new[0] = Segment(new[0].key, "\n", new[0].core)
+    segments[top:top] = new
+    top += len(new)
+    start = _after_docstring(segments)
+    segments[start:start] = [Segment(item.key, "", item.core) for item in futures]
+    top += len(futures)
+    order = [item.key for item in sides.fork]
+    titles = {item.new.key: item.key for item in sides.found.symbols if item.new is not None}
+    for number, segment in enumerate(sides.fork):
+        key = titles.get(segment.key, segment.key)
+        if key not in works or key in emitted:
+            continue
+        place = _beside(segments, [titles.get(name, name) for name in order[:number]], top)
+        lead = segment.lead or ("\n\n" if segment.is_definition else "")
+        segments.insert(place, Segment(key, lead, works[key].core))
+        if place + 1 < len(segments) and not segments[place + 1].lead:
+            after = segments[place + 1]
+            lead = "\n\n" if after.is_definition or segment.is_definition else ""
+            segments[place + 1] = Segment(after.key, lead, after.core, after.binds, after.node)
+    return join(segments)
+
+
+def _beside(segments: list[Segment], before: list[str], top: int) -> int:
+    """After the nearest segment that stands before it in the fork, and after the imports."""
+    places = {item.key: index for index, item in enumerate(segments)}
+    for key in reversed(before):
+        if key in places and places[key] + 1 >= top:
+            return places[key] + 1
+    return top
+
+
+def _after_imports(segments: list[Segment]) -> int:
+    last = _after_docstring(segments)
+    for index, item in enumerate(segments):
+        if item.is_definition:
+            break
+        if item.is_import:
+            last = index + 1
+    return last
+
+
+def _after_docstring(segments: list[Segment]) -> int:
+    index = 1 if segments and segments[0].key == TOP else 0
+    if index < len(segments):
+        node = segments[index].node
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            index += 1
+    return index
+
+
+def _python(world: World, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    every = {path: file.data for path, file in world.files.items()}
+    every.update(files)
+    return {path: data for path, data in every.items() if path.startswith(f"{world.package}/") and path.endswith(".py")}
+
+
+def _module_name(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imported(data: bytes, name: str, modules: Mapping[str, bytes]) -> set[str]:
+    """Modules of the project that a module imports as it is loaded."""
+    package = name.partition(".")[0]
+    if not re.search(rb"^[ \t]*(?:from|import)[ \t]+(?:\.|%b\b)" % package.encode(), data, re.MULTILINE):
+        return set()
+    found: set[str] = set()
+    try:
+        pending: list[ast.AST] = [ast.parse(data)]
+    except SyntaxError:
+        return set()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+    return {item for item in found if item in modules}
+
+
+def _reaches(graph: Mapping[str, set[str]], start: str, goal: str) -> bool:
+    seen: set[str] = set()
+    pending = [start]
+    while pending:
+        name = pending.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            pending.extend(graph.get(name, ()))
+    return False

@@ -1,0 +1,162 @@
+"""Every edit of the fork and what became of it, and the notes for those that have no place."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from extractor.pipeline.index import module_name
+from extractor.pipeline.source import Source
+from extractor.project.beside import NOTE_SUFFIX, ORPHANED
+from extractor.usecases import diff
+from extractor.usecases.adopt.carry import Carried, reason
+from extractor.usecases.adopt.differences import COMMENTS, Difference, differences
+from extractor.usecases.adopt.model import Edit, Fate
+from extractor.usecases.adopt.segments import TOP, Segment, hunks, split
+from extractor.usecases.adopt.text import decoded
+from extractor.usecases.adopt.world import Sides, World
+
+_NO_FILE = "the project does not have this file: nothing that was vendored uses it"
+_CONFIG = "the project's configuration is its own: see config/, which has upstream's keys"
+
+
+def ledger(world: World, source: Source, carried: Carried) -> tuple[Edit, ...]:
+    """Return all edits, sorted by file and in the fork's order."""
+    edits: list[Edit] = []
+    kept = {sides.kept.upstream_path: sides for sides in world.sides.values()}
+    for path, data in world.copy.files.items():
+        upstream = source.files.get(path)
+        if upstream is None or upstream == data:
+            continue
+        old, new = decoded(upstream), world.fork_text(path)
+        if old is None or new is None:
+            edits.append(_whole(path, "it is not UTF-8 text", "", "", 1))
+        elif _bare(old) != _bare(new):
+            edits += _of_file(world, path, old, new, kept.get(path), carried)
+    return tuple(edits)
+
+
+def parked(path: str) -> str:
+    """Return where the fork's version of a file goes that has edits without a place."""
+    return f"{ORPHANED}/{path}"
+
+
+def orphans(world: World, source: Source, edits: Sequence[Edit]) -> dict[str, bytes]:
+    """Return the fork's version of every file that has edits without a place, and the notes."""
+    by_path: dict[str, list[Edit]] = {}
+    for edit in edits:
+        if edit.fate is Fate.ORPHANED:
+            by_path.setdefault(edit.upstream_path, []).append(edit)
+    files = {}
+    for path, lost in by_path.items():
+        files[parked(path)] = world.copy.files[path]
+        files[parked(path) + NOTE_SUFFIX] = _note(path, source.release, lost)
+    return files
+
+
+def _of_file(world: World, path: str, old: str, new: str, sides: Sides | None, carried: Carried) -> list[Edit]:
+    if not path.endswith(".py"):
+        why = _CONFIG if path.endswith((".yaml", ".yml")) else _NO_FILE
+        return [_whole(path, why, old, new, hunks(old, new))]
+    try:
+        after = split(new)
+    except SyntaxError as error:
+        return [_whole(path, f"it is not valid Python: {error.msg}, line {error.lineno}", old, new, hunks(old, new))]
+    if sides is not None:
+        found = sides.found
+    else:
+        found = differences(split(old), after, module_name(path), is_package=path.endswith("__init__.py"))
+    edits = []
+    for item in found.symbols:
+        if item.what == "removed" and not _emitted(sides, item):
+            continue
+        absent = _NO_FILE if sides is None else reason(carried, sides, item)
+        edits.append(_edit(path, item, sides, absent))
+    used = _used(sides, carried)
+    for imported in found.imports:
+        missing = (
+            None if (imported.local, imported.module.partition(".")[0]) in used else "no code that came along uses it"
+        )
+        if sides is None:
+            missing = _NO_FILE
+        origin = f"from {imported.module} import {imported.name}" if imported.name else f"import {imported.module}"
+        edits.append(_line(path, origin, sides, missing))
+    if found.comments:
+        edits.append(_line(path, COMMENTS, sides, "the project's imports are its own", "\n".join(found.comments)))
+    return edits
+
+
+def _used(sides: Sides | None, carried: Carried) -> set[tuple[str, str]]:
+    """Name, and where it came from in the fork, of the imports that came along."""
+    if sides is None:
+        return set()
+    found = set()
+    for unit, work in carried.works.items():
+        if unit.module == sides.module:
+            for line in work.lines:
+                found.add((line.local, line.outside or "verl"))
+            found.add(("annotations", "__future__"))
+    return found
+
+
+def _emitted(sides: Sides | None, item: Difference) -> bool:
+    return sides is not None and item.key in sides.emitted_by_key
+
+
+def _edit(path: str, item: Difference, sides: Sides | None, why: str | None) -> Edit:
+    segment = item.new or item.old
+    assert segment is not None
+    return Edit(
+        upstream_path=path,
+        symbol=_title(segment),
+        what=item.what,
+        is_symbol=segment.node is not None,
+        hunks=item.hunks,
+        fate=Fate.CARRIED if why is None else Fate.ORPHANED,
+        where=sides.path if why is None and sides is not None else parked(path),
+        why=why or "",
+        old=item.old.core if item.old is not None else "",
+        new=item.new.core if item.new is not None else "",
+    )
+
+
+def _title(segment: Segment) -> str:
+    return segment.key if segment.key == TOP else segment.title
+
+
+def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: str = "") -> Edit:
+    return Edit(
+        upstream_path=path,
+        symbol=symbol,
+        what="added",
+        is_symbol=False,
+        hunks=1,
+        fate=Fate.CARRIED if why is None else Fate.ORPHANED,
+        where=sides.path if why is None and sides is not None else parked(path),
+        why=why or "",
+        new=f"{text or symbol}\n",
+    )
+
+
+def _whole(path: str, why: str, old: str, new: str, places: int) -> Edit:
+    return Edit(path, "the whole file", "edited", False, places, Fate.ORPHANED, parked(path), why, old, new)
+
+
+def _note(path: str, release: str, lost: Sequence[Edit]) -> bytes:
+    count = "1 edit" if len(lost) == 1 else f"{len(lost)} edits"
+    lines = [
+        f"{path} of verl {release}, as your fork has it: {count} in it could not be carried over.",
+        "Move by hand what you still need, then remove this file and the other.",
+        "",
+    ]
+    for edit in lost:
+        lines += textwrap.wrap(f"- {edit.symbol} ({edit.what}): {edit.why}", 118, subsequent_indent="  ")
+    lines += ["", "What your fork has there, against upstream's:", "", ""]
+    note = "\n".join(lines).encode()
+    for edit in lost:
+        note += f"{edit.symbol}:\n".encode() + diff.unified(path, edit.old.encode(), edit.new.encode()) + b"\n"
+    return note
+
+
+def _bare(text: str) -> str:
+    return text.strip("\n")

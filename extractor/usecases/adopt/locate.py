@@ -1,0 +1,151 @@
+"""Where in a directory a copy of verl lies, and under which name it imports itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from extractor.pipeline.source import Source
+from extractor.usecases.adopt.model import Copy
+from extractor.usecases.adopt.text import decoded
+from extractor.values.errors import UsageError
+
+_SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist", "wandb", "outputs"}
+_SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
+_LARGEST = 4 << 20
+_FEWEST = 3
+_HINT = "pass the directory that holds your copy of verl, or one above it"
+_VERSION = "version/version"
+
+
+def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
+    """Find the copy.
+
+    Args:
+        directory: The copy, or a directory that holds it at any depth.
+        sources: The releases to recognise, by number.
+
+    Raises:
+        UsageError: there is no directory, it cannot be read, or nothing in it is a copy of verl.
+    """
+    top = directory.expanduser()
+    if not top.is_dir():
+        problem = "not a directory" if top.exists() else "no such directory"
+        raise UsageError(f"{directory}: {problem}", hint=_HINT)
+    top = top.resolve()
+    try:
+        found = dict(_files(top))
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename or directory}: cannot be read: {error.strerror}", hint="check its permissions"
+        ) from None
+    upstream = {path.removeprefix("verl/") for source in sources.values() for path in source.files}
+    root = _root(found, sources)
+    if root is None:
+        raise UsageError(f"{directory}: no copy of verl in it: no file that looks like one of upstream's", hint=_HINT)
+    prefix = f"{root}/" if root else ""
+    inside = {path.removeprefix(prefix): data for path, data in found.items() if path.startswith(prefix)}
+    place = top / root if root else top
+    says = inside.get(_VERSION, b"").decode(errors="replace").strip()
+    return Copy(
+        root=place,
+        top=top,
+        prefixes=_prefixes(place, inside, upstream),
+        files={f"verl/{path}": data for path, data in sorted(inside.items()) if path in upstream},
+        own={
+            f"verl/{path}": data
+            for path, data in sorted(inside.items())
+            if path not in upstream and path.endswith(".py")
+        },
+        neighbours=_neighbours(found, root),
+        says=says if re.fullmatch(r"[\w.+-]+", says) else None,
+    )
+
+
+def _files(top: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield path below the top and bytes of every file that may matter; other vextract projects are passed over."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for folder, folders, names in os.walk(top, onerror=fail):
+        if "vextract.lock" in names:
+            folders[:] = []
+            continue
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and name not in _SKIPPED and not (Path(folder) / name / "pyvenv.cfg").exists()
+        )
+        for name in sorted(names):
+            path = Path(folder) / name
+            telling = path.suffix in _SUFFIXES or name == "version"
+            inside = not path.is_symlink() or path.resolve().is_relative_to(top)
+            if telling and inside and path.is_file() and path.stat().st_size <= _LARGEST:
+                yield path.relative_to(top).as_posix(), path.read_bytes()
+
+
+def _root(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> str | None:
+    """Return the directory below which most lines stand where upstream has them."""
+    upstream: dict[str, set[str]] = {}
+    for source in sources.values():
+        for path, data in source.files.items():
+            if path.endswith(".py") and not path.endswith("__init__.py"):
+                upstream.setdefault(path.removeprefix("verl/"), set()).update(_telling(data))
+    by_name: dict[str, list[str]] = {}
+    for path in upstream:
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    votes: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for path, data in found.items():
+        candidates = [name for name in by_name.get(path.rpartition("/")[2], ()) if f"/{path}".endswith(f"/{name}")]
+        if not candidates:
+            continue
+        lines = _telling(data)
+        for name in candidates:
+            common = len(lines & upstream[name])
+            if lines and common >= 0.2 * len(lines):
+                root = path.removesuffix(name).rstrip("/")
+                votes[root] += common
+                files[root] += 1
+    good = [root for root in votes if files[root] >= _FEWEST or votes[root] >= 50]
+    return min(good, key=lambda root: (-votes[root], root)) if good else None
+
+
+def _telling(data: bytes) -> set[str]:
+    """Return the lines that say something; licences and imports do not tell one project from another."""
+    lines = (line.strip() for line in (decoded(data) or "").split("\n"))
+    return {line for line in lines if len(line) > 12 and not line.startswith(("#", "import ", "from "))}
+
+
+def _prefixes(place: Path, inside: Mapping[str, bytes], upstream: set[str]) -> tuple[str, ...]:
+    """Return the endings of the copy's path under which its files import each other."""
+    parts = place.parts[1:]
+    names = [".".join(parts[start:]) for start in range(len(parts)) if all(map(str.isidentifier, parts[start:]))]
+    modules = {str(PurePosixPath(path).with_suffix("")).replace("/", ".") for path in upstream if path.endswith(".py")}
+    first = {module.partition(".")[0] for module in modules}
+    counts: Counter[str] = Counter()
+    for path, data in inside.items():
+        if not path.endswith(".py"):
+            continue
+        for dotted in set(re.findall(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", decoded(data) or "", re.MULTILINE)):
+            for name in names:
+                rest = dotted.removeprefix(f"{name}.")
+                if name != "verl" and (dotted == name or (rest != dotted and rest.partition(".")[0] in first)):
+                    counts[name] += 1
+    return tuple(sorted(counts, key=lambda name: (-len(name), name)))
+
+
+def _neighbours(found: Mapping[str, bytes], root: str) -> frozenset[str]:
+    """Name the modules at the top of the repository and beside the copy, but for the one that the copy is in."""
+    above = root.rpartition("/")[0]
+    names = set()
+    for folder in {"", above}:
+        start = f"{folder}/" if folder else ""
+        for path in found:
+            if path.endswith(".py") and path.startswith(start) and (not root or not path.startswith(f"{root}/")):
+                names.add(path.removeprefix(start).partition("/")[0].removesuffix(".py"))
+    return frozenset(names - {"verl", "tests", "setup"})

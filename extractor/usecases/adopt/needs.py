@@ -1,0 +1,139 @@
+"""What a piece of a fork's code needs where it goes, and that code with its imports redirected."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from extractor.pipeline.index.syntax import chains_of, global_names, string_annotations
+from extractor.usecases.adopt.differences import bound_by
+from extractor.usecases.adopt.segments import Segment
+from extractor.usecases.adopt.world import OWN, Line, NoPlace, Sides, Unit, World
+
+_BUILTIN = frozenset(dir(builtins))
+
+
+@dataclass(frozen=True)
+class Work:
+    """A unit that can stand in the project.
+
+    Attributes:
+        core: Its text there.
+        lines: Imports that its module has to have.
+        inner: Imports in it that were redirected.
+        needs: Units that have to come along.
+    """
+
+    core: str
+    lines: tuple[Line, ...]
+    inner: tuple[Line, ...]
+    needs: frozenset[Unit]
+
+
+def work_out(world: World, sides: Sides, core: str, emitted: Segment | None) -> Work:
+    """Find out what a segment of the fork needs.
+
+    Args:
+        world: The project.
+        sides: The module that it belongs to.
+        core: The text that is to stand in the project.
+        emitted: What was emitted for the same symbol; what that names is there.
+
+    Raises:
+        NoPlace: something is missing.
+    """
+    tree = _parse(core)
+    core, inner, needs = _redirected(world, tree, core, sides.module, is_package=sides.is_package)
+    lines: dict[str, Line] = {}
+    present = {name: set(found) for name, found in chains_of(_parse(emitted.core)).items()} if emitted else {}
+    chains = chains_of(tree)
+    for name in sorted(_names(tree, core)):
+        item = sides.fork_imports.get(name)
+        if name in sides.emitted_names:
+            if item is None or item.module.partition(".")[0] != "verl":
+                continue
+            for chain in sorted(chains.get(name, set()) - present.get(name, set())):
+                if chain:
+                    needs |= world.attribute(item, chain[0])
+        elif item is not None:
+            line, more = world.resolve(sides.module, item)
+            lines[line.text] = line
+            needs |= more
+            if item.module.partition(".")[0] == "verl":
+                for chain in sorted(chains.get(name, ())):
+                    if chain:
+                        needs |= world.attribute(item, chain[0])
+        elif name in sides.fork_by_name:
+            needs.add(Unit(sides.module, sides.fork_by_name[name].key))
+    return Work(core, tuple(lines[text] for text in sorted(lines)), inner, frozenset(needs))
+
+
+def work_out_own(world: World, module: str) -> Work:
+    """Find out what a file needs that upstream does not have.
+
+    Raises:
+        NoPlace: something is missing, or the project has a file of that name.
+    """
+    path = world.own_path(module)
+    if path in world.files:
+        raise NoPlace(f"the project has a {path} of its own")
+    text = world.fork_text(world.own[module])
+    if text is None:
+        raise NoPlace(f"{world.own[module]} is not UTF-8 text")
+    core, inner, needs = _redirected(world, _parse(text), text, module, is_package=path.endswith("__init__.py"))
+    return Work(core, (), inner, frozenset(needs - {Unit(module, OWN)}))
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError) as error:
+            raise NoPlace(f"the result is not valid Python ({error})") from None
+
+
+def _names(tree: ast.Module, core: str) -> set[str]:
+    """Return the names that a segment reads from its module."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = global_names(core, "fork")
+    for node in ast.walk(tree):
+        for annotation in string_annotations(node):
+            found.update(chains_of(annotation))
+    return {name for name in found if name not in _BUILTIN and not name.startswith("__")}
+
+
+def _redirected(
+    world: World, tree: ast.Module, core: str, module: str, *, is_package: bool
+) -> tuple[str, tuple[Line, ...], set[Unit]]:
+    """Return the text with all imports in it redirected."""
+    lines = core.split("\n")
+    needs: set[Unit] = set()
+    inner: list[Line] = []
+    for node in reversed(list(_imports(tree))):
+        items = bound_by(node, module, is_package=is_package)
+        roots = {item.module.partition(".")[0] for item in items}
+        if not roots & {"verl", "ray", *world.copy.neighbours} or roots == {world.package}:
+            inner += [Line("", item.local, None, item.module.partition(".")[0]) for item in items]
+            continue
+        found = []
+        for item in items:
+            line, more = world.resolve(module, item)
+            found.append(line)
+            needs |= more
+        inner += found
+        end = node.end_lineno or node.lineno
+        before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+        after = lines[end - 1].encode()[node.end_col_offset or 0 :].decode()
+        separator = "; " if before.strip() else f"\n{before}"
+        lines[node.lineno - 1 : end] = [before + separator.join(line.text for line in found) + after]
+    return "\n".join(lines), tuple(inner), needs
+
+
+def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    found = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return iter(sorted(found, key=lambda node: (node.lineno, node.col_offset)))

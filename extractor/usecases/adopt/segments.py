@@ -1,0 +1,120 @@
+"""A module as a row of segments, one for each top-level statement with the comments above it."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from extractor.pipeline.index.syntax import bound_names, first_line
+
+TOP = "comments at the top"
+END = "comments at the end"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One top-level statement.
+
+    Attributes:
+        key: What it is recognised by in other versions of the module; unique in this one.
+        lead: The empty lines above it.
+        core: Its text, with the comments above it; each line ends in a line feed.
+        binds: Names that it binds.
+        node: The statement; None for comments that belong to none.
+    """
+
+    key: str
+    lead: str
+    core: str
+    binds: tuple[str, ...] = ()
+    node: ast.stmt | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_import(self) -> bool:
+        """Return True for a plain import statement."""
+        return isinstance(self.node, (ast.Import, ast.ImportFrom))
+
+    @property
+    def is_definition(self) -> bool:
+        """Return True for a function or a class."""
+        return isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+
+    @property
+    def is_named(self) -> bool:
+        """Return True where its key is the names that it binds."""
+        return bool(self.binds) and not self.is_import
+
+    @property
+    def title(self) -> str:
+        """Return what a reader would call it."""
+        if self.node is None or self.is_named:
+            return self.key
+        return ast.unparse(self.node).partition("\n")[0][:80]
+
+
+def split(text: str) -> tuple[Segment, ...]:
+    """Split a module; line feeds are its only line ends. Joined again, the segments give the text.
+
+    Raises:
+        SyntaxError: it is not Python.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            body = ast.parse(text).body
+        except ValueError as error:
+            raise SyntaxError(str(error)) from None
+    lines = text.split("\n")
+    ends_open = lines[-1] != ""
+    if not ends_open:
+        lines.pop()
+    pieces: list[tuple[int, int, ast.stmt | None]] = []
+    done = 0
+    for node in body:
+        start = first_line(node)
+        end = node.end_lineno or node.lineno
+        if not pieces and any(line.strip() for line in lines[:start]):
+            pieces.append((0, start, None))
+            done = start
+        if start < done and pieces and pieces[-1][2] is not None:
+            pieces[-1] = (pieces[-1][0], max(end, done), pieces[-1][2])
+        else:
+            pieces.append((done, end, node))
+        done = max(done, end)
+    if done < len(lines):
+        pieces.append((done, len(lines), None))
+    used: Counter[str] = Counter()
+    found = []
+    for start, end, item in pieces:
+        first = start
+        while first < end and not lines[first].strip():
+            first += 1
+        binds = tuple(dict.fromkeys(bound_names(item))) if item is not None else ()
+        key = _key(item, binds, start)
+        used[key] += 1
+        core = "".join(f"{line}\n" for line in lines[first:end])
+        unique = key if used[key] == 1 else f"{key} ({used[key]})"
+        found.append(Segment(unique, "".join(f"{line}\n" for line in lines[start:first]), core, binds, item))
+    return tuple(found)
+
+
+def join(segments: list[Segment]) -> str:
+    """Return the text of a module."""
+    return "".join(segment.lead + segment.core for segment in segments)
+
+
+def hunks(old: str, new: str) -> int:
+    """In how many places two texts differ."""
+    matcher = SequenceMatcher(None, old.split("\n"), new.split("\n"), autojunk=False)
+    return sum(tag != "equal" for tag, *_ in matcher.get_opcodes())
+
+
+def _key(node: ast.stmt | None, binds: tuple[str, ...], start: int) -> str:
+    if node is None:
+        return TOP if start == 0 else END
+    if isinstance(node, (ast.Import, ast.ImportFrom)) or not binds:
+        return f"`{ast.unparse(node)}`"
+    return ", ".join(binds)

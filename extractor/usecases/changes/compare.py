@@ -1,0 +1,197 @@
+"""Two definitions against each other: what differs in their signatures, and whether anything but words does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from textwrap import dedent
+
+from extractor.usecases.changes.model import Change
+
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def compare(old: str, new: str) -> tuple[Change, tuple[str, ...]]:
+    """Compare two definitions.
+
+    Comments, docstrings and layout are wording. Parameters, defaults, annotations, a class's bases, its fields and the
+    signatures of its public methods are the signature; all else is the body.
+
+    Args:
+        old: Source text of one top-level statement.
+        new: The other's.
+
+    Returns:
+        How they differ, and what differs, a short sentence each.
+    """
+    if old == new:
+        return Change.UNCHANGED, ()
+    before, after = _parse(old), _parse(new)
+    if ast.dump(before) == ast.dump(after):
+        return Change.WORDING, ()
+    if isinstance(before, Function) and isinstance(after, Function):
+        details = [*_signature(before, after)]
+        more = [*_decorators(before, after)]
+        if not details:
+            return Change.BODY, tuple(more)
+        return Change.SIGNATURE, (*details, *more, *_body(before, after))
+    if isinstance(before, ast.ClassDef) and isinstance(after, ast.ClassDef):
+        return _classes(before, after)
+    return Change.BODY, ()
+
+
+def shape(text: str) -> str:
+    """Return a definition's syntax without its name and its words: equal for a definition that was only renamed."""
+    node = _parse(text)
+    if isinstance(node, (*Function, ast.ClassDef)):
+        node.name = ""
+    return ast.dump(node)
+
+
+def fields_of(text: str) -> tuple[str, ...]:
+    """Return the fields that a class declares with annotations; () for anything but a class."""
+    node = _parse(text)
+    return tuple(_fields(node)) if isinstance(node, ast.ClassDef) else ()
+
+
+def _parse(text: str) -> ast.stmt:
+    node = ast.parse(dedent(text)).body[0]
+    for item in ast.walk(node):
+        if isinstance(item, (*Function, ast.ClassDef)):
+            body = [statement for statement in item.body if not _is_string(statement)]
+            item.body = body or [ast.Pass()]
+    return node
+
+
+def _is_string(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _signature(old: _Function, new: _Function) -> Iterator[str]:
+    before, after = _parameters(old), _parameters(new)
+    for name in before:
+        if name not in after:
+            yield f"parameter {name} gone"
+    for name, (kind, annotation, default) in after.items():
+        if name not in before:
+            yield f"parameter {name} new{f' (default {default})' if default else ', required'}"
+            continue
+        was_kind, was_annotation, was_default = before[name]
+        if kind != was_kind:
+            yield f"parameter {name}: {was_kind}, now {kind}"
+        if default != was_default:
+            yield f"default of {name}: {was_default or 'none'} -> {default or 'none'}"
+        if annotation != was_annotation:
+            yield f"type of {name}: {was_annotation or 'none'} -> {annotation or 'none'}"
+    common = [name for name in before if name in after and before[name][0] == after[name][0] == "positional"]
+    if common != [name for name in after if name in common]:
+        yield "parameters in another order"
+    if _text(old.returns) != _text(new.returns):
+        yield f"returns {_text(old.returns) or 'no type'} -> {_text(new.returns) or 'no type'}"
+    if type(old) is not type(new):
+        yield "async" if isinstance(new, ast.AsyncFunctionDef) else "no longer async"
+
+
+def _parameters(node: _Function) -> dict[str, tuple[str, str, str]]:
+    """Name -> how it is passed, its annotation, its default, in order."""
+    arguments = node.args
+    found: dict[str, tuple[str, str, str]] = {}
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    for item, default in zip(positional, [*defaults, *arguments.defaults], strict=True):
+        kind = "positional only" if item in arguments.posonlyargs else "positional"
+        found[item.arg] = (kind, _text(item.annotation), _text(default))
+    if arguments.vararg:
+        found[f"*{arguments.vararg.arg}"] = ("rest", _text(arguments.vararg.annotation), "")
+    for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        found[item.arg] = ("keyword only", _text(item.annotation), _text(default))
+    if arguments.kwarg:
+        found[f"**{arguments.kwarg.arg}"] = ("rest", _text(arguments.kwarg.annotation), "")
+    return found
+
+
+def _body(old: _Function, new: _Function) -> Iterator[str]:
+    if [ast.dump(item) for item in old.body] != [ast.dump(item) for item in new.body]:
+        yield "body changed"
+
+
+def _decorators(old: _Function | ast.ClassDef, new: _Function | ast.ClassDef) -> Iterator[str]:
+    before, after = list(map(_text, old.decorator_list)), list(map(_text, new.decorator_list))
+    for text in before:
+        if text not in after:
+            yield f"no longer decorated with @{text}"
+    for text in after:
+        if text not in before:
+            yield f"decorated with @{text}"
+
+
+def _classes(old: ast.ClassDef, new: ast.ClassDef) -> tuple[Change, tuple[str, ...]]:
+    signature: list[str] = []
+    body: list[str] = []
+    bases = [", ".join(map(_text, (*node.bases, *(item.value for item in node.keywords)))) for node in (old, new)]
+    if bases[0] != bases[1]:
+        signature.append(f"bases {bases[0] or 'none'} -> {bases[1] or 'none'}")
+    body.extend(_decorators(old, new))
+    before, after = _fields(old), _fields(new)
+    signature.extend(f"field {name} gone" for name in before if name not in after)
+    for name, (annotation, default) in after.items():
+        if name not in before:
+            signature.append(f"field {name} new{f' (default {default})' if default else ', required'}")
+        elif before[name] != (annotation, default):
+            signature.append(f"field {name}: {_declared(before[name])} -> {_declared((annotation, default))}")
+    values = _values(old), _values(new)
+    body.extend(f"{name} gone" for name in values[0] if name not in values[1])
+    body.extend(f"{name} new" for name in values[1] if name not in values[0])
+    body.extend(
+        f"{name}: {text} -> {values[1][name]}" for name, text in values[0].items() if values[1].get(name, text) != text
+    )
+    _methods(old, new, signature, body)
+    return (Change.SIGNATURE if signature else Change.BODY), (*signature, *body)
+
+
+def _methods(old: ast.ClassDef, new: ast.ClassDef, signature: list[str], body: list[str]) -> None:
+    before = {item.name: item for item in old.body if isinstance(item, Function)}
+    after = {item.name: item for item in new.body if isinstance(item, Function)}
+    for name, method in before.items():
+        if name not in after:
+            (signature if _public(name) else body).append(f"{name}() gone")
+        elif ast.dump(method) != ast.dump(after[name]):
+            details = [f"{name}(): {detail}" for detail in _signature(method, after[name])]
+            (signature if _public(name) else body).extend(details)
+            body.extend(f"{name}(): {detail}" for detail in _decorators(method, after[name]))
+            body.extend(f"{name}(): {detail}" for detail in _body(method, after[name]))
+    # What only came changes nothing for those who use the class.
+    body.extend(f"{name}() new" for name in after if name not in before)
+
+
+def _public(name: str) -> bool:
+    return not name.startswith("_") or name in ("__init__", "__call__")
+
+
+def _fields(node: ast.ClassDef) -> dict[str, tuple[str, str]]:
+    return {
+        item.target.id: (_text(item.annotation), _text(item.value))
+        for item in node.body
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+    }
+
+
+def _values(node: ast.ClassDef) -> dict[str, str]:
+    """Return what a class assigns without annotation, such as the members of an enumeration."""
+    return {
+        target.id: _text(item.value)
+        for item in node.body
+        if isinstance(item, ast.Assign)
+        for target in item.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _declared(declared: tuple[str, str]) -> str:
+    annotation, default = declared
+    return f"{annotation} = {default}" if default else annotation
+
+
+def _text(node: ast.expr | None) -> str:
+    return "" if node is None else ast.unparse(node)

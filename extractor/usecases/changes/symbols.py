@@ -1,0 +1,132 @@
+"""The vendored symbols of two projects, matched and compared."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.index.syntax import child_statements, first_line
+from extractor.pipeline.slicer import KeptModule
+from extractor.pipeline.source import Source
+from extractor.usecases.changes.compare import compare, shape
+from extractor.usecases.changes.model import Change, Place, SymbolChange
+
+
+def places(generated: Generated) -> dict[str, Place]:
+    """Return every symbol that a project vendors, by file and in upstream's order."""
+    found: dict[str, Place] = {}
+    for module in generated.found.modules:
+        substituted = {item.statement for item in module.substitutes}
+        lines = module.source.splitlines(keepends=True)
+        body = module.body or tuple(ast.parse(module.source).body)
+        for index in module.kept:
+            if index in substituted:
+                continue
+            for name, kind in _binds(body[index]):
+                place = _place(module, f"{module.module}:{name}", kind, body[index], lines)
+                # A second definition of a name (a version check, say) belongs to the first.
+                known = found.get(place.symbol)
+                if known is not None:
+                    place = Place(
+                        place.symbol, "value", place.upstream_path, place.path, known.line, known.text + place.text
+                    )
+                found[place.symbol] = place
+    return found
+
+
+def compare_symbols(old: Generated, new: Generated, old_source: Source, new_source: Source) -> list[SymbolChange]:
+    """Compare what two projects vendor, symbol by symbol, also where a symbol moved to another file."""
+    before, after = places(old), places(new)
+    moved = _moved(before, after)
+    origin = {new_symbol: old_symbol for old_symbol, new_symbol in moved.items()}
+    found = []
+    for symbol, place in after.items():
+        was = before.get(origin.get(symbol, symbol))
+        if was is None:
+            found.append(
+                SymbolChange(Change.NEW, None, place, _why(symbol, old, old_source, f"verl {old_source.release}"))
+            )
+            continue
+        change, details = _compare(was, place)
+        if was.symbol != place.symbol:
+            details = (f"was {was.symbol}", *details)
+        found.append(SymbolChange(change, was, place, details))
+    for symbol, place in before.items():
+        if symbol not in after and symbol not in moved:
+            why = _why(symbol, new, new_source, f"verl {new_source.release}")
+            found.append(SymbolChange(Change.GONE, place, None, why))
+    return sorted(found, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
+
+
+def _compare(was: Place, place: Place) -> tuple[Change, tuple[str, ...]]:
+    if was.kind != place.kind:
+        return Change.BODY, (f"was a {was.kind}, is a {place.kind}",)
+    if place.kind != "value":
+        return compare(was.text, place.text)
+    if was.text == place.text:
+        return Change.UNCHANGED, ()
+    same = ast.dump(ast.parse(was.text)) == ast.dump(ast.parse(place.text))
+    return (Change.WORDING if same else Change.BODY), ()
+
+
+def _moved(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:
+    """Old symbol -> new symbol, for those that went to another module, or got another name and kept all else."""
+    gone = [place for symbol, place in before.items() if symbol not in after and place.kind != "value"]
+    came = [place for symbol, place in after.items() if symbol not in before and place.kind != "value"]
+    found: dict[str, str] = {}
+    for key in (_name, _shape):
+        old_keys, new_keys = Counter(map(key, gone)), Counter(map(key, came))
+        by_key = {key(place): place for place in came}
+        for place in gone:
+            name = key(place)
+            if old_keys[name] == new_keys[name] == 1:
+                found[place.symbol] = by_key[name].symbol
+        gone = [place for place in gone if place.symbol not in found]
+        came = [place for place in came if place.symbol not in found.values()]
+    return found
+
+
+def _name(place: Place) -> str:
+    return f"{place.kind} {place.symbol.partition(':')[2]}"
+
+
+def _shape(place: Place) -> str:
+    # Short definitions look alike by chance.
+    return shape(place.text) if place.text.count("\n") > 3 else place.symbol
+
+
+def _why(symbol: str, other: Generated, source: Source, release: str) -> tuple[str, ...]:
+    """Say why the other project lacks a symbol although its release may have it."""
+    if symbol in other.found.replaced:
+        return (f"ours instead of upstream's with {release}",)
+    module, _, name = symbol.partition(":")
+    for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
+        text = source.files.get(path, b"").decode("utf-8", "replace")
+        if any(f"{word} {name}" in text for word in ("def", "class")) or f"\n{name} =" in text or f"\n{name}:" in text:
+            return (f"{release} has it as well, but the project did not need it there",)
+    return ()
+
+
+def _place(module: KeptModule, symbol: str, kind: str, node: ast.stmt, lines: list[str]) -> Place:
+    first = first_line(node)
+    text = "".join(lines[first : node.end_lineno])
+    return Place(symbol, kind, module.upstream_path, module.target_path, first + 1, text)
+
+
+def _binds(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Yield the names that a top-level statement defines, and as what; imports are no definitions."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield node.name, "function"
+    elif isinstance(node, ast.ClassDef):
+        yield node.name, "class"
+    elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, (ast.Name, ast.Tuple, ast.List)):
+                names = [item.id for item in ast.walk(target) if isinstance(item, ast.Name)]
+                yield from ((name, "value") for name in names if name not in ("__all__", "logger"))
+    elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
+        seen = {name for child in child_statements(node) for name, _ in _binds(child)}
+        yield from ((name, "value") for name in sorted(seen))

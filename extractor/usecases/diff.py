@@ -1,0 +1,104 @@
+"""An owner's edits against what was emitted, as unified diffs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from extractor.project.lock import Lock
+from extractor.values.errors import CheckFailed, UsageError
+from extractor.values.tree import FileKind
+
+_NO_NEWLINE = b"\n\\ No newline at end of file\n"
+
+
+@dataclass(frozen=True)
+class FileDiff:
+    """The edits of one file.
+
+    Attributes:
+        path: POSIX path relative to the project.
+        added, removed: Lines.
+        text: The unified diff; one line where the file is no text.
+    """
+
+    path: str
+    added: int
+    removed: int
+    text: bytes = field(repr=False)
+
+
+def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection[str] = ()) -> tuple[FileDiff, ...]:
+    """List the edited and the missing files of a project, sorted by path; hooks are the owner's and have no base.
+
+    Args:
+        project: Its directory.
+        lock: Its lock.
+        base: The emitted bytes by path.
+        only: Files and directories, relative to the project, that are asked for; empty: all.
+
+    Raises:
+        UsageError: one of them is not managed.
+        CheckFailed: a file cannot be read.
+    """
+    chosen = [file.path for file in lock.files if file.kind is not FileKind.HOOK]
+    if only:
+        wanted = {path for name in only for path in _below(name, chosen, lock)}
+        chosen = [path for path in chosen if path in wanted]
+    found = []
+    for path in chosen:
+        try:
+            ours: bytes | None = (project / path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            ours = None
+        except OSError as error:
+            raise unreadable(path, error) from None
+        if ours != base[path]:
+            found.append(of_file(path, base[path], ours))
+    return tuple(found)
+
+
+def unreadable(path: str, error: OSError) -> CheckFailed:
+    """Return the error of a file that cannot be read."""
+    return CheckFailed(f"{path}: cannot be read: {error.strerror}", hint="check the file's permissions")
+
+
+def of_file(path: str, old: bytes, new: bytes | None) -> FileDiff:
+    """Return the edits of one file; a new side of None: it is missing."""
+    text = unified(path, old, new)
+    body = text.split(b"\n")[2:]
+    added = sum(line.startswith(b"+") for line in body)
+    return FileDiff(path, added, sum(line.startswith(b"-") for line in body), text)
+
+
+def unified(path: str, old: bytes, new: bytes | None) -> bytes:
+    """Return a unified diff that `patch -p1` and `git apply` read."""
+    if b"\0" in old + (new or b""):
+        return f"Binary files a/{path} and b/{path} differ\n".encode()
+    lines = difflib.diff_bytes(
+        difflib.unified_diff,
+        _lines(old),
+        _lines(new or b""),
+        f"a/{path}".encode(),
+        b"/dev/null" if new is None else f"b/{path}".encode(),
+    )
+    return b"".join(line if line.endswith(b"\n") else line + _NO_NEWLINE for line in lines)
+
+
+def _lines(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    last = lines.pop()
+    return [line + b"\n" for line in lines] + ([last] if last else [])
+
+
+def _below(name: str, managed: list[str], lock: Lock) -> list[str]:
+    found = [path for path in managed if name in ("", ".") or path == name or path.startswith(f"{name}/")]
+    if not found:
+        if any(file.path == name or file.path.startswith(f"{name}/") for file in lock.files):
+            raise UsageError(f"{name}: yours: nothing was emitted to compare it with", hint="compare it with git diff")
+        raise UsageError(
+            f"{name}: not a file that vextract manages", hint="`vextract status` lists the files that are edited"
+        )
+    return found

@@ -1,0 +1,12 @@
+"""What a release without a manifest needs: which parts of an earlier one's hold, and a draft of its own.
+
+`check` holds each key against the source, `amend` puts right what can be, `trial` slices and rewrites with the result,
+`draft` writes it down. Nothing of upstream is executed.
+"""
+
+from extractor.usecases.draft.draft import Draft, draft
+from extractor.usecases.draft.fit import Fit, fit
+from extractor.usecases.draft.model import Finding, Kind, Note, Suggestion
+from extractor.usecases.draft.trial import choices
+
+__all__ = ["Draft", "Finding", "Fit", "Kind", "Note", "Suggestion", "choices", "draft", "fit"]

@@ -1,0 +1,86 @@
+"""Why a file or a symbol is in a project: whose it is, where it comes from, and what was done to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.source import Source
+from extractor.usecases.explain.model import Explanation
+from extractor.usecases.explain.ours import Ours
+from extractor.usecases.explain.vendored import known_names, of_vendored
+from extractor.values.errors import UsageError
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+
+__all__ = ["Explanation", "Ours", "explain"]
+
+_NEAREST = 3
+
+
+def explain(
+    generated: Generated, manifest: Manifest, options: Options, source: Source, ours: Ours, name: str
+) -> tuple[Explanation, ...]:
+    """Explain a file or a symbol.
+
+    Args:
+        generated: The project as its lock would make it again.
+        manifest: The release.
+        options: The project's options.
+        source: verl.
+        ours: The files that verl has no part in.
+        name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
+
+    Returns:
+        One explanation for each thing of that name.
+
+    Raises:
+        UsageError: nothing here is called that; the message says whether verl has it, the hint names what is near.
+    """
+    found = (*of_vendored(generated, manifest, options, name), *ours.named(name))
+    if not found and re.search(r"\w\.\w+$", name):
+        # A method is here because its class is.
+        found = of_vendored(generated, manifest, options, name.rpartition(".")[0])
+        found = found if any(_defines(generated, item, name.rpartition(".")[2]) for item in found) else ()
+    if not found:
+        raise _unknown(generated, options, source, ours, name)
+    return found
+
+
+def _defines(generated: Generated, item: Explanation, method: str) -> bool:
+    data = next((file.data for file in generated.tree if file.path == item.path), b"")
+    return re.search(rf"^\s+(?:async )?def {re.escape(method)}\b", data.decode(), re.MULTILINE) is not None
+
+
+def _unknown(generated: Generated, options: Options, source: Source, ours: Ours, name: str) -> UsageError:
+    plain = name.rpartition(":")[2].rpartition(".")[2]
+    near = _nearest(name, known_names(generated, options) | ours.names())
+    hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
+    where = [path for path in source.files if path == name or (plain.isidentifier() and _holds(source, path, plain))]
+    if where:
+        more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+        return UsageError(
+            f"{name} is not part of this project: verl {source.release} has it in {where[0]}{more},"
+            " and nothing that the project needs leads to it",
+            hint=hint if near else "`vextract versions` lists the features that bring more of verl",
+        )
+    return UsageError(
+        f"nothing here is called {name!r}, neither in the project nor in verl {source.release}", hint=hint
+    )
+
+
+def _holds(source: Source, path: str, name: str) -> bool:
+    if not path.endswith(".py"):
+        return False
+    text = source.read(path)
+    return re.search(rf"^(?:(?:async )?def|class) {re.escape(name)}\b", text, re.MULTILINE) is not None
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Return the nearest names, whatever case they are written in."""
+    folded: dict[str, str] = {}
+    for item in sorted(known):
+        folded.setdefault(item.lower(), item)
+    return [folded[item] for item in get_close_matches(name.lower(), folded, _NEAREST, 0.6)]

@@ -1,0 +1,45 @@
+"""What is known about a file or a symbol of a project, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extractor.pipeline.slicer import Edge
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known about one symbol or file.
+
+    Attributes:
+        subject: The symbol ("verl.protocol:DataProto", "toy.training.trainer:LocalPPOTrainer") or the file.
+        path: The file in the project that holds it.
+        whose: Who writes that file, and what may be done with it.
+        upstream_path: The file of verl that it comes from; empty where it is none of verl's.
+        templates: The templates of that path in this project, as paths below templates/: it is made from the last one,
+            which takes the place of those before it. Empty for a file of verl's.
+        chain: The edges from the subject back to its root; for a file that of its first symbol.
+        symbols: For a file: its symbols, in the order in which they stand there.
+        changes: What the rewrite did to the file.
+        fixes: Named fixes in the file, as "id: why".
+        note: What else there is to say: ours instead of upstream's, a stub, an effect that was kept, an edit.
+    """
+
+    subject: str
+    path: str
+    whose: str
+    upstream_path: str = ""
+    templates: tuple[str, ...] = ()
+    chain: tuple[Edge, ...] = ()
+    symbols: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
+    note: str = ""
+
+
+VENDORED = "verl's: you may edit it, an upgrade merges your edits"
+COPIED = "verl's, copied as it is"
+TEMPLATE = "ours, from a template: you may edit it, an upgrade merges your edits"
+HOOK = "yours, from a template: written once, never touched again"
+OWNER = "yours: vextract has not written it, and never touches it"
+RECORD = "vextract's record of the project: commit it, do not edit it"

@@ -1,0 +1,131 @@
+"""Whose a file of a project is that verl has no part in, and which template it comes from."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from extractor.pipeline.render import templates_of
+from extractor.project import base, lock
+from extractor.project.lock import Lock, LockedFile
+from extractor.usecases.explain.model import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
+from extractor.values.manifest import Manifest
+from extractor.values.tree import FileKind
+
+_WHOSE = {FileKind.TEMPLATE: TEMPLATE, FileKind.HOOK: HOOK}
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class Ours:
+    """The files of a project that the slice does not explain, and what they define.
+
+    Args:
+        project: Its directory.
+        locked: Its lock.
+        manifest: The release, which says what layers of templates there are.
+    """
+
+    def __init__(self, project: Path, locked: Lock, manifest: Manifest) -> None:
+        self._project = project
+        self._files: Mapping[str, LockedFile] = {file.path: file for file in locked.files}
+        self._package = locked.options.package
+        self._templates = templates_of(manifest, locked.options)
+        self._own = frozenset(_own_files(project, locked))
+
+    def file(self, name: str) -> Explanation | None:
+        """Explain the file of exactly this path, unless it is one of verl's modules."""
+        path = posixpath.normpath(name)
+        if path in (lock.NAME, base.PATH):
+            return Explanation(path, path, RECORD)
+        entry = self._files.get(path)
+        if entry is None:
+            return Explanation(path, path, OWNER, symbols=tuple(self._names(path))) if path in self._own else None
+        if entry.kind is FileKind.VENDORED and path.endswith(".py"):
+            return None
+        return self._of(entry)
+
+    def named(self, name: str) -> tuple[Explanation, ...]:
+        """Explain what is called so: files by the end of their path or as a module, and what they define."""
+        paths = [path for path in self._paths() if name in (self._dotted(path), _inner(self._dotted(path)))]
+        paths = paths or [path for path in self._paths() if path.endswith((f"/{name}", f"/{name}.py"))]
+        found = [self.file(path) for path in paths]
+        if any(found):
+            return tuple(item for item in found if item is not None)
+        wanted = name.replace(":", ".").replace("/", ".")
+        symbols = []
+        for path in self._paths():
+            for symbol in self._names(path):
+                dotted = f"{self._dotted(path)}.{symbol}"
+                if wanted in (symbol, dotted, _inner(dotted), symbol.rpartition(".")[2]):
+                    holder = self.file(path)
+                    if holder is not None:
+                        subject = f"{self._dotted(path)}:{symbol}"
+                        symbols.append(replace(holder, subject=subject, symbols=()))
+        return tuple(symbols)
+
+    def names(self) -> set[str]:
+        """Return what can be asked for: paths, and what the files define."""
+        return {name for path in self._paths() for name in (path, posixpath.basename(path), *self._names(path))}
+
+    def _paths(self) -> Iterator[str]:
+        yield from sorted({*self._files, *self._own})
+
+    def _of(self, entry: LockedFile) -> Explanation:
+        made = entry.kind is FileKind.VENDORED or entry.path in self._templates
+        return Explanation(
+            subject=entry.path,
+            path=entry.path,
+            whose=COPIED if entry.kind is FileKind.VENDORED else _WHOSE[entry.kind],
+            upstream_path=entry.upstream_path or "",
+            templates=self._templates.get(entry.path, ()),
+            symbols=tuple(self._names(entry.path)),
+            note=self._state(entry) + ("" if made else "\nwritten without a template: it makes its folder a package"),
+        )
+
+    def _state(self, entry: LockedFile) -> str:
+        try:
+            data = (self._project / entry.path).read_bytes()
+        except OSError:
+            return "missing in the project"
+        same = sha256(data).hexdigest() == entry.sha256
+        if entry.kind is FileKind.HOOK:
+            return "as it was written" if same else "changed since it was written"
+        return "as it was emitted" if same else f"edited: `vextract diff {entry.path}` shows how"
+
+    def _names(self, path: str) -> Iterator[str]:
+        """Return what a Python file that is none of verl's defines, on disk: functions, classes and methods."""
+        entry = self._files.get(path)
+        if not path.endswith(".py") or (entry is not None and entry.kind is FileKind.VENDORED):
+            return
+        try:
+            tree = ast.parse((self._project / path).read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            return
+        for node in tree.body:
+            if isinstance(node, _DEFINITIONS):
+                yield node.name
+            if isinstance(node, ast.ClassDef):
+                yield from (f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, _DEFINITIONS))
+
+    def _dotted(self, path: str) -> str:
+        return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") if path.endswith(".py") else path
+
+
+def _inner(dotted: str) -> str:
+    """Return a dotted name without the package."""
+    return dotted.partition(".")[2]
+
+
+def _own_files(project: Path, locked: Lock) -> Iterator[str]:
+    """Files that the owner has added to the package, the config or the tests."""
+    known = {file.path for file in locked.files}
+    for top in sorted({path.split("/")[0] for path in known if "/" in path}):
+        for path in sorted((project / top).rglob("*")):
+            relative = path.relative_to(project)
+            hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.parts)
+            if path.is_file() and not hidden and relative.as_posix() not in known:
+                yield relative.as_posix()

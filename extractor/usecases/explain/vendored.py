@@ -1,0 +1,155 @@
+"""Why a vendored file or symbol is in a project: the chain from a root, and what was done to it."""
+
+from __future__ import annotations
+
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.render import applied_fixes
+from extractor.pipeline.slicer import STUBS, Edge, KeptModule
+from extractor.usecases.explain.model import TEMPLATE, VENDORED, Explanation
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+
+
+def of_vendored(generated: Generated, manifest: Manifest, options: Options, name: str) -> tuple[Explanation, ...]:
+    """Explain a vendored file or symbol.
+
+    Args:
+        generated: The project as its lock would make it again.
+        manifest: The release.
+        options: The project's options.
+        name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
+
+    Returns:
+        One explanation for each thing of that name; none where nothing vendored is called that.
+    """
+    found = generated.found
+    files = [module for module in found.modules if name in _names_of(module, options.package)]
+    if files:
+        return tuple(_explain_file(generated, manifest, options, module) for module in files)
+    return tuple(_explain_symbol(generated, manifest, options, symbol) for symbol in _symbols(generated, options, name))
+
+
+def known_names(generated: Generated, options: Options) -> set[str]:
+    """Return what a vendored thing may be called: its symbols and its files."""
+    known = {symbol.partition(":")[2] for symbol in generated.found.edges}
+    known.update(f"{options.package}/{module.target_path}" for module in generated.found.modules)
+    return known
+
+
+def _symbols(generated: Generated, options: Options, name: str) -> list[str]:
+    """Upstream's names of the symbols that are meant: by name, by "module:name", dotted, or by its place here."""
+    modules = {module.module: module for module in generated.found.modules}
+    local = name.replace(":", ".").replace("/", ".").removeprefix(f"{options.package}.")
+    found = []
+    for symbol in generated.found.edges:
+        module, _, item = symbol.partition(":")
+        known = {symbol, item, f"{module}.{item}"}
+        if module in modules:
+            known.add(f"{_dotted(modules[module].target_path)}.{item}")
+        if name in known or local in known:
+            found.append(symbol)
+    return found
+
+
+def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, symbol: str) -> Explanation:
+    found = generated.found
+    module_name = symbol.partition(":")[0]
+    chain = _chain(generated, symbol)
+    if symbol in found.replaced:
+        target = found.replaced[symbol]
+        return Explanation(
+            subject=symbol,
+            path=f"{options.package}/{target.module.replace('.', '/')}.py",
+            whose=TEMPLATE,
+            upstream_path=manifest_path(symbol),
+            chain=chain,
+            note=_replacement_note(generated, manifest, symbol),
+        )
+    module = next(item for item in found.modules if item.module == module_name)
+    return Explanation(
+        subject=symbol,
+        path=f"{options.package}/{module.target_path}",
+        whose=VENDORED,
+        upstream_path=module.upstream_path,
+        chain=chain,
+        changes=_changes(generated, module),
+        fixes=_fixes(generated, manifest, module),
+    )
+
+
+def _explain_file(generated: Generated, manifest: Manifest, options: Options, module: KeptModule) -> Explanation:
+    symbols = tuple(symbol for symbol in generated.found.edges if symbol.startswith(f"{module.module}:"))
+    chains = sorted((_chain(generated, symbol) for symbol in symbols), key=len)
+    effects = [place for place in generated.found.effects if place.startswith(f"{module.upstream_path}:")]
+    return Explanation(
+        subject=f"{options.package}/{module.target_path}",
+        path=f"{options.package}/{module.target_path}",
+        whose=VENDORED,
+        upstream_path=module.upstream_path,
+        chain=chains[0] if chains else (),
+        symbols=tuple(symbol.partition(":")[2] for symbol in symbols),
+        changes=_changes(generated, module),
+        fixes=_fixes(generated, manifest, module),
+        note="".join(f"module-level effect kept: {place}\n" for place in effects).strip(),
+    )
+
+
+def _chain(generated: Generated, symbol: str) -> tuple[Edge, ...]:
+    chain: list[Edge] = []
+    seen = set()
+    while symbol in generated.found.edges and symbol not in seen:
+        seen.add(symbol)
+        edge = generated.found.edges[symbol]
+        chain.append(edge)
+        symbol = edge.origin
+    return tuple(chain)
+
+
+def _changes(generated: Generated, module: KeptModule) -> tuple[str, ...]:
+    """Return what was done to a file beside its named fixes, which are told apart."""
+    done = next((item.changes for item in generated.emitted if item.path == module.target_path), ())
+    return tuple(change for change in done if not change.startswith("fix "))
+
+
+def _fixes(generated: Generated, manifest: Manifest, module: KeptModule) -> tuple[str, ...]:
+    applied = applied_fixes(manifest, generated.found)
+    return tuple(f"{fix.id}: {fix.why}" for fix in applied if fix.id in module.fixes)
+
+
+def _replacement_note(generated: Generated, manifest: Manifest, symbol: str) -> str:
+    if generated.found.replaced[symbol].module == STUBS:
+        stub = next(item for item in generated.found.stubs if item.name == symbol.partition(":")[2])
+        return f"a stub: the feature `{stub.feature}` is not in this project (`vextract upgrade --with {stub.feature}`)"
+    for item in manifest.replacements:
+        if item.symbol == symbol:
+            return f"ours instead of upstream's: {item.why}"
+    for fix in manifest.fixes:
+        if symbol in fix.replaced:
+            return f"ours instead of upstream's, fix {fix.id}: {fix.why}"
+    for feature in manifest.features:
+        if symbol in feature.replaced:
+            return f"ours instead of upstream's while the feature `{feature.name}` is off"
+    return "ours instead of upstream's"
+
+
+def _names_of(module: KeptModule, package: str) -> set[str]:
+    dotted = _dotted(module.target_path)
+    return {
+        module.module,
+        module.upstream_path,
+        module.upstream_path.removeprefix("verl/"),
+        module.target_path,
+        module.target_path.rpartition("/")[2],
+        f"{package}/{module.target_path}",
+        dotted,
+        f"{package}.{dotted}",
+    }
+
+
+def _dotted(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def manifest_path(symbol: str) -> str:
+    """Return the upstream file of "verl.utils.fs:copy_to_local", as far as its module's name tells."""
+    return symbol.partition(":")[0].replace(".", "/") + ".py"

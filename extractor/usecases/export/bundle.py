@@ -1,0 +1,239 @@
+"""The files of an export, made in memory."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
+
+from extractor.pipeline.source import Source
+from extractor.project import base as emitted_base
+from extractor.project.lock import Lock
+from extractor.usecases import diff
+from extractor.usecases.export import changes, documents
+from extractor.usecases.export.closure import needed
+from extractor.usecases.export.edits import UpstreamEdit, upstream_edits
+from extractor.usecases.export.keys import Key, map_key
+from extractor.usecases.export.project import ProjectConfig, load, read_files
+from extractor.usecases.export.rewards import RewardConfig, arguments_as_keys
+from extractor.usecases.export.target import Defaults, Target
+from extractor.usecases.export.way import Way
+from extractor.values import resources
+from extractor.values.configtree import write_override
+from extractor.values.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Export:
+    """An export.
+
+    Attributes:
+        files: By path; text or bytes.
+        keys: Every key of the project's config.
+        overrides: What run.sh passes to verl, `$HERE` standing for the directory.
+        edits: Edits to vendored files.
+        remarks: What a user should know.
+    """
+
+    files: Mapping[str, bytes] = field(repr=False)
+    keys: tuple[Key, ...]
+    overrides: tuple[str, ...]
+    edits: tuple[UpstreamEdit, ...]
+    remarks: tuple[str, ...]
+
+
+def export(
+    project: Path,
+    lock: Lock,
+    source: Source,
+    renamed: Callable[[str], str | None],
+    settings: Sequence[str] = (),
+) -> Export:
+    """Make an export.
+
+    Args:
+        project: The project's directory.
+        lock: Its lock.
+        source: verl, of the target release.
+        renamed: What a key of the project's release is called in the target release, as manifests know.
+        settings: Overrides of the project's config.
+
+    Raises:
+        UsageError: the project's config cannot be composed, or it has no hooks.
+    """
+    target = Target.of(source)
+    defaults = Defaults.of(target)
+    config = load(read_files(project), settings)
+    way, reward = Way.of(target), RewardConfig.of(config)
+    remarks: list[str] = []
+    copied = changes.named_files(project, config)
+    changed = changes.changes(config, target, way, copied, remarks)
+    keys = [map_key(key, value, target, defaults, renamed, changed) for key, value in sorted(config.flat.items())]
+    keys = arguments_as_keys(keys, reward, way)
+    told = changes.further(config, way, reward, defaults)
+    overrides = [write_override(key.target or "", key.target_value, key.mark) for key in keys if key.written]
+    overrides = [item for item in overrides if item.partition("=")[0].lstrip("+") not in told]
+    overrides += [changes.override(name, value, defaults) for name, value in told.items()]
+    keys = [changes.replaced(key, told) for key in keys]
+    edits = _edits(project, lock, source)
+    if edits:
+        fit = sum(edit.applies for edit in edits)
+        remarks.append(
+            f"{len(edits)} vendored files are edited, and verl does not have these edits. upstream.patch has those of "
+            f"{fit} of them: apply it to a checkout of verl (`patch -p1`). UPSTREAM.md lists all"
+        )
+    bundle = _Bundle(project, lock, target, config, way, reward)
+    files = bundle.files(tuple(sorted(overrides)), keys, edits, remarks)
+    files.update({path: (project / path).read_bytes() for path in copied.values()})
+    return Export(dict(sorted(files.items())), tuple(keys), tuple(sorted(overrides)), edits, tuple(remarks))
+
+
+def _edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...]:
+    base = emitted_base.read(project, lock)
+    found = diff.edits(project, lock, base)
+    ours = {edit.path: (project / edit.path).read_bytes() for edit in found if (project / edit.path).is_file()}
+    return upstream_edits(found, lock, base, ours, source)
+
+
+@dataclass(frozen=True)
+class _Bundle:
+    """What the files are made from."""
+
+    project: Path
+    lock: Lock
+    target: Target
+    config: ProjectConfig
+    way: Way
+    reward: RewardConfig
+
+    @property
+    def _plays(self) -> bool:
+        return changes.plays(self.config) and self.way.agent_loop
+
+    @property
+    def _own_dataset(self) -> bool:
+        return changes.own_dataset(self.config)
+
+    def files(
+        self,
+        overrides: Sequence[str],
+        keys: Sequence[Key],
+        edits: tuple[UpstreamEdit, ...],
+        remarks: Sequence[str],
+    ) -> dict[str, bytes]:
+        """Return all files, by path."""
+        reached = needed(self.project, self.lock, self._roots())
+        texts = self._adapters(bool(edits), remarks)
+        texts.update(self._aliases(reached.vendored))
+        texts["run.sh"] = documents.script(self.lock, keys, overrides, self.target)
+        texts["env.sh"] = documents.environment(changes.HOOKS if self.way.modules else None)
+        texts["KEYS.md"] = documents.table(keys, self.target)
+        texts["requirements.txt"] = documents.requirements(self.target, self.config)
+        if edits:
+            texts["UPSTREAM.md"] = documents.upstream(edits, self.target)
+        files = {path: text.encode() for path, text in texts.items()}
+        files.update({path: (self.project / path).read_bytes() for path in reached.own})
+        if edits:
+            files["upstream.patch"] = b"".join(edit.patch for edit in edits)
+        return files
+
+    def _roots(self) -> list[str]:
+        roots = ["custom/__init__.py"]
+        roots += ["data/toy.py", "data/toy_size.py"] if self.config.toy else []
+        roots += ["training/environments.py", "training/observations.py"] if self._plays else []
+        return roots
+
+    def _adapters(self, edited: bool, remarks: Sequence[str]) -> dict[str, str]:
+        package, own = self.lock.options.package, self.reward.own
+        custom = self.project / package / "custom"
+        context = {
+            "package": package,
+            "verl": self.target.release,
+            "own_manager": own,
+            "manager_class": _class(custom / "reward_manager.py", "RewardManager", own),
+            "manager_interface": self.way.manager.value,
+            "dataset_class": _class(custom / "env_dataset.py", "Dataset", self._own_dataset),
+            "multi_turn": self._plays,
+            "messages_first": self.way.messages_first,
+            "toy": self.config.toy,
+            "qwen_tokens": self.way.qwen_tokens,
+            "prepares_data": not self.config.flat.get("data.train_files"),
+            "edits": edited,
+            "remarks": remarks,
+            "adapters": ", ".join(
+                name
+                for name, made in (("reward", own), ("dataset", self._own_dataset), ("environment loop", self._plays))
+                if made
+            ),
+        }
+        names = ["README.md", "prepare.py", "adapters/settings.py", "adapters/hooks.py"]
+        names += ["adapters/dataset.py"] if self._own_dataset else []
+        names += ["adapters/reward.py"] if own else []
+        names += ["adapters/environment.py"] if self._plays else []
+        texts = {name: str(_template(f"{name}.jinja").render(context)).rstrip("\n") + "\n" for name in names}
+        init = resources.templates() / "export/adapters/__init__.py"
+        texts["adapters/__init__.py"] = init.read_text(encoding="utf-8")
+        texts["adapters/settings.json"] = (
+            json.dumps(_settings(self.config, self.reward), indent=2, sort_keys=True) + "\n"
+        )
+        if self._plays:
+            texts["adapters/agent_loops.yaml"] = (
+                f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
+            )
+        return texts
+
+    def _aliases(self, vendored: Mapping[str, str]) -> dict[str, str]:
+        """verl's own modules in place of the vendored ones."""
+        alias, texts = _template("alias.py.jinja"), {}
+        for path, upstream in vendored.items():
+            module = upstream.removesuffix(".py").replace("/", ".")
+            texts[path] = alias.render(module=module, verl=self.target.release, present=self.target.has(upstream))
+        return texts
+
+
+def _class(path: Path, suffix: str, wanted: bool) -> str:
+    """Return the name of the class in a hook's file whose name ends so: the last one."""
+    if not wanted:
+        return ""
+    if not path.is_file():
+        raise UsageError(
+            f"{path}: no such file, and the config uses it", hint="restore the hook, or name data.train_files"
+        )
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name.endswith(suffix)]
+    if not names:
+        raise UsageError(f"{path}: no class whose name ends in {suffix}", hint="rename it so that the export finds it")
+    return names[-1]
+
+
+def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
+    """Return what the adapters read."""
+    flat, tree = config.flat, config.config
+    local = tree.get("local", {})
+    rollout = tree["actor_rollout_ref"]["rollout"].get("multi_turn", {})
+    offered = {name: value for name, value in local.get("reward", {}).items() if name != "log_dir"}
+    return {
+        "agent_name": changes.AGENT,
+        "apply_chat_template_kwargs": tree["data"].get("apply_chat_template_kwargs") or {},
+        "env": tree["data"].get("env") or {},
+        "env_loop": local.get("env", {}),
+        "max_assistant_turns": rollout.get("max_assistant_turns"),
+        "max_user_turns": rollout.get("max_user_turns"),
+        "offered": {
+            **offered,
+            "max_resp_len": flat["data.max_response_length"],
+            "overlong_buffer_cfg": reward.overlong or None,
+        },
+        "reward_kwargs": dict(reward.arguments),
+    }
+
+
+def _template(name: str) -> Any:
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    return environment.from_string((resources.templates() / "export" / name).read_text(encoding="utf-8"))

@@ -1,0 +1,88 @@
+"""The part of a project's package that its hooks need, and verl's modules in place of what is vendored."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from extractor.project.lock import Lock
+from extractor.values.errors import UsageError
+from extractor.values.tree import FileKind
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What the hooks reach.
+
+    Attributes:
+        own: Paths of the project's files to copy as they are.
+        vendored: Paths of vendored files -> upstream's path: verl's own stands in for them.
+    """
+
+    own: tuple[str, ...]
+    vendored: Mapping[str, str]
+
+
+def needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
+    """Follow the imports of the package's own modules.
+
+    Args:
+        project: Its directory.
+        lock: Its lock: it says what is vendored.
+        roots: Paths of modules to start from, below the package; those that are not there are skipped.
+
+    Raises:
+        UsageError: a hook is no Python.
+    """
+    package = lock.options.package
+    vendored = {
+        file.path: file.upstream_path
+        for file in lock.files
+        if file.kind is FileKind.VENDORED and file.upstream_path is not None and file.path.endswith(".py")
+    }
+    queue = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
+    queue += sorted(path.relative_to(project).as_posix() for path in (project / package / "custom").rglob("*.py"))
+    own: set[str] = set()
+    stubs: dict[str, str] = {}
+    while queue:
+        path = queue.pop()
+        if path in own or path in stubs:
+            continue
+        upstream = vendored.get(path)
+        if upstream is not None and not path.endswith("__init__.py"):
+            stubs[path] = upstream
+        else:
+            own.add(path)
+            if upstream is None:
+                queue += _imports(project, path)
+        queue += _packages(project, path)
+    return Needed(tuple(sorted(own)), dict(sorted(stubs.items())))
+
+
+def _packages(project: Path, path: str) -> Iterable[str]:
+    """Return the `__init__.py` of each package that a module is in."""
+    for folder in list(PurePosixPath(path).parents)[:-1]:
+        init = f"{folder}/__init__.py"
+        if (project / init).is_file() and init != path:
+            yield init
+
+
+def _imports(project: Path, path: str) -> list[str]:
+    try:
+        tree = ast.parse((project / path).read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
+    parts = PurePosixPath(path).with_suffix("").parts
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            base = list(parts[: len(parts) - node.level]) if node.level else []
+            base += (node.module or "").split(".") if node.module else []
+            found += ["/".join([*base, alias.name]) for alias in node.names] + ["/".join(base)]
+        elif isinstance(node, ast.Import):
+            found += [alias.name.replace(".", "/") for alias in node.names]
+    candidates = [name for item in found for name in (f"{item}.py", f"{item}/__init__.py")]
+    package = f"{parts[0]}/"
+    return [name for name in candidates if name.startswith(package) and (project / name).is_file()]

@@ -1,0 +1,84 @@
+"""A project's own config, composed as its main.py composes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from extractor.values.configtree import BadOverride, Composed, Override, compose, flatten, parse_override, resolve
+from extractor.values.errors import UsageError
+
+MAIN = "ppo_trainer.yaml"
+GROUPS = ("preset", "recipe", "scale", "critic_scale")
+
+
+@dataclass(frozen=True)
+class ProjectConfig:
+    """What a project trains with.
+
+    Attributes:
+        config: Nested, resolved.
+        flat: Dotted key -> value.
+        toy: Whether no model is given, so that a toy model is made.
+    """
+
+    config: Mapping[str, Any]
+    flat: Mapping[str, Any]
+    toy: bool
+
+
+def read_files(project: Path) -> dict[str, str]:
+    """Return the YAML files of a project's config directory, by path there.
+
+    Raises:
+        UsageError: it has none.
+    """
+    folder = project / "config"
+    if not (folder / MAIN).is_file():
+        raise UsageError(f"{folder / MAIN}: no such file", hint="restore it with `vextract sync`")
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.yaml"))
+    }
+
+
+def load(files: Mapping[str, str], settings: Sequence[str] = ()) -> ProjectConfig:
+    """Compose a project's config.
+
+    Args:
+        files: By path relative to its config directory.
+        settings: Overrides, as main.py takes them.
+
+    Raises:
+        UsageError: a file is no YAML, or an override does not fit.
+    """
+    try:
+        overrides = [_with_package(parse_override(item)) for item in settings]
+        composed = compose(files, MAIN, overrides)
+        model = composed.config.get("actor_rollout_ref", {}).get("model", {}).get("path")
+        toy = model is None and not any(item.key.startswith("scale@") for item in overrides)
+        if toy:
+            sizes = [_with_package(parse_override("scale=toy"))]
+            if any(path.startswith("critic_scale/") for path in files):
+                sizes.append(_with_package(parse_override("critic_scale=toy")))
+            composed = compose(files, MAIN, [*sizes, *overrides])
+    except BadOverride as error:
+        raise UsageError(str(error), hint="settings are key=value, as for main.py") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"config/: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
+    _check(composed)
+    resolved = resolve(composed.config)
+    return ProjectConfig(resolved, flatten(resolved), model is None)
+
+
+def _with_package(item: Override) -> Override:
+    return replace(item, key=f"{item.key}@_global_") if item.key in GROUPS else item
+
+
+def _check(composed: Composed) -> None:
+    for problem in composed.problems:
+        near = f"did you mean {problem.near}?" if problem.near else "`python main.py --cfg` prints all keys"
+        raise UsageError(f"{problem.override.text}: {problem.message}", hint=near)

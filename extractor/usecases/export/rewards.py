@@ -1,0 +1,128 @@
+"""The reward in a project's config, under whichever names its release has, and in that of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from extractor.usecases.export.keys import Key, Status
+from extractor.usecases.export.project import ProjectConfig
+from extractor.usecases.export.way import Interface, Way
+
+OWN = "env"
+_OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg", "reward_model.overlong_buffer")
+_ARGUMENTS = ("reward.reward_kwargs", "reward_model.reward_kwargs")
+_FUNCTION = ("reward.custom_reward_function.path", "custom_reward_function.path")
+_MANAGER = ("reward.reward_manager.name", "reward_model.reward_manager")
+
+
+@dataclass(frozen=True)
+class RewardConfig:
+    """What a project's config says of the reward.
+
+    Attributes:
+        manager: Name of the reward manager.
+        arguments: Further arguments of it.
+        overlong: The penalty on long responses.
+        function: The owner's file with a scoring function, if the config names one.
+    """
+
+    manager: str
+    arguments: Mapping[str, Any]
+    overlong: Mapping[str, Any]
+    function: str | None
+
+    @classmethod
+    def of(cls, config: ProjectConfig) -> RewardConfig:
+        """Read it off a config."""
+        arguments = dict(_first(config, _ARGUMENTS) or {})
+        return cls(
+            str(_first(config, _MANAGER) or OWN),
+            {name: value for name, value in arguments.items() if name not in ("overlong_buffer_cfg", "max_resp_len")},
+            dict(_first(config, _OVERLONG) or {}),
+            _first(config, _FUNCTION),
+        )
+
+    @property
+    def own(self) -> bool:
+        """Tell whether it is the project's own manager."""
+        return self.manager == OWN
+
+    @property
+    def penalises_length(self) -> bool:
+        """Tell whether the penalty on long responses is on."""
+        return bool(self.overlong.get("enable"))
+
+
+def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
+    """Return the first of these that the config has, a value or a section."""
+    for name in names:
+        node: Any = config.config
+        for part in name.split("."):
+            node = node.get(part) if isinstance(node, Mapping) else None
+        if node is not None:
+            return node
+    return None
+
+
+def arguments_as_keys(keys: list[Key], reward: RewardConfig, way: Way) -> list[Key]:
+    """Return what becomes of the keys that are arguments of the reward manager."""
+    return [_argument(key, reward, way) for key in keys]
+
+
+def _argument(key: Key, reward: RewardConfig, way: Way) -> Key:
+    short = _short(key.key)
+    if short is None:
+        return key
+    if reward.own and way.manager is not Interface.FUNCTION:
+        reason = "adapters/settings.json, from where the adapter hands it to the reward manager"
+        return Key(key.key, key.value, Status.DROPPED, reason=reason)
+    about_length = short == "max_resp_len" or short.startswith("overlong_buffer_cfg.")
+    if (about_length and not reward.penalises_length) or key.value in ({}, None):
+        return Key(key.key, key.value, Status.DROPPED, reason="not in use")
+    if reward.own and not about_length:
+        reason = "adapters/settings.json, from where the adapter hands it to the scorer"
+        return Key(key.key, key.value, Status.DROPPED, reason=reason)
+    name = f"{way.arguments_section}.{short}"
+    status = Status.ADDED if name == key.key else Status.RENAMED
+    return Key(key.key, key.value, status, name, key.value, "+", "argument of the reward manager")
+
+
+def _short(key: str) -> str | None:
+    """Return the name of a reward manager's argument, as the manager knows it; None where the key is none."""
+    for prefix in _OVERLONG:
+        if key.startswith(f"{prefix}."):
+            return f"overlong_buffer_cfg.{key.removeprefix(prefix + '.')}"
+    for prefix in _ARGUMENTS:
+        if key == prefix:
+            return ""
+        if key.startswith(f"{prefix}."):
+            return key.removeprefix(f"{prefix}.")
+    return None
+
+
+def chosen_manager(reward: RewardConfig, way: Way, file: str) -> dict[str, Any]:
+    """Return what verl must be told to use the project's own reward manager.
+
+    Args:
+        reward, way: The project's, and the release's.
+        file: The adapter.
+    """
+    if not reward.own:
+        return {}
+    if way.reward_section:
+        found: dict[str, Any] = {
+            f"{way.reward_section}.source": "importlib",
+            f"{way.reward_section}.name": "ProjectRewardManager",
+            f"{way.reward_section}.module.path": file,
+        }
+        if way.manager is Interface.CLASS:
+            found["reward_model.use_reward_loop"] = False
+        return found
+    if way.manager is Interface.REGISTERED:
+        return {"reward_model.reward_manager": "project"}
+    manager = {"reward_model.reward_manager": "dapo" if reward.penalises_length else "naive"}
+    if reward.function is not None:
+        return manager
+    return {"custom_reward_function.path": file, "custom_reward_function.name": "compute_score", **manager}

@@ -1,0 +1,82 @@
+"""How a release of verl takes what a project brings: its reward manager, its algorithms, its environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from extractor.usecases.export.target import Target
+
+_REWARD = "verl/trainer/ppo/reward.py"
+_LOOPS = "verl/experimental/agent_loop/agent_loop.py"
+
+
+class Interface(str, Enum):
+    """A release's interface for reward managers.
+
+    FUNCTION: none of the project's, only a scoring function. REGISTERED: one that is registered under a name. CLASS: a
+    class in a file. LOOP: a class in a file that scores one sample at a time.
+    """
+
+    FUNCTION = "function"
+    REGISTERED = "registered"
+    CLASS = "class"
+    LOOP = "loop"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a release takes a project's hooks.
+
+    Attributes:
+        manager: Its interface for reward managers.
+        spmd: Whether rollouts can run inside the workers.
+        agent_loop: Whether it has agent loops.
+        messages_first: Whether all that they are given is the messages.
+        loop_reward: Whether they give a reward.
+        qwen_tokens: Whether its agent loops refuse a Qwen model without the tokens of Qwen's turns.
+        modules: Whether `import verl` imports the modules that VERL_USE_EXTERNAL_MODULES names.
+    """
+
+    manager: Interface
+    spmd: bool
+    agent_loop: bool
+    messages_first: bool
+    loop_reward: bool
+    qwen_tokens: bool
+    modules: bool
+
+    @classmethod
+    def of(cls, target: Target) -> Way:
+        """Return the way of a release, read off its source."""
+        text = target.source.read(_LOOPS) if target.has(_LOOPS) else ""
+        return cls(
+            _interface(target),
+            target.has("verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py"),
+            "agent_loop_config_path" in text,
+            "agent_loop.run(messages" in text,
+            "reward_score:" in text,
+            target.has("verl/utils/tokenizer/continuous_token.py"),
+            "VERL_USE_EXTERNAL_MODULES" in target.source.read("verl/__init__.py"),
+        )
+
+    @property
+    def reward_section(self) -> str:
+        """Return where the release's config says which class the reward manager is; "" where it cannot."""
+        return {Interface.LOOP: "reward.reward_manager", Interface.CLASS: "reward_manager"}.get(self.manager, "")
+
+    @property
+    def arguments_section(self) -> str:
+        """Return where the release's config has further arguments of the reward manager."""
+        return "reward.reward_kwargs" if self.manager is Interface.LOOP else "reward_model.reward_kwargs"
+
+
+def _interface(target: Target) -> Interface:
+    loader = target.function(_REWARD, "load_reward_manager")
+    if "RewardManagerBase" in loader and "num_examine" not in loader.partition(":")[0]:
+        return Interface.LOOP
+    if "reward_manager_cfg.source" in loader:
+        return Interface.CLASS
+    if "VERL_USE_EXTERNAL_MODULES" in target.source.read("verl/__init__.py"):
+        return Interface.REGISTERED
+    return Interface.FUNCTION

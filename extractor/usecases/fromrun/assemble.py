@@ -1,0 +1,191 @@
+"""A project's tree with a run's settings in its config, and its reward function among the hooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from extractor.pipeline.render.unread import unread_settings
+from extractor.usecases.export.project import load
+from extractor.usecases.fromrun.convert import Experiment
+from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.reading import Run
+from extractor.values.configtree.compose import merge, read_yaml
+from extractor.values.errors import InternalError
+from extractor.values.tree import File, FileKind, Tree
+
+RECIPE = "verl_run"
+_CONFIG = "config/"
+_DEFAULT = re.compile(r"^(\s*- recipe@_global_: )\S+$", re.MULTILINE)
+_FUNCTION = "custom_reward_function.path"
+_OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """What is written besides the generated files.
+
+    Attributes:
+        tree: All files, with the run's.
+        settings: The run's settings.
+        remarks: On files that were not found.
+    """
+
+    tree: Tree
+    settings: Mapping[str, Any]
+    remarks: tuple[Remark, ...]
+
+
+def config_of(tree: Tree) -> dict[str, str]:
+    """Return the config files of a tree, by path below config/."""
+    return {
+        file.path.removeprefix(_CONFIG): file.data.decode()
+        for file in tree
+        if file.path.startswith(_CONFIG) and file.path.endswith(".yaml")
+    }
+
+
+def before(tree: Tree, run: Run) -> Mapping[str, Any]:
+    """Compose the project's config without the run's settings, with toy sizes for a run of a toy project."""
+    toy = bool(run.hints) and run.kept.get("actor_rollout_ref.model.path", "") is None
+    return load(config_of(tree), () if toy else ("actor_rollout_ref.model.path=given",)).flat
+
+
+def differing(tree: Tree, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tree's config, once composed, has otherwise than it is wanted."""
+    made = load(config_of(tree)).flat
+    return {key: value for key, value in wanted.items() if key in made and made[key] != value}
+
+
+def without_readers(tree: Tree, package: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Remark, ...]]:
+    """Leave out settings that nothing in the project reads, since a run refuses them; a remark says which.
+
+    Args:
+        tree: As generated.
+        package: The project's.
+        settings: By the project's keys.
+    """
+    texts = {file.path: file.data.decode() for file in tree if file.path.endswith((".py", ".yaml"))}
+    unread = unread_settings(texts, package)
+    dropped = {key: value for key, value in settings.items() if key in unread and value not in unread[key]}
+    why = "nothing in a project with these parts reads it"
+    return (
+        {key: value for key, value in settings.items() if key not in dropped},
+        tuple(Remark(key, value, "dropped", why) for key, value in sorted(dropped.items())),
+    )
+
+
+def assemble(tree: Tree, package: str, run: Run, experiment: Experiment, settings: Mapping[str, Any]) -> Assembled:
+    """Put a run's settings into a tree: a recipe of their own, which the config starts from.
+
+    Args:
+        tree: As generated.
+        package: The project's.
+        run: As it was read.
+        experiment: What was made of it.
+        settings: By the project's keys.
+    """
+    files = {file.path: file for file in tree}
+    chosen = dict(settings)
+    remarks: list[Remark] = []
+    if experiment.reward_file is not None:
+        _take_reward(files, package, run, str(experiment.reward_file), chosen, remarks)
+    if run.hints:
+        _take_hooks(files, package, run)
+    main = files[f"{_CONFIG}ppo_trainer.yaml"]
+    text, count = _DEFAULT.subn(rf"\g<1>{RECIPE}", main.data.decode())
+    if count != 1:
+        raise InternalError("config/ppo_trainer.yaml does not name its recipe", hint="report it")
+    files[main.path] = replace(main, data=text.encode())
+    recipe = files.get(f"{_CONFIG}recipe/{experiment.recipe}.yaml")
+    body = (read_yaml(recipe.data.decode()) or {}) if recipe is not None else {}
+    merge(body, _nested(chosen))
+    head = f"# The settings of {Path(run.file).name} where they differ from this project's own.\n"
+    path = f"{_CONFIG}recipe/{RECIPE}.yaml"
+    files[path] = File(path, FileKind.HOOK, (head + _yaml(body)).encode())
+    _over_toy(files, chosen)
+    return Assembled(Tree.of(list(files.values())), chosen, tuple(remarks))
+
+
+def _over_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
+    """Put what the toy sizes would undo there as well: they come after the recipe."""
+    if settings.get("actor_rollout_ref.model.path") is not None:
+        return
+    for name in ("scale/toy.yaml", "critic_scale/toy.yaml"):
+        file = files.get(_CONFIG + name)
+        if file is None:
+            continue
+        body = read_yaml(file.data.decode()) or {}
+        keys = set(_flat(body))
+        wrong = {key: value for key, value in settings.items() if key in keys and _flat(body)[key] != value}
+        if wrong:
+            merge(body, _nested(wrong))
+            first = "".join(line for line in file.data.decode().splitlines(True) if line.startswith("#"))
+            files[file.path] = replace(file, data=(first + _OVER_TOY + _yaml(body)).encode())
+
+
+def _flat(body: Mapping[str, Any]) -> dict[str, Any]:
+    from extractor.values.configtree import flatten
+
+    return flatten(body)
+
+
+def _take_reward(
+    files: dict[str, File], package: str, run: Run, path: str, settings: dict[str, Any], remarks: list[Remark]
+) -> None:
+    """Copy the run's reward function beside the hooks."""
+    key = next((name for name in settings if name.endswith(_FUNCTION)), _FUNCTION)
+    for folder in (Path(run.file).parent, Path()):
+        place = folder / Path(path).expanduser()
+        if place.is_file():
+            target = f"{package}/custom/verl_reward.py"
+            files[target] = File(target, FileKind.HOOK, place.read_bytes())
+            settings[key] = target
+            remarks.append(Remark(key, path, "changed", f"copied to {target}"))
+            return
+    remarks.append(Remark(key, path, "changed", f"not found: put it there, or name it in config/recipe/{RECIPE}.yaml"))
+
+
+def _take_hooks(files: dict[str, File], package: str, run: Run) -> None:
+    """Take the hooks of an export back as they are."""
+    folder = Path(run.file).parent / str(run.hints.get("package", package)) / "custom"
+    for place in sorted(folder.rglob("*.py")) if folder.is_dir() else ():
+        path = f"{package}/custom/{place.relative_to(folder).as_posix()}"
+        data = place.read_bytes()
+        if path not in files or files[path].kind is FileKind.HOOK:
+            files[path] = File(path, FileKind.HOOK, data)
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in sorted(settings.items()):
+        parts = key.split(".")
+        node = tree
+        for part in parts[:-1]:
+            node = node.setdefault(part, {})
+        node[parts[-1]] = value
+    return tree
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Block style, lists of scalars in one line."""
+
+
+_Dumper.add_representer(
+    list, lambda dumper, value: dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
+)
+_Dumper.add_representer(float, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", _number(value)))
+
+
+def _number(value: float) -> str:
+    text = repr(value)
+    return text.replace("e", ".0e") if "e" in text and "." not in text else text
+
+
+def _yaml(body: Mapping[str, Any]) -> str:
+    return yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110) if body else ""

@@ -1,0 +1,213 @@
+"""From a run to a project's options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from extractor.usecases.export.target import Target
+from extractor.usecases.fromrun.fitting import Fit
+from extractor.usecases.fromrun.meaning import Remark, is_about_where
+from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.text import unknowns
+from extractor.values.configtree import flatten, resolve
+from extractor.values.errors import UsageError
+from extractor.values.manifest import Manifest
+
+_MODEL_KEY = "actor_rollout_ref.model.path"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A run as a project has it.
+
+    Attributes:
+        release: The release of verl that the run was written for, as far as its keys tell.
+        algorithm, engine, features: Options of the project.
+        recipe: The recipe, where an export says it.
+        wanted: Settings by the project's keys; resolved.
+        config: The run's config in verl's keys, nested.
+        remarks: What is not as it was.
+        reward_file: The file of its reward function.
+    """
+
+    release: str
+    algorithm: str
+    engine: str
+    features: tuple[str, ...]
+    recipe: str
+    wanted: Mapping[str, Any] = field(repr=False)
+    config: Mapping[str, Any] = field(repr=False)
+    remarks: tuple[Remark, ...] = ()
+    reward_file: str | None = None
+
+
+def convert(
+    run: Run, found: Fit, manifest: Manifest, engine: str | None, renamed: Callable[[str], str | None]
+) -> Experiment:
+    """Choose a project's options for a run.
+
+    Args:
+        run: As it was read.
+        found: Its config.
+        manifest: Of the project's release.
+        engine: Asked for; None: as the run says.
+        renamed: From the run's release's keys to the project's.
+
+    Raises:
+        UsageError: a value that matters is not known without running the script.
+    """
+    config = resolve(found.config, run.environment)
+    flat = flatten(config)
+    _check_known(run, flat)
+    remarks: list[Remark] = []
+    chosen = _engine(
+        str(flat.get("actor_rollout_ref.rollout.name")), engine or run.hints.get("engine"), manifest, remarks
+    )
+    algorithm = run.hints.get("algorithm") or _algorithm(flat, manifest, remarks)
+    features = _features(flat, run, manifest, found.target, remarks)
+    if not run.hints:
+        remarks += _unregistered(flat, manifest, found.target)
+    reward_file = flat.get("reward.custom_reward_function.path") or flat.get("custom_reward_function.path")
+    return Experiment(
+        found.target.release,
+        str(algorithm),
+        chosen,
+        features,
+        str(run.hints.get("recipe", "toy")),
+        flat,
+        config,
+        tuple(remarks),
+        None if run.hints else reward_file,
+    )
+
+
+def _check_known(run: Run, flat: Mapping[str, Any]) -> None:
+    """Refuse what cannot be known and matters; what is about the machine is left to the project."""
+    missing: dict[str, list[str]] = {}
+    for key, value in flat.items():
+        for name in unknowns(str(value)):
+            if not is_about_where(key):
+                missing.setdefault(name, []).append(key)
+    for item in run.overrides:
+        for name in unknowns(item.key):
+            missing.setdefault(name, []).append(item.text)
+    if missing:
+        text = "; ".join(
+            f"{readable_name(name)} (in {', '.join(sorted(keys))})" for name, keys in sorted(missing.items())
+        )
+        names = [name if re.fullmatch(r"\w+", name) else "VAR" for name in sorted(missing)]
+        raise UsageError(
+            f"{run.file}: not known without running it: {text}",
+            hint=" ".join(f"--set {name}=..." for name in dict.fromkeys(names))
+            + ("  (set the variable that the command's output is assigned to)" if "VAR" in names else ""),
+        )
+
+
+def readable_name(name: str) -> str:
+    """Return a variable's or a command's name for a message."""
+    return f"${name}" if re.fullmatch(r"\w+", name) else name
+
+
+_NOT_GIVEN = ("???", "None")
+
+
+def _engine(name: str, asked: str | None, manifest: Manifest, remarks: list[Remark]) -> str:
+    if asked is not None:
+        return asked
+    if name in manifest.engines:
+        return name
+    chosen = "vllm" if "vllm" in manifest.engines else manifest.engines[0]
+    why = "not given" if name in _NOT_GIVEN else "no such engine here"
+    remarks.append(Remark("actor_rollout_ref.rollout.name", name, "changed", f"{why}: {chosen}"))
+    return chosen
+
+
+_BY_LOSS = {
+    "gspo": "gspo",
+    "gpg": "gpg",
+    "clip_cov": "clip_cov",
+    "kl_cov": "kl_cov",
+    "geo_mean": "gmpo",
+    "cispo": "cispo",
+    "sapo": "sapo",
+}
+
+
+def _algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
+    estimator = str(flat.get("algorithm.adv_estimator", "gae"))
+    loss = str(flat.get("actor_rollout_ref.actor.policy_loss.loss_mode", "vanilla"))
+    filtered = flat.get("algorithm.filter_groups.enable")
+    wish = "ppo" if estimator == "gae" else _BY_LOSS.get(loss, estimator)
+    if estimator == "grpo" and loss == "vanilla":
+        wish = "dapo" if filtered else "grpo"
+        if flat.get("algorithm.norm_adv_by_std_in_grpo") is False:
+            wish = "dr_grpo"
+    if wish in manifest.algorithms:
+        return wish
+    fallback = estimator if estimator in manifest.algorithms else "grpo"
+    remarks.append(
+        Remark(
+            "algorithm.adv_estimator",
+            estimator,
+            "changed",
+            f"no preset for it here: starts from {fallback}, with the run's settings",
+        )
+    )
+    return fallback
+
+
+_PLAIN_MANAGERS = ("naive", "env")
+
+
+def _reward_manager(flat: Mapping[str, Any]) -> str:
+    # A release may know the old name beside the new one: the one that the run uses counts.
+    named = (flat.get(key) for key in ("reward.reward_manager.name", "reward_model.reward_manager"))
+    return next((str(name) for name in named if name not in (None, *_PLAIN_MANAGERS)), "naive")
+
+
+def _unregistered(flat: Mapping[str, Any], manifest: Manifest, target: Target) -> list[Remark]:
+    """Return what the run names and verl does not have: upstream's recipes and users register their own."""
+    known = {"gae", *manifest.algorithms, *_PLAIN_MANAGERS}
+    named = (
+        ("algorithm.adv_estimator", str(flat.get("algorithm.adv_estimator", "gae")), "custom/algorithms.py"),
+        ("reward.reward_manager.name", _reward_manager(flat), "custom/reward_manager.py"),
+    )
+    return [
+        Remark(key, name, "changed", f"verl {target.release} has nothing of this name: register it in {place}")
+        for key, name, place in named
+        if name not in known and not target.reads(name)
+    ]
+
+
+def _features(
+    flat: Mapping[str, Any], run: Run, manifest: Manifest, target: Target, remarks: list[Remark]
+) -> tuple[str, ...]:
+    known = {feature.name for feature in manifest.features}
+    if "features" in run.hints:
+        return tuple(name for name in run.hints["features"] if name in known)
+    manager = _reward_manager(flat)
+    correction = "algorithm.rollout_correction.rollout_is"
+    model = str(flat.get(_MODEL_KEY))
+    wanted = {
+        "dynamic_bsz": flat.get("actor_rollout_ref.actor.use_dynamic_bsz") or flat.get("trainer.balance_batch"),
+        "remove_padding": flat.get("actor_rollout_ref.model.use_remove_padding"),
+        "lora": (flat.get("actor_rollout_ref.model.lora_rank") or flat.get("actor_rollout_ref.model.lora.rank") or 0)
+        > 0
+        or flat.get("actor_rollout_ref.model.lora_adapter_path") is not None,
+        "critic": flat.get("algorithm.adv_estimator") == "gae",
+        "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
+        "scorers": not (flat.get("reward.custom_reward_function.path") or flat.get("custom_reward_function.path")),
+        "rollout_correction": flat.get(correction) is not None
+        or flat.get("algorithm.rollout_correction.rollout_rs") is not None,
+        "multimodal": re.search(r"vl\b|-vl-|vision|minicpm|internvl", model, re.IGNORECASE) is not None,
+    }
+    found = []
+    for name, value in wanted.items():
+        if value and name in known:
+            found.append(name)
+        elif value:
+            remarks.append(Remark(name, True, "not carried over", f"verl {manifest.release} has no such feature here"))
+    return tuple(sorted(found))

@@ -1,0 +1,118 @@
+"""A run in the config of a release of verl."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from extractor.usecases.changes.config_keys import Renames
+from extractor.usecases.export.keys import candidates
+from extractor.usecases.export.target import Defaults, Target
+from extractor.usecases.fromrun.meaning import is_of_another_back_end
+from extractor.usecases.fromrun.reading import Run
+from extractor.values.configtree import Override, Problem, flatten
+from extractor.values.configtree.compose import apply, merge
+from extractor.values.manifest import renamed
+
+# Names that no release has, and what they are called: from before 0.4.0, from between two releases, and of the configs
+# of upstream's recipes, which are in no package. A section's name stands for all that is in it.
+_UNRELEASED = {
+    "actor_rollout_ref.model.use_rmpad": "actor_rollout_ref.model.use_remove_padding",
+    "critic.model.use_rmpad": "critic.model.use_remove_padding",
+    "reward_model.model.use_rmpad": "reward_model.model.use_remove_padding",
+    "reward_model.inference": "reward_model.rollout",
+    "reward_model.overlong_buffer": "reward_model.reward_kwargs.overlong_buffer_cfg",
+}
+
+# What verl reads where it is given, and no release's config has: upstream's scripts give it without a + as well.
+_READ = "fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A run in the config of a release.
+
+    Attributes:
+        target: The release.
+        config: The run's, nested.
+        problems: What the release would refuse.
+        overrides: The run's, under the names that the release has for them.
+    """
+
+    target: Target
+    config: Mapping[str, Any]
+    problems: tuple[Problem, ...]
+    overrides: tuple[Override, ...] = ()
+
+
+def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
+    """Compose a run's config with a release's config tree.
+
+    Args:
+        run: As it was read.
+        target: The release.
+        others: Releases whose keys are taken as well, under the names that they have in this one: a script from between
+            two releases may have keys of both.
+    """
+    main = f"{run.config_name}.yaml"
+    main = main if main in target.files else "ppo_trainer.yaml"
+    if run.resolved is not None:
+        config = dict(target.compose().config)
+        known = set(flatten(config))
+        unknown = tuple(
+            Problem(Override("", key, value, f"{key}={value}"), f"there is no key {key}", unknown=True)
+            for key, value in flatten(run.resolved).items()
+            if key not in known and not any(key.startswith(f"{name}.") for name in known)
+        )
+        merge(config, run.resolved)
+        return Fit(target, config, unknown)
+    composed = target.compose((), main)
+    config = composed.config
+    for body in run.overlay:
+        merge(config, body)
+    groups = [item for item in run.overrides if item.key in ("model_engine",) or "@" in item.key]
+    problems: list[Problem] = []
+    if groups:
+        again = target.compose(groups, main)
+        config = again.config
+        for body in run.overlay:
+            merge(config, body)
+        problems += again.problems
+    named = list(run.overrides)
+    for index, item in enumerate(run.overrides):
+        if item in groups or item.key.startswith("hydra"):
+            continue
+        problem = apply(config, item)
+        if problem is not None and problem.unknown:
+            name = _elsewhere(item.key, target, others)
+            if name is None:
+                problems.append(problem)
+                continue
+            named[index] = Override("++", name, item.value, item.text)
+            apply(config, named[index])
+        elif problem is not None:
+            apply(config, Override("++", item.key, item.value, item.text))
+    return Fit(target, config, tuple(problems), tuple(named))
+
+
+def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None:
+    """Return the name in a release of a key that it does not know; None where no release knows it."""
+    if not others:
+        return None
+    if key.endswith(_READ):
+        return key
+    defaults = Defaults.of(target)
+    released = renamed(key, _UNRELEASED)
+    name = next((name for name in candidates(released, lambda item: None) if name in defaults), None)
+    if name is not None:
+        return name
+    if released != key:
+        return released
+    release = next((other.release for other in others if key in Defaults.of(other)), None)
+    return None if release is None else Renames(release, target.release)(key) or key
+
+
+def unhandled(problems: Sequence[Problem]) -> list[Problem]:
+    """Return the overrides that name keys that no release has, which nothing is known about."""
+    return [problem for problem in problems if not is_of_another_back_end(problem.override.key)]

@@ -1,0 +1,153 @@
+"""`${...}`: a variable with a default, a part of it, its length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Any
+
+from extractor.usecases.fromrun.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.text import unknown, unknowns
+from extractor.usecases.fromrun.variables import Variables, scalar
+
+
+class Parameters(Variables):
+    """Expansions of one variable each."""
+
+    def _one(self, node: Any) -> str:
+        """Return the text of a node, without splitting it into words."""
+        raise NotImplementedError
+
+    def _array(self, node: Any) -> list[str] | None:
+        """Return the words of `$@`, `${A[@]}` and the like; None for anything else."""
+        raise NotImplementedError
+
+    def _text_of_expansion(self, node: Any) -> str:
+        several = self._array(node)
+        if several is not None:
+            return " ".join(several)
+        children = node.children[1:-1]
+        if not children:
+            return ""
+        if children[0].type in ("#", "!"):
+            return self._measured(children)
+        first = children[0]
+        name, value, known = self._named(first)
+        if len(children) == 1:
+            return value if known else self._variable(name)
+        operation = children[1].type
+        rest = self._slice(children[1].end_byte, node.end_byte - 1)
+        operand = "".join(self._gapped(children[2:], children[1].end_byte, node.end_byte - 1))
+        return self._operated(name, value if known else None, operation, operand, rest)
+
+    def _operated(self, name: str, value: str | None, operation: str, operand: str, rest: str) -> str:
+        empty = not value if operation.startswith(":") else value is None
+        kind = operation.lstrip(":")
+        if kind in ("-", "=", "?", "+"):
+            return self._defaulted(name, value, kind, operand, empty)
+        if value is None:
+            return self._variable(name)
+        if unknowns(value):
+            return value
+        if operation in ("%", "%%", "#", "##"):
+            return _trimmed(value, operand, operation)
+        if operation in ("/", "//", "/#", "/%"):
+            pattern, _, new = rest.partition("/")
+            pattern = self._loose(pattern)
+            new = operand[len(pattern) + 1 :] if operand.startswith(f"{pattern}/") else self._loose(new)
+            return value.replace(pattern, new, -1 if operation == "//" else 1)
+        if operation in (",,", ","):
+            return value.lower() if operation == ",," else value[:1].lower() + value[1:]
+        if operation in ("^^", "^"):
+            return value.upper() if operation == "^^" else value[:1].upper() + value[1:]
+        if operation == ":":
+            return _substring(value, rest)
+        return unknown(f"${{{name}{operation}{rest}}}")
+
+    def _defaulted(self, name: str, value: str | None, kind: str, operand: str, empty: bool) -> str:
+        """`${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
+        if kind == "+":
+            return "" if empty else operand
+        if not empty and value is not None:
+            return value
+        if kind == "?":
+            return unknown(name)
+        if kind == "=":
+            self._put(name, operand)
+        return operand
+
+    def _loose(self, text: str) -> str:
+        return re.sub(r"\$\{?(\w+)\}?", lambda found: self._variable(found[1]), text).strip("\"'")
+
+    def _measured(self, children: list[Any]) -> str:
+        target = children[-1]
+        if children[0].type == "!":
+            inner = self._variable(target.text.decode())
+            return inner if unknowns(inner) else self._variable(inner)
+        name = target.children[0].text.decode() if target.type == "subscript" else target.text.decode()
+        value = self._variables.get(name, "")
+        if target.type == "subscript" and isinstance(value, str):
+            return str(int(bool(value)))
+        return str(len(self._arguments) if name in ("@", "*") else len(value))
+
+    def _named(self, node: Any) -> tuple[str, str, bool]:
+        """Name and value of what an expansion is about, and whether it is set."""
+        if node.type == "subscript":
+            name = node.children[0].text.decode()
+            index = self._one(node.named_children[-1])
+            array = self._variables.get(name)
+            if isinstance(array, dict):
+                return name, array.get(index, ""), index in array
+            items = array if isinstance(array, list) else [] if array is None else [str(array)]
+            try:
+                number = evaluate(index, self._number)
+                return name, items[number], True
+            except (NotKnown, IndexError):
+                return name, "", False
+        name = node.text.decode()
+        if name.isdigit() or name in ("@", "*", "#"):
+            value = self._variable(name)
+            return name, value, bool(value)
+        value_or = self._variables.get(name)
+        return name, scalar(value_or) if value_or is not None else "", value_or is not None
+
+    def _number(self, name: str) -> str | None:
+        value = self._variables.get(name)
+        if value is None or not isinstance(value, str) or unknowns(value):
+            return None if value is None or isinstance(value, str) else str(len(value))
+        try:
+            return str(evaluate(value, self._number)) if not re.fullmatch(r"[+-]?\d+", value) and value else value
+        except (NotKnown, RecursionError):
+            return None
+
+    def _gapped(self, nodes: list[Any], start: int, end: int) -> Iterable[str]:
+        """Nodes with the blanks between them, as they stand in the source."""
+        at = start
+        for node in nodes:
+            yield self._slice(at, node.start_byte)
+            yield self._one(node)
+            at = node.end_byte
+        yield self._slice(at, end)
+
+
+def _trimmed(value: str, pattern: str, operation: str) -> str:
+    lengths = range(len(value) + 1)
+    longest = len(operation) == 2
+    for length in reversed(lengths) if longest else lengths:
+        if operation.startswith("%") and fnmatchcase(value[len(value) - length :], pattern):
+            return value[: len(value) - length]
+        if operation.startswith("#") and fnmatchcase(value[:length], pattern):
+            return value[length:]
+    return value
+
+
+def _substring(value: str, rest: str) -> str:
+    match = re.fullmatch(r"\s*(-?\d+)\s*(?::\s*(-?\d+))?\s*", rest)
+    if match is None:
+        return unknown(f"{value}:{rest}")
+    start = int(match[1])
+    tail = value[start:] if start >= 0 else value[len(value) + start :]
+    if match[2] is None:
+        return tail
+    return tail[: int(match[2])]

@@ -1,0 +1,229 @@
+"""Reading a run: a launch script, a list of overrides or a resolved config, as overrides of verl's config."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from extractor.usecases.fromrun.script import read_script
+from extractor.usecases.fromrun.text import readable, unknowns
+from extractor.usecases.fromrun.variables import Command
+from extractor.values.configtree import BadOverride, Override, parse_override
+from extractor.values.configtree.compose import read_yaml
+from extractor.values.errors import UsageError
+
+_MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[./])main_ppo(?:\.py)?$")
+_NOTE = re.compile(r"^#\s*vextract:\s*(?P<name>[\w.]+)(?P<mark>[:=])\s*(?P<value>.*)$", re.MULTILINE)
+_QUOTES = "'\""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of verl, as it was written down.
+
+    Attributes:
+        file: Where.
+        overrides: In order; unknown parts are still in them.
+        resolved: A resolved config, nested; None where there are overrides instead.
+        config_name: The primary config.
+        overlay: Config files beside the script that the run names, in order.
+        notes: What a user should know of how it was read.
+        hints: What `vextract export` has left in comments about the project.
+        kept: Settings that it has left there, by the project's keys.
+        environment: Variables that the command would see.
+    """
+
+    file: str
+    overrides: tuple[Override, ...] = ()
+    resolved: Mapping[str, Any] | None = None
+    config_name: str = "ppo_trainer"
+    overlay: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def read_run(
+    path: Path, given: Mapping[str, str], environment: Mapping[str, str], config_dirs: Sequence[Path] = ()
+) -> Run:
+    """Read a run.
+
+    Args:
+        path: A bash script, a file of overrides, or a YAML file.
+        given: Variables set by the user (`--set VAR=VALUE`).
+        environment: Variables that a script may count on, such as HOME.
+        config_dirs: Where to look for configs that the run names.
+
+    Raises:
+        UsageError: no such file, not readable, or it starts nothing that can be converted.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file", hint="pass a launch script, overrides or a resolved config") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}", hint="pass a text file") from None
+    if not text.strip():
+        raise UsageError(f"{path}: empty", hint="pass a launch script, overrides or a resolved config")
+    if path.suffix in (".yaml", ".yml"):
+        return _from_yaml(path, text)
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    if path.suffix not in (".sh", ".bash") and lines and all(_is_override(line.rstrip("\\ ")) for line in lines):
+        overrides = tuple(_override(_unquoted(line.rstrip("\\ ")), str(path)) for line in lines)
+        return Run(str(path), overrides, hints=_hints(text), kept=_kept(text))
+    return _from_script(path, text, given, environment, config_dirs)
+
+
+def _from_yaml(path: Path, text: str) -> Run:
+    try:
+        config = read_yaml(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
+    if isinstance(config, list) and all(isinstance(item, str) for item in config):
+        # Hydra's own .hydra/overrides.yaml
+        return Run(str(path), tuple(_override(item, str(path)) for item in config))
+    if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
+        raise UsageError(
+            f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",
+            hint="pass what `--cfg job --resolve` prints, or .hydra/config.yaml of a run",
+        )
+    config.pop("hydra", None)
+    return Run(str(path), resolved=config)
+
+
+def _from_script(
+    path: Path, text: str, given: Mapping[str, str], environment: Mapping[str, str], config_dirs: Sequence[Path]
+) -> Run:
+    reading = read_script(text, str(path), given, {"PWD": str(path.parent), **environment})
+    launches = [(command, found) for command in reading.commands if (found := _launch(command.words)) is not None]
+    if not launches:
+        if re.search(r"verl\.trainer\.(sft|fsdp_sft|main_eval|main_generation)", text):
+            what = "it starts another program of verl's, not its RL trainer"
+        else:
+            what = "it starts no main_ppo"
+        raise UsageError(f"{path}: {what}", hint="pass the script that runs `python -m verl.trainer.main_ppo`")
+    notes = list(reading.notes)
+    if len(launches) > 1:
+        notes.append(f"{len(launches)} launches: the first, in line {launches[0][0].line}, is the one that is taken")
+    command, (module, arguments) = launches[0]
+    if "main_ppo" not in module:
+        notes.append(
+            f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
+        )
+    notes += _others(reading.commands, command)
+    name, overlay, words = _config(arguments, path, config_dirs)
+    overrides = tuple(_override(word, f"{path}:{command.line}", notes) for word in words if _is_override(word))
+    for word in words:
+        if not _is_override(word):
+            if unknowns(word) == (word[1:-1],):
+                notes.append(f"{readable(word)}: what it may add is not known")
+            elif word not in ("&",):
+                notes.append(f"{readable(word)}: no override, left out")
+    return Run(str(path), overrides, None, name, overlay, tuple(notes), _hints(text), _kept(text), command.environment)
+
+
+def _launch(words: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the module that a command runs, and what it passes to it."""
+    if words and words[0] in ("echo", "printf", "grep", "cat", "pkill", "ps"):
+        return None
+    for index, word in enumerate(words):
+        if _MAIN.search(word) and "=" not in word:
+            return word, list(words[index + 1 :])
+    for word in words:
+        # a command in quotes, for ssh, bash -c or a job's entry point
+        if " " in word and "main_ppo" in word:
+            inner = read_script(word, "", {}, {}).commands
+            for command in inner:
+                found = _launch(command.words)
+                if found is not None:
+                    return found
+    return None
+
+
+def _others(commands: Sequence[Command], launch: Command) -> list[str]:
+    """Commands that have to do with where the run happens."""
+    notes = []
+    for command in commands:
+        if command is not launch and command.words[:2] == ("ray", "start"):
+            notes.append(f"line {command.line}: ray start: a project needs no Ray")
+    return notes
+
+
+def _config(
+    arguments: list[str], path: Path, config_dirs: Sequence[Path]
+) -> tuple[str, tuple[Mapping[str, Any], ...], list[str]]:
+    """Take the config's name out of the arguments, and read it where it is none of verl's own."""
+    name, folder, words = "ppo_trainer", "", []
+    items = iter(arguments)
+    for item in items:
+        flag, equals, value = item.partition("=")
+        if flag in ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd"):
+            value = _unquoted(value) if equals else next(items, "")
+            if flag in ("--config-name", "-cn"):
+                name = value
+            else:
+                folder = value
+        else:
+            words.append(item)
+    name = name.removesuffix(".yaml")
+    overlay: list[Mapping[str, Any]] = []
+    if not re.fullmatch(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer", name):
+        name = _overlay(name, folder, path, config_dirs, overlay)
+    return name, tuple(overlay), words
+
+
+def _overlay(name: str, folder: str, path: Path, config_dirs: Sequence[Path], found: list[Mapping[str, Any]]) -> str:
+    """Read a config that is the run's own, and those of its own that it starts from; returns verl's it ends at."""
+    places = [*config_dirs, Path(readable(folder)), path.parent / readable(folder), path.parent, path.parent / "config"]
+    for place in places:
+        file = place / f"{name}.yaml"
+        if file.is_file():
+            try:
+                body = read_yaml(file.read_text(encoding="utf-8")) or {}
+            except yaml.YAMLError as error:
+                raise UsageError(f"{file}: not valid YAML: {error}", hint="correct the file") from None
+            main = "ppo_trainer"
+            for entry in body.pop("defaults", []) or []:
+                if isinstance(entry, str) and entry not in ("_self_",):
+                    main = entry if "trainer" in entry else _overlay(entry, folder, path, config_dirs, found)
+            body.pop("hydra", None)
+            found.append(body)
+            return main
+    raise UsageError(
+        f"{path}: its config {name}.yaml is not here (looked in {', '.join(str(place) for place in places)})",
+        hint="pass --config-dir DIR, the directory that it is in",
+    )
+
+
+def _is_override(word: str) -> bool:
+    return re.match(r"[\"']?(?:~[\w.@/]+$|(?:\+\+|\+|~)?[A-Za-z_][\w.@/]*=)", word) is not None
+
+
+def _override(word: str, where: str, notes: list[str] | None = None) -> Override:
+    try:
+        return parse_override(word)
+    except BadOverride as error:
+        if unknowns(word):
+            match = re.match(r"(\+\+|\+|~)?([\w.@/]+)=(.*)", word, re.DOTALL)
+            if match is not None:
+                return Override(match[1] or "", match[2], match[3], word)
+        raise UsageError(f"{where}: {readable(str(error))}", hint="Hydra would refuse it as well: correct it") from None
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0] else text
+
+
+def _hints(text: str) -> dict[str, Any]:
+    return {found["name"]: json.loads(found["value"]) for found in _NOTE.finditer(text) if found["mark"] == ":"}
+
+
+def _kept(text: str) -> dict[str, Any]:
+    return {found["name"]: json.loads(found["value"]) for found in _NOTE.finditer(text) if found["mark"] == "="}

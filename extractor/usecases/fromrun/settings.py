@@ -1,0 +1,235 @@
+"""From a run to a project's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from extractor.usecases.export.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
+from extractor.usecases.export.target import Defaults, Target
+from extractor.usecases.fromrun.convert import Experiment
+from extractor.usecases.fromrun.meaning import Remark, is_about_where, rule_for
+from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.text import readable, unknowns
+from extractor.values.configtree import flatten
+
+
+def settings_for(
+    experiment: Experiment,
+    run: Run,
+    project: Mapping[str, Any],
+    target: Target,
+    renamed_back: Callable[[str], str | None],
+) -> tuple[dict[str, Any], list[Remark], dict[str, Any]]:
+    """Return the project's settings that differ from what it would have anyway.
+
+    Args:
+        experiment: The run.
+        run: As it was read.
+        project: The project's config before, flat and resolved.
+        target: The run's release.
+        renamed_back: From the project's keys to the run's release's.
+
+    Returns:
+        Settings by the project's keys, remarks on the run's settings that have none, and the value that each of the
+        project's keys is to have in the end where the run states it.
+    """
+    flat = dict(experiment.wanted)
+    stated = _stated(run)
+    run_defaults = Defaults(experiment.config, flat)
+    devices = _devices(flat)
+    found: dict[str, Any] = {}
+    wanted: dict[str, Any] = {}
+    used: set[str] = set()
+    remarks: list[Remark] = []
+    for key, current in project.items():
+        if key.startswith("local."):
+            continue
+        # A release may know an old name beside the new one: the one that the run uses counts.
+        names = (READ_BY_THE_ENGINE.get(key), *candidates(key, renamed_back))
+        said = [name for name in names if name in stated and name in flat]
+        name = said[0] if said else name_in(key, run_defaults, renamed_back)
+        if name is None:
+            continue
+        used.update((name, *said))
+        value, remark = _local(key, name, flat.get(name, _ABSENT), current, stated, experiment, bool(run.hints))
+        if remark is not None:
+            remarks.append(remark)
+        if value is not _ABSENT and value != current:
+            found[key] = value
+        if value is not _ABSENT and name in stated:
+            wanted[key] = value
+    found.update(_open_sections(flat, project))
+    used.update(found)
+    found.update(_micro_batches(flat, project, devices, stated, remarks))
+    found.update(_reward_arguments(flat, project))
+    for key, value in run.kept.items():
+        if key in project or _is_below_open(key, project):
+            if project.get(key, _ABSENT) == value:
+                found.pop(key, None)
+            else:
+                found[key] = value
+    remarks += _rest(stated, flat, used, run)
+    return found, remarks, {**wanted, **{key: value for key, value in found.items() if key in wanted}}
+
+
+class _Absent:
+    pass
+
+
+_ABSENT: Any = _Absent()
+
+
+def _stated(run: Run) -> dict[str, Any]:
+    """Return the keys that the run itself sets, with what it sets them to."""
+    if run.resolved is not None:
+        return dict(flatten(run.resolved))
+    found: dict[str, Any] = {}
+    for body in run.overlay:
+        found.update(flatten(body))
+    for item in run.overrides:
+        if isinstance(item.value, dict) and item.value:
+            found.update(flatten(item.value, f"{item.key}."))
+        elif item.mark != "~":
+            found[item.key] = item.value
+    return found
+
+
+def _devices(flat: Mapping[str, Any]) -> int:
+    numbers = [flat.get("trainer.nnodes"), flat.get("trainer.n_gpus_per_node")]
+    total = 1
+    for number in numbers:
+        total *= int(str(number)) if str(number).isdigit() else 1
+    return max(total, 1)
+
+
+def _local(
+    key: str, name: str, value: Any, current: Any, stated: Mapping[str, Any], experiment: Experiment, exported: bool
+) -> tuple[Any, Remark | None]:
+    """Return a setting as the project has it."""
+    if value is _ABSENT or (isinstance(value, str) and unknowns(value)):
+        if name in stated and isinstance(value, str):
+            return _ABSENT, Remark(
+                name, readable(value), "dropped", "not known without running the script; the project's own stays"
+            )
+        return _ABSENT, None
+    if exported:
+        return value, None
+    if key == "actor_rollout_ref.rollout.name":
+        return (experiment.engine if current != experiment.engine else _ABSENT), None
+    if about_the_machine(key) and name not in stated:
+        return _ABSENT, None
+    rule = _ONE_DEVICE.get(key)
+    if rule is not None and value != rule[0]:
+        return rule[0], Remark(name, value, "lowered", rule[1]) if name in stated else None
+    if key == "trainer.logger":
+        kept = [item for item in ([value] if isinstance(value, str) else value or []) if item in _LOGGERS]
+        gone = [item for item in ([value] if isinstance(value, str) else value or []) if item not in _LOGGERS]
+        remark = (
+            Remark(name, value, "changed", f"the project has no logger {', '.join(map(str, gone))}") if gone else None
+        )
+        return kept or ["console"], remark
+    if key.endswith("nccl_timeout") and current is not None:
+        return value, None
+    return value, None
+
+
+_LOGGERS = ("console", "file", "mlflow", "swanlab", "tensorboard", "trackio", "wandb")
+_ONE_DEVICE: dict[str, tuple[Any, str]] = {
+    "actor_rollout_ref.rollout.tensor_model_parallel_size": (1, "one device holds the model"),
+    "actor_rollout_ref.actor.ulysses_sequence_parallel_size": (1, "one device has whole sequences"),
+    "actor_rollout_ref.ref.ulysses_sequence_parallel_size": (1, "one device has whole sequences"),
+    "critic.ulysses_sequence_parallel_size": (1, "one device has whole sequences"),
+    "actor_rollout_ref.actor.strategy": ("fsdp2", "a project has FSDP2, or one process that holds the model whole"),
+    "critic.strategy": ("fsdp2", "a project has FSDP2, or one process that holds the model whole"),
+    "actor_rollout_ref.rollout.mode": ("sync", "the project's own process writes the responses"),
+}
+
+
+def _open_sections(flat: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the run's settings in sections of the project's config that take anything."""
+    found = {}
+    for key, value in flat.items():
+        if key in project or unknowns(str(value)):
+            continue
+        names = candidates(key, lambda name: None) if key.startswith(_OPEN) else []
+        name = next((name for name in names if _is_below_open(name, project)), None)
+        if name is not None:
+            found[name] = value
+    return found
+
+
+_OPEN = (
+    "actor_rollout_ref.model.override_config.",
+    "custom_reward_function.reward_kwargs.",
+    "data.apply_chat_template_kwargs.",
+    "data.env.",
+    "reward.custom_reward_function.reward_kwargs.",
+    "reward.reward_kwargs.",
+    "reward_model.reward_kwargs.",
+)
+
+
+def _is_below_open(key: str, project: Mapping[str, Any]) -> bool:
+    for prefix in _OPEN:
+        if key.startswith(prefix) and "overlong_buffer_cfg" not in key:
+            return any(f"{name}.".startswith(prefix) for name in project)
+    return False
+
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+_GLOBAL = {
+    "actor_rollout_ref.actor.ppo_micro_batch_size": "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size": "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
+    f"{_ROLLOUT}.log_prob_micro_batch_size": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
+    "critic.ppo_micro_batch_size": "critic.ppo_micro_batch_size_per_gpu",
+    "critic.forward_micro_batch_size": "critic.forward_micro_batch_size_per_gpu",
+}
+
+
+def _micro_batches(
+    flat: Mapping[str, Any], project: Mapping[str, Any], devices: int, stated: Mapping[str, Any], remarks: list[Remark]
+) -> dict[str, Any]:
+    """Sizes for all devices together become sizes of one; a size that is not given stays the project's."""
+    found: dict[str, Any] = {}
+    for whole, each in _GLOBAL.items():
+        value = flat.get(whole)
+        if each in project and isinstance(value, int) and whole in stated:
+            found[each] = max(value // devices, 1)
+            remarks.append(Remark(whole, value, "lowered", f"for {devices} devices together: {each}={found[each]}"))
+        elif each in project and flat.get(each, _ABSENT) is None:
+            found[each] = project[each]
+    return {key: value for key, value in found.items() if value != project[key] or key in flat}
+
+
+_OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.reward_kwargs.overlong_buffer_cfg.")
+
+
+def _reward_arguments(flat: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the penalty on long responses, which the project has a section for."""
+    found = {}
+    for key, value in flat.items():
+        short = next((key.removeprefix(prefix) for prefix in _OVERLONG if key.startswith(prefix)), None)
+        for section in ("reward_model.overlong_buffer.", _OVERLONG[0]):
+            if short is not None and f"{section}{short}" in project:
+                found[f"{section}{short}"] = value
+    return found
+
+
+def _rest(stated: Mapping[str, Any], flat: Mapping[str, Any], used: set[str], run: Run) -> list[Remark]:
+    """Return the run's settings that the project has no key for."""
+    remarks = []
+    done = set(_GLOBAL)
+    for key in sorted(stated):
+        if key in used or (key in done and key in flat) or key.startswith(_OPEN) or "@" in key:
+            continue
+        if key.startswith(_OVERLONG) or (run.hints and is_about_where(key)):
+            continue
+        value = flat.get(key, stated[key])
+        value = readable(value) if isinstance(value, str) else value
+        rule = rule_for(key)
+        if rule is not None:
+            remarks.append(Remark(key, value, rule.what, rule.why))
+        else:
+            remarks.append(Remark(key, value, "unhandled", "neither verl nor the project has such a setting"))
+    return remarks

@@ -1,0 +1,222 @@
+"""From a project on disk to its graph: the lock says what each file is, the files say what they import."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import warnings
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+from extractor.project import base
+from extractor.project.lock import Lock
+from extractor.usecases.graph.model import OWNER, Graph, Module
+from extractor.values import releases
+from extractor.values.errors import VextractError
+from extractor.values.manifest import Manifest
+from extractor.values.tree import FileKind
+
+TRAINER = "trainer"
+HOOKS = "hooks"
+SHIMS = "shims"
+SHARED = "shared"
+
+
+def build(project: Path, lock: Lock) -> Graph:
+    """Read the graph of a project; verl itself is not needed.
+
+    Args:
+        project: Its directory.
+        lock: Its lock.
+    """
+    package = lock.options.package
+    files = _files(project, lock)
+    trees = {path: _parse(data) for path, data in files.items()}
+    dotted = {_dotted(path): path for path in files}
+    imports = {path: _imports(path, tree, dotted) for path, tree in trees.items()}
+    # A package that holds nothing but a sentence is no module worth a look.
+    shown = [path for path in sorted(files) if not _is_empty(path, trees[path])]
+    locked = {file.path: file for file in lock.files}
+    upstream = {file.path: file.upstream_path for file in lock.files if file.upstream_path is not None}
+    roles = _roles(_manifest(lock), lock, upstream, trees, imports)
+    modules = []
+    for path in shown:
+        entry = locked.get(path)
+        kind = entry.kind.value if entry is not None else OWNER
+        modules.append(
+            Module(
+                path=path,
+                name=path.removeprefix(f"{package}/"),
+                kind=kind,
+                group=roles.get(path) or _group(path, kind, package, roles, imports[path]),
+                lines=files[path].count(b"\n"),
+                upstream_path=upstream.get(path),
+                imports=tuple(target for target in imports[path] if target in shown),
+                edited=entry is not None
+                and entry.kind is not FileKind.HOOK
+                and sha256(files[path]).hexdigest() != entry.sha256,
+            )
+        )
+    groups = _order(_manifest(lock), {module.group for module in modules})
+    modules.sort(key=lambda module: (groups.index(module.group), module.path))
+    options = lock.options
+    made = ", ".join([f"verl {options.verl}", f"engine {options.engine}", options.algorithm, *options.features])
+    return Graph(f"{package}: {made}", groups, tuple(modules))
+
+
+def _files(project: Path, lock: Lock) -> dict[str, bytes]:
+    """Return the project's modules as they are on disk; of a file that is missing, what was emitted."""
+    package = lock.options.package
+    found: dict[str, bytes] = {}
+    missing = []
+    wanted = [file.path for file in lock.files if _is_module(file.path, package)]
+    for path in wanted:
+        try:
+            found[path] = (project / path).read_bytes()
+        except OSError:
+            missing.append(path)
+    if missing:
+        try:
+            emitted = base.read(project, lock)
+        except VextractError:
+            emitted = {}
+        found.update((path, emitted[path]) for path in missing if path in emitted)
+    for file in sorted((project / package).rglob("*.py")):
+        path = file.relative_to(project).as_posix()
+        if path not in found and file.is_file() and not any(part.startswith(".") for part in PurePosixPath(path).parts):
+            found[path] = file.read_bytes()
+    return found
+
+
+def _is_module(path: str, package: str) -> bool:
+    return path.endswith(".py") and (path.startswith(f"{package}/") or "/" not in path)
+
+
+def _parse(data: bytes) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the compiler's remarks, such as on invalid escapes
+            return ast.parse(data)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])  # the owner is in the middle of something
+
+
+def _is_empty(path: str, tree: ast.Module) -> bool:
+    return path.endswith("/__init__.py") and all(
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body
+    )
+
+
+def _dotted(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imports(path: str, tree: ast.Module, modules: Mapping[str, str]) -> tuple[str, ...]:
+    parts = _dotted(path).split(".")
+    if not path.endswith("/__init__.py"):
+        parts = parts[:-1]
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            above = parts[: len(parts) - node.level + 1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            names = [f"{module}.{alias.name}" for alias in node.names]
+            found.update(name if name in modules else module for name in names)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return tuple(sorted(modules[name] for name in found if name in modules and modules[name] != path))
+
+
+def _manifest(lock: Lock) -> Manifest | None:
+    try:
+        return releases.load(lock.borrowed_from or lock.options.verl)
+    except VextractError:
+        return None  # a release that this vextract does not know: then there are no roles to show
+
+
+def _roles(
+    manifest: Manifest | None,
+    lock: Lock,
+    upstream: Mapping[str, str],
+    trees: Mapping[str, ast.Module],
+    imports: Mapping[str, tuple[str, ...]],
+) -> dict[str, str]:
+    """Return the role of each vendored module: that of its roots, or of the only role that needs it, or `shared`."""
+    if manifest is None:
+        return {}
+    roots: dict[str, str] = {}
+    for role in manifest.active_roles(lock.options):
+        for symbol in (*role.symbols, *(f"{module}:*" for module in role.modules)):
+            for path in _definers(symbol, upstream, trees):
+                roots.setdefault(path, role.name.removesuffix(f"_{lock.options.engine}"))
+    needed: dict[str, set[str]] = {}
+    for root, role_name in roots.items():
+        pending = [root]
+        seen = {root}
+        while pending:
+            for target in imports[pending.pop()]:
+                if target in seen or target in roots or target not in upstream:
+                    continue
+                seen.add(target)
+                pending.append(target)
+                needed.setdefault(target, set()).add(role_name)
+    found = dict(roots)
+    for path in upstream:
+        if path not in roots:
+            # What no role imports, such as a package that only registers, stands with what it imports itself.
+            names = needed.get(path) or {roots[target] for target in imports.get(path, ()) if target in roots}
+            found[path] = min(names) if len(names) == 1 else SHARED
+    return found
+
+
+def _role_of_ours(path: str, roles: Mapping[str, str], imports: tuple[str, ...]) -> str:
+    """Return the role that a module of ours serves: that of the vendored modules in its folder or its imports."""
+    folder = posixpath.dirname(path)
+    near = [other for other in roles if posixpath.dirname(other) == folder]
+    for names in ({roles[other] for other in near}, {roles[other] for other in near if other in imports}):
+        if len(names - {SHARED}) == 1:
+            return min(names - {SHARED})
+    return TRAINER
+
+
+def _definers(symbol: str, upstream: Mapping[str, str], trees: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Yield the vendored files that define a root: its module, or one below the package that offers it."""
+    module, _, name = symbol.partition(":")
+    stem = module.replace(".", "/")
+    for path, origin in upstream.items():
+        if path not in trees:
+            continue
+        if origin in (f"{stem}.py", f"{stem}/__init__.py"):
+            if name == "*" or _defines(trees[path], name):
+                yield path
+        elif origin.startswith(f"{stem}/") and name != "*" and _defines(trees[path], name):
+            yield path
+
+
+def _defines(tree: ast.Module, name: str) -> bool:
+    return any(getattr(node, "name", None) == name for node in tree.body)
+
+
+def _group(path: str, kind: str, package: str, roles: Mapping[str, str], imports: tuple[str, ...]) -> str:
+    if kind == FileKind.HOOK.value or path.startswith(f"{package}/custom/"):
+        return HOOKS
+    if path.startswith(f"{package}/shims/"):
+        return SHIMS
+    if kind == FileKind.VENDORED.value:
+        return PurePosixPath(path.removeprefix(f"{package}/")).parts[0].removesuffix(".py")
+    return _role_of_ours(path, roles, imports)
+
+
+def _order(manifest: Manifest | None, groups: set[str]) -> tuple[str, ...]:
+    first = [HOOKS, TRAINER]
+    roles = [
+        name for role in (manifest.roles if manifest is not None else ()) for name in (role.name, _short(role.name))
+    ]
+    last = [SHARED, SHIMS]
+    known = [*first, *roles, *sorted(groups - {*first, *roles, *last}), *last]
+    return tuple(dict.fromkeys(name for name in known if name in groups))
+
+
+def _short(role: str) -> str:
+    return role.rpartition("_")[0] or role

@@ -1,0 +1,137 @@
+"""Getting back the exact bytes that a project was emitted with: from its base, or else by generating them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor import __version__
+from extractor.project import base
+from extractor.project.lock import Lock
+from extractor.values.errors import CheckFailed
+
+if TYPE_CHECKING:
+    from extractor.pipeline.generate import Generated
+    from extractor.pipeline.source import Source
+    from extractor.values.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """What a project was emitted with, every byte verified against its lock.
+
+    Attributes:
+        files: Vendored and template files by path.
+        rebuilt: Why the base has to be written anew; None where it is intact.
+    """
+
+    files: Mapping[str, bytes]
+    rebuilt: str | None
+
+
+@dataclass(frozen=True)
+class Again:
+    """A project made once more from its lock.
+
+    Attributes:
+        generated: The files, and how they came to be.
+        manifest: Of the lock's release.
+        source: What they were made from.
+    """
+
+    generated: Generated
+    manifest: Manifest
+    source: Source
+
+
+def emitted(project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Emitted:
+    """Return the emitted bytes of a project.
+
+    Args:
+        project: Its directory.
+        lock: Its lock.
+        origin: Where verl comes from, as in `open_source`; it is needed only where the base is not intact.
+        offline: Start no download.
+
+    Raises:
+        CheckFailed: this vextract does not emit what the lock says was emitted.
+    """
+    try:
+        return Emitted(base.read(project, lock), rebuilt=None)
+    except CheckFailed as error:
+        return Emitted(_generate(lock, origin, offline), rebuilt=error.message)
+
+
+def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Again:
+    """Make a project's files once more, in memory, with the options of its lock.
+
+    Raises:
+        SourceError: verl is not available.
+    """
+    from extractor.pipeline.generate import generate
+
+    manifest, source = upstream(lock, origin=origin, offline=offline)
+    return Again(generate(lock.options, source, manifest), manifest, source)
+
+
+def upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> tuple[Manifest, Source]:
+    """Open the release of a project. For one without a manifest, what was inferred is inferred again.
+
+    Raises:
+        SourceError: verl is not available.
+    """
+    from extractor.pipeline.source import open_source, open_unpinned
+    from extractor.values import releases
+
+    if lock.borrowed_from is None:
+        manifest = releases.load(lock.options.verl)
+        return manifest, open_source(manifest.pin, origin, offline=offline)
+    from extractor.usecases.draft import fit
+
+    opened = open_unpinned(lock.options.verl, origin, offline=offline)
+    old = open_source(releases.load(lock.borrowed_from).pin, offline=offline)
+    return fit(lock.borrowed_from, old, opened.source, opened.filename, lambda step: None).manifest, opened.source
+
+
+def _generate(lock: Lock, origin: Path | None, offline: bool) -> dict[str, bytes]:
+    again = regenerate(lock, origin=origin, offline=offline)
+    files = base.of_tree(again.generated.tree)
+    different = differences(lock, files)
+    if different:
+        more = f" and {len(different) - 1} more" if len(different) > 1 else ""
+        raise CheckFailed(
+            f"this project cannot be restored byte for byte: {different[0]}{more}",
+            hint=_hint(lock, again.source.sha256),
+        )
+    return files
+
+
+def differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:
+    """Return how freshly emitted files differ from what the lock says was emitted, a line each."""
+    wanted = base.expected(lock)
+    found = {path: sha256(data).hexdigest() for path, data in files.items()}
+    lines = []
+    for path in sorted({*wanted, *found}):
+        if path not in found:
+            lines.append(f"{path}: vextract {lock.vextract} emitted it, this vextract ({__version__}) does not")
+        elif path not in wanted:
+            lines.append(f"{path}: this vextract ({__version__}) emits it, {lock.vextract} did not")
+        elif found[path] != wanted[path]:
+            lines.append(
+                f"{path}: vextract {lock.vextract} wrote {wanted[path][:12]}, this vextract ({__version__}) emits"
+                f" {found[path][:12]}"
+            )
+    return lines
+
+
+def _hint(lock: Lock, source_sha256: str) -> str:
+    if source_sha256 != lock.source_sha256:
+        return (
+            f"the project was made from another source, a {lock.source_kind} ({lock.source_sha256[:12]}): pass --from"
+        )
+    if lock.vextract != __version__:
+        return f"use the vextract that wrote it: pip install vextract=={lock.vextract}; or restore .vextract/base.zip"
+    return "restore .vextract/base.zip and vextract.lock from version control"

@@ -1,0 +1,160 @@
+"""What its owner, and upgrades, have made of a project's files: hashes only, nothing is generated for it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from extractor import __version__
+from extractor.pipeline import merge
+from extractor.pipeline.plan import digests_on_disk
+from extractor.project import base, journal
+from extractor.project.beside import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
+from extractor.project.journal import Phase
+from extractor.project.lock import NAME, Lock
+from extractor.values import releases
+from extractor.values.tree import FileKind
+
+
+class State(str, Enum):
+    """What has become of a file."""
+
+    CLEAN = "clean"
+    EDITED = "edited"
+    MISSING = "missing"
+    CONFLICTED = "conflicted"
+    ORPHANED = "orphaned"
+    YOURS = "yours"
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """One file.
+
+    Attributes:
+        path: POSIX path relative to the project.
+        state: What has become of it.
+        kind: Who writes it; None for an orphan and for a file that is none of vextract's.
+        note: Where to look, for a conflict or an orphan.
+    """
+
+    path: str
+    state: State
+    kind: FileKind | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A project as it stands.
+
+    Attributes:
+        lock: Its lock.
+        files: Managed files, hooks, orphans, and the owner's own files beside them; sorted by path.
+        base: What is wrong with the base; empty where nothing shows.
+        upgrade: The upgrade that is going on, if one is.
+        phase: How far it has come.
+        newer: Newer supported releases of verl, oldest first.
+        vextract: The newer vextract that runs now, whose templates may differ; None: the one that wrote the project.
+    """
+
+    lock: Lock
+    files: tuple[FileStatus, ...]
+    base: str
+    upgrade: str | None
+    phase: Phase | None
+    newer: tuple[str, ...]
+    vextract: str | None
+
+    @property
+    def drift(self) -> bool:
+        """Return True where a file is not as emitted, or an upgrade is not finished."""
+        at_rest = (State.CLEAN, State.YOURS)
+        return bool(self.base or self.upgrade) or any(file.state not in at_rest for file in self.files)
+
+    def paths(self, state: State) -> tuple[str, ...]:
+        """Return the files in a state."""
+        return tuple(file.path for file in self.files if file.state is state)
+
+
+def status(project: Path, lock: Lock) -> Status:
+    """Look at every file of a project."""
+    entry = journal.read(project)
+    phase = None if entry is None else journal.phase(project, entry)
+    if phase is Phase.DONE:
+        entry = phase = None
+    found = digests_on_disk(lock, project)
+    files = [_file(project, file.path, file.kind, found.get(file.path), file.sha256) for file in lock.files]
+    files += _orphans(project)
+    files += _owners(project, lock)
+    known = releases.supported()
+    present = lock.options.verl
+    return Status(
+        lock=lock,
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        base="" if (project / base.PATH).is_file() else f"{base.PATH} is missing",
+        upgrade=entry.title if entry is not None else None,
+        phase=phase,
+        newer=_newer(present, known),
+        vextract=__version__ if lock.vextract != __version__ else None,
+    )
+
+
+def _newer(present: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    before = releases.before(present)
+    return known[known.index(before) + 1 :] if before is not None else known
+
+
+def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: str) -> FileStatus:
+    if kind is FileKind.HOOK:
+        return FileStatus(path, State.YOURS, kind)
+    if found is None:
+        return FileStatus(path, State.MISSING, kind)
+    if os.path.lexists(project / f"{path}{BESIDE_SUFFIX}"):
+        return FileStatus(path, State.CONFLICTED, kind, f"the new version is {path}{BESIDE_SUFFIX}")
+    if found == emitted:
+        return FileStatus(path, State.CLEAN, kind)
+    line = _conflict(project / path)
+    if line:
+        return FileStatus(path, State.CONFLICTED, kind, f"line {line}")
+    return FileStatus(path, State.EDITED, kind)
+
+
+def _conflict(path: Path) -> int:
+    """Return the line of the first marker; 0 where there is none."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return 0
+    return merge.first_conflict(data)
+
+
+def _orphans(project: Path) -> list[FileStatus]:
+    found = []
+    for folder, _, names in os.walk(project / ORPHANED):
+        for name in sorted(names):
+            path = (Path(folder) / name).relative_to(project).as_posix()
+            if name.endswith(NOTE_SUFFIX) and name.removesuffix(NOTE_SUFFIX) in names:
+                continue
+            note = f"see {path}{NOTE_SUFFIX}" if f"{name}{NOTE_SUFFIX}" in names else ""
+            found.append(FileStatus(path, State.ORPHANED, None, note))
+    return found
+
+
+def _owners(project: Path, lock: Lock) -> list[FileStatus]:
+    """Return the owner's own files: those at the top, and those below directories that hold managed ones."""
+    known = {file.path for file in lock.files} | {NAME}
+    known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
+    tops = sorted({path.split("/")[0] for path in known if "/" in path})
+    found = [item.name for item in project.iterdir() if item.is_file()]
+    for top in tops:
+        for folder, folders, names in os.walk(project / top):
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+            found += [(Path(folder) / name).relative_to(project).as_posix() for name in names]
+    return [
+        FileStatus(path, State.YOURS, None)
+        for path in found
+        if path not in known and not path.rpartition("/")[2].startswith(".")
+    ]

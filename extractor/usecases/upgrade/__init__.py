@@ -1,0 +1,210 @@
+"""An upgrade: another release of verl, other options, or newer templates, with the owner's edits merged in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor import __version__
+from extractor.pipeline import merge
+from extractor.pipeline.merge import Labels
+from extractor.pipeline.plan import Plan, Verdict
+from extractor.project import base
+from extractor.project import lock as lock_module
+from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
+from extractor.project.lock import Lock
+from extractor.usecases.upgrade.settings import Settings, stale
+from extractor.usecases.upgrade.verdicts import Found, Sides, look, plan_upgrade, with_settings
+from extractor.values.errors import CheckFailed, UsageError
+from extractor.values.options import Options
+from extractor.values.tree import is_marked
+
+if TYPE_CHECKING:
+    from extractor.pipeline.generate import Generated
+    from extractor.pipeline.source import Source
+    from extractor.usecases.changes.model import OwnerKey
+    from extractor.usecases.upgrade.choices import Request
+
+__all__ = ["Upgrade", "check_committed", "labels", "prepare"]
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """An upgrade that is worked out and not yet done.
+
+    Attributes:
+        old, new: The locks before and after.
+        plan: The verdicts.
+        seen: What they were made from, by path.
+        generated: The new tree, and how it came to be.
+        source: What it was made from.
+        base_data, lock_data: The new base and the new lock.
+        labels: What the two sides are called.
+        changes_anything: False where the project is what it would become.
+        settings: What becomes of the owner's settings, where that is more than a merge of lines.
+        stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist.
+        uncommitted: Managed files with changes that Git does not have yet.
+    """
+
+    old: Lock
+    new: Lock
+    plan: Plan
+    seen: Mapping[str, bytes | None] = field(repr=False)
+    generated: Generated = field(repr=False)
+    source: Source = field(repr=False)
+    base_data: bytes = field(repr=False)
+    lock_data: bytes = field(repr=False)
+    labels: Labels
+    changes_anything: bool
+    settings: Settings
+    stale: tuple[OwnerKey, ...]
+    uncommitted: tuple[str, ...]
+
+    @property
+    def changes_what_is_installed(self) -> bool:
+        """Whether the project has to be set up again."""
+        from extractor.usecases.upgrade.installs import changes_what_is_installed
+
+        return changes_what_is_installed(self.plan, self.seen)
+
+    @property
+    def title(self) -> str:
+        """Return what it is called: "verl 0.5.0 -> verl 0.6.1"."""
+        return f"{self.labels.base} -> {self.labels.theirs}"
+
+
+def prepare(project: Path, request: Request, *, origin: Path | None = None, offline: bool = False) -> Upgrade:
+    """Work out an upgrade; writes nothing.
+
+    Args:
+        project: Its directory.
+        request: What the owner asks for.
+        origin, offline: As for `open_source`.
+
+    Raises:
+        UsageError: the options are unknown or contradict each other; git is needed and missing.
+        CheckFailed: the base is not intact, or a file has unresolved conflicts.
+        SourceError: verl is not available.
+    """
+    from extractor.pipeline.generate import generate
+    from extractor.pipeline.source import open_source
+    from extractor.usecases.changes.config_keys import Renames
+    from extractor.usecases.upgrade import worktree
+    from extractor.usecases.upgrade.choices import resolve
+    from extractor.usecases.upgrade.successors import successors
+    from extractor.values import releases
+
+    old = lock_module.read(project)
+    emitted = base.read(project, old)
+    options, manifest = resolve(old.options, request)
+    source = open_source(manifest.pin, origin, offline=offline)
+    generated = generate(options, source, manifest)
+    tree = generated.tree
+    new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    paths = {file.path for file in old.files} | {file.path for file in tree}
+    found = look(project, paths)
+    _check_resolved(project, found, emitted)
+    before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
+    renamed = Renames(old.options.verl, options.verl)
+    sides = with_settings(
+        Sides(
+            lock=old,
+            base=emitted,
+            new=tree,
+            disk=found,
+            successors=successors(old, emitted, before, tree, options, manifest),
+            labels=labels(old.options, options, old.vextract),
+            parked=_parked(project),
+            deletable=is_marked,
+        ),
+        renamed,
+    )
+    plan = plan_upgrade(sides)
+    lock_data, base_data = lock_module.dump(new), base.dump(base.of_tree(tree))
+    return Upgrade(
+        old=old,
+        new=new,
+        plan=plan,
+        seen={path: item.data for path, item in found.items()},
+        generated=generated,
+        source=source,
+        base_data=base_data,
+        lock_data=lock_data,
+        labels=sides.labels,
+        changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
+        settings=sides.settings,
+        stale=stale(project, emitted, tree, renamed),
+        uncommitted=worktree.uncommitted(project, old, emitted, found),
+    )
+
+
+def labels(old: Options, new: Options, vextract: str) -> Labels:
+    """Name the two sides so that they differ: by release, and where that is the same by what else differs."""
+    before, after = f"verl {old.verl}", f"verl {new.verl}"
+    if before == after:
+        differences = [
+            (was, now)
+            for was, now in (
+                (f"engine {old.engine}", f"engine {new.engine}"),
+                (f"algorithm {old.algorithm}", f"algorithm {new.algorithm}"),
+                (_features(old, new), _features(new, old)),
+            )
+            if was != now
+        ] or [(f"vextract {vextract}", f"vextract {__version__}")]
+        if differences[0][0] == differences[0][1]:
+            differences = [("as emitted", "as emitted now")]
+        before += f" ({', '.join(was for was, _ in differences)})"
+        after += f" ({', '.join(now for _, now in differences)})"
+    return Labels(f"yours, on {before}", before, after)
+
+
+def _features(options: Options, other: Options) -> str:
+    own = [feature for feature in options.features if feature not in other.features]
+    if own:
+        return f"with {', '.join(own)}"
+    less = [feature for feature in other.features if feature not in options.features]
+    return f"without {', '.join(less)}" if less else ""
+
+
+def _check_resolved(project: Path, found: Mapping[str, Found], emitted: Mapping[str, bytes]) -> None:
+    for path, side in found.items():
+        was = emitted.get(path)
+        if was is None or side.data is None or side.data == was:
+            continue
+        line = merge.first_conflict(side.data, was)
+        if line:
+            raise CheckFailed(
+                f"{path}:{line}: a marker of an earlier conflict is left",
+                hint="edit the file and remove the markers, then upgrade",
+            )
+    for path in sorted(found):
+        if os.path.lexists(project / f"{path}{BESIDE_SUFFIX}"):
+            raise CheckFailed(
+                f"{path}{BESIDE_SUFFIX} is left from an earlier conflict",
+                hint=f"take from it what you need for {path} and remove it, then upgrade",
+            )
+
+
+def _parked(project: Path) -> frozenset[str]:
+    folder = project / ORPHANED
+    if not folder.is_dir():
+        return frozenset()
+    return frozenset(path.relative_to(project).as_posix() for path in folder.rglob("*"))
+
+
+def check_committed(upgrade: Upgrade) -> None:
+    """Refuse where the owner could not tell the upgrade's changes from uncommitted ones.
+
+    Raises:
+        UsageError: there are uncommitted changes.
+    """
+    if upgrade.uncommitted:
+        first, rest = upgrade.uncommitted[0], len(upgrade.uncommitted) - 1
+        more = f" and {rest} more" if rest else ""
+        raise UsageError(
+            f"{first}{more}: changed and not committed",
+            hint="commit first, so that you can tell the upgrade's changes from yours; or pass --allow-dirty",
+        )

@@ -1,0 +1,70 @@
+"""The options that a project has after an upgrade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from extractor.pipeline.generate import complete
+from extractor.values import releases
+from extractor.values.errors import UsageError
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the owner asks for; what is left out stays as it is.
+
+    Attributes:
+        release: Release of verl. None: the newest supported one, or the present one where other options change.
+        engine, algorithm: As for a new project.
+        added, dropped: Features.
+    """
+
+    release: str | None = None
+    engine: str | None = None
+    algorithm: str | None = None
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def other_options(self) -> bool:
+        """Return True where more than the release is asked for."""
+        return bool(self.engine or self.algorithm or self.added or self.dropped)
+
+
+def resolve(present: Options, request: Request) -> tuple[Options, Manifest]:
+    """Return the options after the upgrade, checked, and the manifest of their release.
+
+    Raises:
+        UsageError: they contradict each other, or the release does not offer them.
+    """
+    manifest = releases.load(request.release or (present.verl if request.other_options else releases.default()))
+    known = {feature.name: feature for feature in manifest.features}
+    for feature in request.added:
+        if feature in request.dropped:
+            raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
+    engine, algorithm = request.engine or present.engine, request.algorithm or present.algorithm
+    wanted = replace(present, verl=manifest.release, engine=engine, algorithm=algorithm)
+    for feature in sorted(set(present.features) - set(request.dropped) - set(request.added)):
+        if feature not in known:
+            raise UsageError(
+                f"verl {manifest.release} has no feature {feature} here, and the project has it",
+                hint=f"pass --without {feature}; edits to its files are kept as orphans",
+            )
+        if known[feature].engines and engine not in known[feature].engines:
+            raise UsageError(
+                f"feature {feature}, which the project has, needs engine {' or '.join(known[feature].engines)}",
+                hint=f"pass --without {feature}; edits to its files are kept as orphans",
+            )
+    for feature in request.dropped:
+        if feature not in present.features:
+            complete(replace(wanted, features=(feature,)), manifest)
+    features = tuple(sorted({*present.features, *request.added} - set(request.dropped)))
+    options = complete(replace(wanted, features=features), manifest)
+    for feature in request.dropped:
+        if feature in options.features:
+            raise UsageError(
+                f"--without {feature}: algorithm {algorithm} needs it", hint="choose another --algorithm, or keep it"
+            )
+    return options, manifest

@@ -1,0 +1,40 @@
+"""Whether an upgrade changes what has to be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extractor.pipeline.plan import Plan
+
+LOCK, PROJECT = "requirements.lock", "pyproject.toml"
+
+
+def changes_what_is_installed(plan: Plan, seen: Mapping[str, bytes | None]) -> bool:
+    """Say whether the requirements of a project, or the versions that they are locked to, are others afterwards.
+
+    Args:
+        plan: The verdicts.
+        seen: The files before, by path.
+    """
+    after = plan.writes()
+    return any(
+        path in after and needs(after[path]) != needs(seen.get(path) or b"")
+        for path, needs in ((LOCK, _pins), (PROJECT, _requirements))
+    )
+
+
+def _pins(data: bytes) -> set[str]:
+    lines = (line.strip() for line in data.decode(errors="replace").splitlines())
+    return {line for line in lines if line and not line.startswith("#")}
+
+
+def _requirements(data: bytes) -> object:
+    """Read what `pip install -e .[dev]` does; the text itself where it is no TOML, as with a conflict in it."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        project = tomlkit.parse(data.decode(errors="replace")).unwrap().get("project", {})
+    except TOMLKitError:
+        return data
+    return project.get("dependencies"), project.get("optional-dependencies")

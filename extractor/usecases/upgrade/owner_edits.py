@@ -1,0 +1,70 @@
+"""What an owner has edited in a YAML file: found by key, and taken out of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+
+from extractor.values.configtree.yaml_text import Document, Entry, Key
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What the owner made of one key.
+
+    Attributes:
+        entry: The owner's.
+        was: What was emitted; None for a key that the owner added.
+        within: For such a key: the innermost section or value of those emitted that it stands in.
+        holder: The owner's entry of that name, where it was a value and has become a section.
+    """
+
+    entry: Entry
+    was: Entry | None
+    within: Key = ()
+    holder: Entry | None = None
+
+
+def edits_of(before: Document, mine: Document) -> Iterable[Edit]:
+    """Return the keys that the owner set otherwise, or added, apart from the defaults list."""
+    for path, entry in mine.entries.items():
+        if entry.section or path == ("defaults",):
+            continue
+        was = before.entries.get(path)
+        if was is not None:
+            if not was.section and was.value != entry.value:
+                yield Edit(entry, was)
+            continue
+        within = next((path[:end] for end in range(len(path) - 1, 0, -1) if path[:end] in before.entries), ())
+        grown = bool(within) and not before.entries[within].section
+        yield Edit(entry, None, within, mine.entries[within] if grown else None)
+
+
+def without(
+    mine: Document, before: Document, undone: Mapping[Entry, str | None], rewritten: Mapping[Entry, str]
+) -> str:
+    """Put entries back into the owner's text, take out those with nothing to put back, or write others."""
+    pieces = {entry.path: raw for entry, raw in (*undone.items(), *rewritten.items())}
+    for path, entry in reversed(list(mine.entries.items())):
+        if not entry.section or path in before.entries:
+            continue
+        inside = [other for other in mine.entries if other[:-1] == path]
+        if all(pieces.get(other, "") is None for other in inside):
+            # Nothing is left of a section that the owner had added.
+            pieces = {other: raw for other, raw in pieces.items() if other not in inside} | {path: None}
+    text = mine.text
+    for path, raw in sorted(pieces.items(), key=lambda item: mine.entries[item[0]].start, reverse=True):
+        entry = mine.entries[path]
+        above = text[: entry.start]
+        # The owner's own remarks go along with the value.
+        for line in reversed(own_remarks(mine, entry, before) if entry not in rewritten else []):
+            above = above.removesuffix(f"{line}\n")
+        text = above + (text[entry.start : entry.colon] + raw if raw is not None else "") + text[entry.end :]
+    return text
+
+
+def own_remarks(mine: Document, entry: Entry, before: Document) -> list[str]:
+    """Return the lines of comment above an entry that its owner wrote."""
+    known = set(before.text.splitlines())
+    return list(takewhile(lambda line: line not in known, reversed(mine.remarks(entry))))[::-1]

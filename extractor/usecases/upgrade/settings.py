@@ -1,0 +1,315 @@
+"""The owner's settings in a project's config, carried to where the new release has them.
+
+A setting that was renamed, or that stands in another file now, would be a conflict for a merge of lines. So it is taken
+out of the owner's file, which is then as emitted in that place, and put into the new file; what is merged afterwards is
+the rest.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from extractor.usecases.changes.config_keys import FOLDER, MAIN, gone_in, is_config, read_config
+from extractor.usecases.changes.model import OwnerKey
+from extractor.usecases.upgrade.owner_edits import Edit, edits_of, own_remarks, without
+from extractor.values.configtree.settings import every_setting, packages
+from extractor.values.configtree.yaml_text import Document, Entry, Key, Unsupported, Value, put
+from extractor.values.tree import Tree
+
+_REFERENCE = re.compile(r"(\$\{(?:oc\.\w+:)?)([A-Za-z_]\w*(?:\.\w+)+)")
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A setting of the owner's that has another name now, or another file.
+
+    Attributes:
+        key: Its name in the old release.
+        new_key: Its name in the new one.
+        value: Its value, as YAML in one line.
+        file, new_file: Where it stood, and where it stands.
+        referring: True where what changed is the names of other keys in its value.
+    """
+
+    key: str
+    new_key: str
+    value: str
+    file: str
+    new_file: str
+    referring: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Return False where a setting stays where it is."""
+        return self.referring or (self.key, self.file) != (self.new_key, self.new_file)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A setting of the owner's that the new release has no place for."""
+
+    key: str
+    value: str
+    file: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What becomes of the owner's settings.
+
+    Attributes:
+        ours: The owner's files without what was carried away, by path.
+        theirs: The new files with what was carried there, by path.
+        moved: The settings that were carried to another name or file.
+        lost: Those that have no place; the files they stand in are not to be lost.
+    """
+
+    ours: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    theirs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    moved: tuple[Moved, ...] = ()
+    lost: tuple[Lost, ...] = ()
+
+
+def carry(
+    base: Mapping[str, bytes],
+    ours: Mapping[str, bytes],
+    new: Mapping[str, bytes],
+    renamed: Callable[[str], str | None],
+    free: AbstractSet[str],
+) -> Settings:
+    """Carry the owner's settings to where the new release has them.
+
+    Args:
+        base: The config files as they were emitted, by path in the project.
+        ours: Those of them that the owner edited.
+        new: The config files as they are emitted now.
+        renamed: New names of keys; None for a key that keeps its name.
+        free: Those of the new ones that an upgrade may write to.
+    """
+    carrier = _Carrier(base, new, renamed, free)
+    for path in sorted(ours):
+        carrier.file(path, ours[path])
+    return carrier.result()
+
+
+def stale(
+    project: Path, base: Mapping[str, bytes], new: Tree, renamed: Callable[[str], str | None]
+) -> tuple[OwnerKey, ...]:
+    """Return where config files that are the owner's alone set keys that the old config had and the new one has not.
+
+    Args:
+        project: Its directory.
+        base: What was emitted, by path.
+        new: What is emitted now.
+        renamed: New names of keys.
+    """
+    before = {path: data.decode() for path, data in base.items() if is_config(path)}
+    after = {file.path: file.data.decode() for file in new if is_config(file.path)}
+    old_keys, new_keys = ({item.key for item in every_setting(_relative(side), MAIN)} for side in (before, after))
+    everything = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
+    found = gone_in(everything, old_keys, new_keys, new_keys, old_keys, renamed)
+    return tuple(item for item in found if item.file not in before and item.file not in after)
+
+
+@dataclass(frozen=True)
+class _Home:
+    """Where a setting goes."""
+
+    key: str
+    file: str
+    path: Key
+
+
+class _Carrier:
+    def __init__(
+        self,
+        base: Mapping[str, bytes],
+        new: Mapping[str, bytes],
+        renamed: Callable[[str], str | None],
+        free: AbstractSet[str],
+    ) -> None:
+        self._renamed = renamed
+        self._base, self._new = _documents(base), _documents(new)
+        texts = [{path: item.text for path, item in side.items()} for side in (self._base, self._new)]
+        relative = [_relative(side) for side in texts]
+        self._old_keys, self._new_keys = ({item.key for item in every_setting(side, MAIN)} for side in relative)
+        self._old_packages, self._new_packages = (packages(side, MAIN) for side in relative)
+        self._free = [path for path in sorted(self._new) if path in free]
+        self._theirs: dict[str, str] = {}
+        self._ours: dict[str, bytes] = {}
+        self._moved: dict[tuple[str, Key], Moved] = {}
+        self._lost: list[Lost] = []
+
+    def result(self) -> Settings:
+        return Settings(
+            ours=self._ours,
+            theirs={path: text.encode() for path, text in self._theirs.items()},
+            moved=tuple(
+                sorted(
+                    (item for item in self._moved.values() if item.changed),
+                    key=lambda item: (item.file, item.key),
+                )
+            ),
+            lost=tuple(sorted(self._lost, key=lambda item: (item.file, item.key))),
+        )
+
+    def file(self, path: str, data: bytes) -> None:
+        """Carry what stands in one file of the owner's."""
+        before = self._base.get(path)
+        try:
+            text = data.decode()
+            crlf = "\r\n" in text and text.count("\r\n") == text.count("\n")
+            mine = Document.of(text.replace("\r\n", "\n") if crlf else text)
+        except (UnicodeDecodeError, Unsupported):
+            return
+        if before is None:
+            return
+        edits = list(edits_of(before, mine))
+        # What has grown from one value goes as a whole or stays as a whole.
+        staying = {edit.holder for edit in edits if edit.holder and "left" in self._decided(path, edit)}
+        undone: dict[Entry, str | None] = {}
+        rewritten: dict[Entry, str] = {}
+        for edit in edits:
+            if edit.holder in staying or not self._one(path, before, mine, edit, rewritten):
+                continue
+            if edit.holder is not None:
+                undone[edit.holder] = before.raw(before.entries[edit.holder.path])
+            else:
+                undone[edit.entry] = None if edit.was is None else before.raw(edit.was)
+        result = without(mine, before, undone, rewritten)
+        if result != mine.text:
+            self._ours[path] = (result.replace("\n", "\r\n") if crlf else result).encode()
+
+    def _one(self, file: str, before: Document, mine: Document, edit: Edit, rewritten: dict[Entry, str]) -> bool:
+        """Carry one edit; False where it is left to the merge, with its references under their new names."""
+        entry = edit.entry
+        raw = self._referring(mine.raw(entry))
+        keys, decided = self._keys(file, entry.path), self._decided(file, edit)
+        home = next((item for item in decided if isinstance(item, _Home)), None)
+        if home is None:
+            if "lost" in decided:
+                self._lost.append(Lost(keys[0], entry.shown, file))
+                return file in self._new
+            if raw != mine.raw(entry) and edit.holder is None:
+                rewritten[entry] = raw
+                self._moved[(file, ("", *entry.path))] = Moved(keys[0], keys[0], raw.strip(), file, file, True)
+            return False
+        comment = mine.comment(entry)
+        if edit.was is not None and comment == before.comment(edit.was):
+            raw, comment = f"{raw.rstrip().removesuffix(comment.strip()).rstrip(' ')}\n", ""
+        remarks = tuple(line.strip() for line in own_remarks(mine, entry, before))
+        value = Value(raw, entry.indent, comment, remarks)
+        if not self._put(home, value, entry):
+            self._lost.append(Lost(keys[0], entry.shown, file))
+            return file in self._new
+        place = (home.file, home.path)
+        earlier = self._moved.get(place)
+        if earlier is not None and earlier.value != entry.shown:
+            self._lost.append(Lost(earlier.key, earlier.value, earlier.file))
+        self._moved[place] = Moved(keys[decided.index(home)], home.key, entry.shown, file, home.file)
+        return True
+
+    def _keys(self, file: str, path: Key) -> list[str]:
+        return [_joined(package, path) for package in self._old_packages[file.removeprefix(FOLDER)]]
+
+    def _decided(self, file: str, edit: Edit) -> list[_Home | str]:
+        return [self._decide(key, file, edit) for key in self._keys(file, edit.entry.path)]
+
+    def _decide(self, key: str, file: str, edit: Edit) -> _Home | str:
+        """Return where a setting goes; "lost": it has no place, "left": the merge of lines does the right thing."""
+        path, known = edit.entry.path, key in self._new_keys
+        here = self._new.get(file)
+        if known:
+            there = here.entries.get(path) if here is not None and file in self._free else None
+            if there is not None:
+                # Where the release has another default now, its owner is to see that.
+                same = edit.was is not None and edit.was.value == there.value
+                return _Home(key, file, path) if same else "left"
+            if edit.was is None and here is not None:
+                return "left"
+            return self._home(key, file) or "lost"
+        name = self._renamed(key)
+        if name is not None and (name in self._new_keys or not (edit.was or key in self._old_keys)):
+            return self._home(name, file) or "lost"
+        if edit.was is not None or key in self._old_keys:
+            return "lost"
+        if here is not None and (not edit.within or edit.within in here.entries):
+            return "left"
+        return self._home(key, file) or "lost"
+
+    def _home(self, key: str, file: str) -> _Home | None:
+        """Return the file that sets a key, or could: first the one it came from, then those that always apply."""
+        others = [path for path in self._free if path != file and not self._is_option(path)]
+        best: tuple[int, _Home] | None = None
+        for path in [file] * (file in self._free) + sorted(others, key=lambda item: item != f"{FOLDER}{MAIN}"):
+            for package in self._new_packages[path.removeprefix(FOLDER)]:
+                inside = _below(package, key)
+                if inside is None:
+                    continue
+                entries = self._new[path].entries
+                depth = next((end for end in range(len(inside), 0, -1) if inside[:end] in entries), 0)
+                depth += len(package.split(".")) if package else 0
+                if path == file and (self._is_option(path) or inside in entries):
+                    return _Home(key, path, inside)
+                if best is None or depth > best[0]:
+                    best = (depth, _Home(key, path, inside))
+        return best[1] if best is not None else None
+
+    def _is_option(self, path: str) -> bool:
+        """Return True for one of several files of a group, of which a run chooses one."""
+        folder = posixpath.dirname(path)
+        return folder != FOLDER.rstrip("/") and sum(posixpath.dirname(other) == folder for other in self._new) > 1
+
+    def _put(self, home: _Home, value: Value, entry: Entry) -> bool:
+        text = self._theirs.get(home.file, self._new[home.file].text)
+        there = Document.of(text).entries.get(home.path)
+        if there is not None and there.section:
+            # What the owner has put between braces goes in key by key.
+            changed: str | None = text if entry.inner or entry.value.endswith("()") else None
+            for name, inner in entry.inner:
+                changed = put(changed, (*home.path, name), Value(f" {inner}\n")) if changed is not None else None
+        else:
+            changed = put(text, home.path, value)
+        if changed is None:
+            return False
+        self._theirs[home.file] = changed
+        return True
+
+    def _referring(self, raw: str) -> str:
+        """Return a value's text with its references to keys under their new names."""
+
+        def present(found: re.Match[str]) -> str:
+            key = found.group(2)
+            name = None if key in self._new_keys else self._renamed(key)
+            return found.group(1) + (name if name is not None and name in self._new_keys else key)
+
+        return _REFERENCE.sub(present, raw)
+
+
+def _documents(files: Mapping[str, bytes]) -> dict[str, Document]:
+    found = {}
+    for path, data in files.items():
+        with suppress(UnicodeDecodeError, Unsupported):
+            found[path] = Document.of(data.decode())
+    return found
+
+
+def _relative(files: Mapping[str, str]) -> dict[str, str]:
+    return {path.removeprefix(FOLDER): text for path, text in files.items()}
+
+
+def _joined(package: str, path: Key) -> str:
+    return ".".join([package, *path] if package else path)
+
+
+def _below(package: str, key: str) -> Key | None:
+    """Return a key as it is called below a package; None where it is not below it."""
+    if not package:
+        return tuple(key.split("."))
+    return tuple(key.removeprefix(f"{package}.").split(".")) if key.startswith(f"{package}.") else None

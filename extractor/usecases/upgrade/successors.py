@@ -1,0 +1,93 @@
+"""Where the part of a file that is emitted no longer has gone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from extractor.project.lock import Lock
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+from extractor.values.tree import FileKind, Tree
+
+
+@dataclass(frozen=True)
+class Successor:
+    """What has taken the part of a file.
+
+    Attributes:
+        paths: The new files, the most important first; none where other code than verl's plays its role.
+        users: Files of the project's own that imported it, and are still there.
+        same: True where the file itself has moved: it comes from the same file of upstream's, or the same symbol is in
+            it. Otherwise other code plays its role now.
+    """
+
+    paths: tuple[str, ...]
+    same: bool
+    users: tuple[str, ...] = ()
+
+
+def successors(
+    lock: Lock, base: Mapping[str, bytes], old: Manifest | None, new: Tree, options: Options, manifest: Manifest
+) -> dict[str, Successor]:
+    """Return a mapping, path of a file that the new tree does not have -> what has taken its part, where that is known.
+
+    Args:
+        lock: The project's lock.
+        base: What was emitted, by path.
+        old: What was known of its release; None where this vextract no longer knows it.
+        new: The new tree.
+        options, manifest: What it was made with.
+    """
+    paths = {file.path for file in new}
+    by_upstream = {file.upstream_path: file.path for file in new if file.kind is FileKind.VENDORED}
+    known = {file.upstream_path for file in lock.files}
+    before = _symbols(old, lock.options) if old is not None else {}
+    after = _symbols(manifest, options)
+    found = {}
+    for file in lock.files:
+        if file.kind is not FileKind.VENDORED or file.path in paths or file.upstream_path is None:
+            continue
+        if file.upstream_path in by_upstream:
+            found[file.path] = Successor((by_upstream[file.upstream_path],), same=True)
+            continue
+        roles = [role for role, modules in before.items() if file.upstream_path in modules]
+        names = {name for role in roles for name in before[role][file.upstream_path]}
+        come = {
+            path: symbols
+            for role in roles
+            for path, symbols in after.get(role, {}).items()
+            if path in by_upstream and path not in known
+        }
+        moved = [path for path, symbols in come.items() if names & symbols]
+        name = PurePosixPath(file.upstream_path).name
+        chosen = moved[:1] or sorted(come, key=lambda path: PurePosixPath(path).name != name)
+        users = tuple(path for path in _users(file.path, lock, base) if path in paths) if not moved else ()
+        if chosen or users:
+            found[file.path] = Successor(tuple(by_upstream[path] for path in chosen), bool(moved), users)
+    return found
+
+
+def _users(path: str, lock: Lock, base: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield the templates that import a module by its name."""
+    pattern = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(PurePosixPath(path).stem)}\b", re.MULTILINE)
+    for file in lock.files:
+        ours = file.kind is FileKind.TEMPLATE and file.path.endswith(".py") and not file.path.startswith("tests/")
+        if ours and pattern.search(base[file.path].decode()):
+            yield file.path
+
+
+def _symbols(manifest: Manifest, options: Options) -> Mapping[str, Mapping[str, set[str]]]:
+    """Role, whatever the engine -> upstream paths of the files that may hold its symbols, in the manifest's order, and
+    the symbols' names.
+    """
+    found: dict[str, dict[str, set[str]]] = {}
+    for role in manifest.active_roles(options):
+        modules = found.setdefault(role.name.removesuffix(f"_{role.engine}"), {})
+        for symbol in (*role.symbols, *role.modules):
+            module, _, name = symbol.partition(":")
+            for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
+                modules.setdefault(path, set()).update({name} - {"", "*"})
+    return found

@@ -1,0 +1,84 @@
+"""What a conflict still asks of the owner."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from extractor.pipeline import merge
+from extractor.project.journal import Journal
+from extractor.values.errors import CheckFailed
+
+
+@dataclass(frozen=True)
+class Left:
+    """One thing that is left to do.
+
+    Attributes:
+        path: The file that is in conflict.
+        line: Where a marker is left in it; 0 where it has none.
+        beside: The new version that lies beside it; None where it is between markers.
+    """
+
+    path: str
+    line: int = 0
+    beside: str | None = None
+
+    def __str__(self) -> str:
+        if self.beside is not None:
+            return f"{self.path}: the new version lies in {self.beside}"
+        return f"{self.path}:{self.line}: a marker is left"
+
+
+def unresolved(project: Path, entry: Journal) -> tuple[Left, ...]:
+    """Return what is left of the conflicts of an upgrade: per file the first marker, or the new version beside it."""
+    found = []
+    for conflict in entry.conflicts:
+        if conflict.beside is not None:
+            if (project / conflict.beside).exists():
+                found.append(Left(conflict.path, beside=conflict.beside))
+            continue
+        lines = _marked(project, entry, conflict.path)
+        if lines:
+            found.append(Left(conflict.path, lines[0]))
+    return tuple(found)
+
+
+def check(project: Path, entry: Journal) -> None:
+    """Refuse to end an upgrade whose conflicts are not resolved.
+
+    Raises:
+        CheckFailed: naming each file, and the line of its first marker.
+    """
+    left = unresolved(project, entry)
+    if left:
+        beside = any(item.beside for item in left)
+        raise CheckFailed(
+            "; ".join(map(str, left)),
+            hint=(
+                "take from it what you need and remove it, then run `vextract upgrade --continue`"
+                if beside
+                else "edit the file and remove the markers, then run `vextract upgrade --continue`"
+            ),
+        )
+
+
+def _marked(project: Path, entry: Journal, path: str) -> list[int]:
+    try:
+        data = (project / path).read_bytes()
+    except OSError:
+        # Its owner has removed it, and that resolves it as well.
+        return []
+    change = entry.change(path)
+    base = [] if change is None or change.old is None else [change.old]
+    return merge.left_markers(data, [*base, *_emitted(entry, path)])
+
+
+def _emitted(entry: Journal, path: str) -> list[bytes]:
+    """Return the new side of a conflict, as the new base has it."""
+    data = entry.changes[-2].new
+    assert data is not None
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return [archive.read(path)] if path in archive.namelist() else []

@@ -1,0 +1,235 @@
+"""The verdicts of an upgrade: what was emitted, what the owner made of it, and what is emitted now, file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from extractor.pipeline import merge
+from extractor.pipeline.merge import Labels
+from extractor.pipeline.merge.files import merge_file
+from extractor.pipeline.plan import Action, Plan, Reason, Verdict
+from extractor.project.beside import BESIDE_SUFFIX
+from extractor.project.lock import Lock, LockedFile
+from extractor.usecases.changes.config_keys import is_config
+from extractor.usecases.diff import unreadable
+from extractor.usecases.upgrade import parking
+from extractor.usecases.upgrade.settings import Settings, carry
+from extractor.usecases.upgrade.successors import Successor
+from extractor.values.tree import File, FileKind, Tree
+
+
+@dataclass(frozen=True)
+class Found:
+    """What lies at a path of the project.
+
+    Attributes:
+        data: The bytes; None where they cannot be read as a file's.
+        plain: False for a link, a directory and the like, which no upgrade replaces.
+    """
+
+    data: bytes | None
+    plain: bool = True
+
+
+@dataclass(frozen=True)
+class Sides:
+    """All that an upgrade is decided from.
+
+    Attributes:
+        lock: The project's lock.
+        base: What was emitted, by path, for all but hooks.
+        new: What is emitted now.
+        disk: What lies at the paths of both; nothing lies at those left out.
+        successors: Path of a file that is emitted no longer -> what has taken its part.
+        labels: What markers and notes call the sides.
+        parked: Paths below `orphaned/` that are taken.
+        settings: The owner's settings, as far as they are carried by name and not by line.
+        deletable: Of a path and the bytes there: whether vextract wrote them. A lock may come from anywhere.
+    """
+
+    lock: Lock
+    base: Mapping[str, bytes]
+    new: Tree
+    disk: Mapping[str, Found]
+    successors: Mapping[str, Successor]
+    labels: Labels
+    parked: AbstractSet[str] = frozenset()
+    settings: Settings = field(default_factory=Settings)
+    deletable: Callable[[str, bytes], bool] = lambda path, data: True
+
+
+def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
+    """Read what lies at these paths.
+
+    Raises:
+        CheckFailed: a file cannot be read.
+    """
+    found = {}
+    for name in sorted(paths):
+        path = project / name
+        plain = not path.is_symlink()
+        try:
+            found[name] = Found(path.read_bytes(), plain)
+        except (FileNotFoundError, NotADirectoryError):
+            if not plain:
+                found[name] = Found(None, plain=False)
+        except IsADirectoryError:
+            found[name] = Found(None, plain=False)
+        except OSError as error:
+            raise unreadable(name, error) from None
+    return found
+
+
+def with_settings(sides: Sides, renamed: Callable[[str], str | None]) -> Sides:
+    """Return the same, with the owner's settings carried to where the new release has them.
+
+    Args:
+        sides: Without.
+        renamed: New names of config keys; None for one that keeps its name.
+    """
+    new = {file.path: file.data for file in sides.new if is_config(file.path)}
+    base = {path: data for path, data in sides.base.items() if is_config(path)}
+    plain = {path: found.data for path, found in sides.disk.items() if found.plain and found.data is not None}
+    ours = {path: data for path, data in plain.items() if data != base.get(path, data)}
+    free = {path for path in new if (path in plain if path in base else path not in sides.disk)}
+    return replace(sides, settings=carry(base, ours, new, renamed, free))
+
+
+def plan_upgrade(sides: Sides) -> Plan:
+    """Decide on every file of the old and of the new tree; writes nothing."""
+    new = {file.path: file for file in sides.new}
+    old = {file.path: file for file in sides.lock.files}
+    actions: dict[str, Action] = {}
+    # Edits that move go first: they decide what is written where they arrive.
+    for path in sorted(set(old) - set(new)):
+        for action in _gone(old[path], sides, new, actions):
+            actions[action.path] = action
+    for path, file in sorted(new.items()):
+        if path not in actions:
+            actions[path] = _stays(file, old.get(path), sides, actions)
+    return Plan(tuple(actions[path] for path in sorted(actions)))
+
+
+def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Mapping[str, Action]) -> list[Action]:
+    """Decide on a file that is emitted no longer."""
+    path, kind, found = entry.path, entry.kind, sides.disk.get(entry.path)
+    if found is None:
+        return [Action(path, Verdict.KEEP, kind, Reason.REMOVED)]
+    if kind is FileKind.HOOK or not found.plain or found.data is None:
+        return [Action(path, Verdict.KEEP, kind, Reason.OWNED, note="no longer part of the project: yours to remove")]
+    base, ours = sides.base[path], found.data
+    if ours == base and sides.deletable(path, ours):
+        return [Action(path, Verdict.DELETE, kind, Reason.GONE)]
+    if sides.settings.ours.get(path) == base:
+        return [Action(path, Verdict.DELETE, kind, Reason.CARRIED, note="your settings are in other files")]
+    place = sides.successors.get(path)
+    come = [new[name] for name in place.paths if name in new] if place is not None else []
+    users = place.users if place is not None else ()
+    successor = come[0] if place is not None and place.same and come else None
+    if successor is not None and successor.path not in decided and _untouched(successor, sides):
+        merged = _merged(successor.path, base, ours, successor.data, sides.labels)
+        if merged is not None and not merged.conflicts:
+            return [
+                Action(path, Verdict.DELETE, kind, Reason.CARRIED, note=f"your edits are in {successor.path}"),
+                Action(
+                    successor.path, Verdict.MERGE, successor.kind, Reason.CARRIED, merged.data, f"your edits of {path}"
+                ),
+            ]
+    parked, files = parking.park(entry, base, ours, sides.labels, come, users, _taken(sides, decided))
+    note = f"your version is {parked}"
+    if come:
+        more = f" and {len(come) - 2} more" if len(come) > 2 else ""
+        note += f"; its part is now in {', '.join(file.path for file in come[:2])}{more}"
+    return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=note, beside=files)]
+
+
+def _taken(sides: Sides, decided: Mapping[str, Action]) -> set[str]:
+    """Return the paths where nothing can be parked."""
+    return {*sides.parked, *(path for action in decided.values() for path, _ in action.beside)}
+
+
+def _untouched(file: File, sides: Sides) -> bool:
+    """Return True where nothing of the owner's lies at the path of a new file."""
+    if file.kind is FileKind.HOOK:
+        return False
+    found = sides.disk.get(file.path)
+    if found is None:
+        # A file that its owner removed stays removed.
+        return file.path not in sides.base
+    return found.plain and found.data in (file.data, sides.base.get(file.path, file.data))
+
+
+def _stays(file: File, entry: LockedFile | None, sides: Sides, decided: Mapping[str, Action]) -> Action:
+    """Decide on a file that is emitted now."""
+    path, kind, found = file.path, file.kind, sides.disk.get(file.path)
+    if kind is FileKind.HOOK:
+        return _hook(file, entry, found)
+    base, theirs = sides.base.get(path), sides.settings.theirs.get(path, file.data)
+    if found is None:
+        if base is None:
+            if theirs != file.data:
+                return Action(path, Verdict.MERGE, kind, Reason.CARRIED, theirs, "with your settings")
+            return Action(path, Verdict.ADD, kind, Reason.NEW, file.data)
+        changed = f"it has changed in {sides.labels.theirs}" if base != file.data else ""
+        restore = "`vextract sync` brings it back" if kind is FileKind.VENDORED else ""
+        return Action(path, Verdict.KEEP, kind, Reason.REMOVED, note="; ".join(filter(None, (changed, restore))))
+    if found.data == theirs:
+        return Action(path, Verdict.KEEP, kind, Reason.UNCHANGED if theirs == file.data else Reason.EDITED)
+    ours = sides.settings.ours.get(path, found.data)
+    if base == theirs and ours == found.data:
+        return Action(path, Verdict.KEEP, kind, Reason.EDITED)
+    if base is not None and ours is not None and found.plain:
+        if ours == base and theirs == file.data and ours == found.data:
+            return Action(path, Verdict.UPDATE, kind, Reason.CHANGED, file.data)
+        merged = _merged(path, base, ours, theirs, sides.labels)
+        if merged is not None:
+            note, beside = _lost(path, entry, sides, decided)
+            if merged.conflicts:
+                places = "1 place" if merged.conflicts == 1 else f"{merged.conflicts} places"
+                notes = "; ".join(filter(None, (f"{places} to resolve", note)))
+                return Action(path, Verdict.CONFLICT, kind, Reason.BOTH, merged.data, notes, beside)
+            if merged.data == found.data:
+                return Action(path, Verdict.KEEP, kind, Reason.EDITED)
+            return Action(path, Verdict.MERGE, kind, Reason.BOTH, merged.data, note, beside)
+    beside_path = f"{path}{BESIDE_SUFFIX}"
+    return Action(
+        path,
+        Verdict.CONFLICT,
+        kind,
+        Reason.IN_THE_WAY,
+        note=f"the new one is {beside_path}",
+        beside=((beside_path, file.data),),
+    )
+
+
+def _lost(
+    path: str, entry: LockedFile | None, sides: Sides, decided: Mapping[str, Action]
+) -> tuple[str, tuple[tuple[str, bytes], ...]]:
+    """Return what to say, and what to park, where settings of the owner's in a file have no place any more."""
+    lost = [item for item in sides.settings.lost if item.file == path]
+    found = sides.disk[path]
+    if not lost or entry is None or found.data is None:
+        return "", ()
+    parked, files = parking.park_settings(
+        entry, sides.base[path], found.data, sides.labels, lost, _taken(sides, decided)
+    )
+    what = "a setting of yours has" if len(lost) == 1 else f"{len(lost)} settings of yours have"
+    return f"{what} no place; your version is {parked}", files
+
+
+def _hook(file: File, entry: LockedFile | None, found: Found | None) -> Action:
+    if found is not None:
+        changed = entry is not None and entry.kind is FileKind.HOOK and entry.sha256 != file.sha256
+        note = "its example has changed; yours stays" if changed else ""
+        return Action(file.path, Verdict.KEEP, file.kind, Reason.OWNED, note=note)
+    if entry is not None:
+        return Action(file.path, Verdict.KEEP, file.kind, Reason.REMOVED)
+    return Action(file.path, Verdict.ADD, file.kind, Reason.NEW, file.data)
+
+
+def _merged(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> merge.Merged | None:
+    """None where one of them is no text."""
+    return merge_file(path, base, ours, theirs, labels) if merge.mergeable(base, ours, theirs) else None

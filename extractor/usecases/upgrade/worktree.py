@@ -1,0 +1,85 @@
+"""The Git work tree that a project may lie in.
+
+Nothing that a repository's own settings name is run: no hook, no file system monitor, no filter, no transport. So Git
+is only asked what its index and its last commit hold, and the files are compared with that here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from hashlib import sha1, sha256
+from pathlib import Path
+
+from extractor.project.lock import NAME, Lock
+from extractor.usecases.upgrade.verdicts import Found
+from extractor.values.tree import FileKind
+
+_PLAIN = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false")
+
+
+def uncommitted(project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found]) -> tuple[str, ...]:
+    """Return the managed files with changes that are not committed, sorted; none outside Git.
+
+    A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits.
+    """
+    if not _inside_git(project):
+        return ()
+    managed = sorted({file.path for file in lock.files if file.kind is not FileKind.HOOK} | {NAME})
+    # Named one by one: a directory of checkpoints would take long to go through.
+    index = _ask(project, "ls-files", "--stage", "-z", "--", *managed)
+    if index is None:
+        return ()
+    staged = {path: fields[1] for path, fields in _entries(index).items()}
+    committed = _ask(project, "ls-tree", "-r", "-z", "HEAD", "--", *managed)
+    last = {path: fields[2] for path, fields in _entries(committed or b"").items()}
+    found = []
+    for path in managed:
+        data = _data(project, path, disk)
+        if path not in staged and path not in last:
+            if data is not None and path != NAME and data != base.get(path):
+                found.append(path)
+        elif staged.get(path) != last.get(path) or not _is(data, staged.get(path, "")):
+            found.append(path)
+    return tuple(found)
+
+
+def _entries(listed: bytes) -> dict[str, list[str]]:
+    """Return path -> the fields before it, of what Git lists."""
+    lines = [entry.partition(b"\t") for entry in listed.split(b"\0") if entry]
+    return {os.fsdecode(path): fields.decode().split() for fields, _, path in lines}
+
+
+def _data(project: Path, path: str, disk: Mapping[str, Found]) -> bytes | None:
+    if path in disk:
+        return disk[path].data
+    try:
+        return (project / path).read_bytes()
+    except OSError:
+        return None
+
+
+def _is(data: bytes | None, name: str) -> bool:
+    """Return True where bytes are those of a blob, which Git may have checked out with other line ends."""
+    if data is None:
+        return not name
+    digest = sha1 if len(name) == 40 else sha256
+    return any(
+        digest(b"blob %d\0" % len(side) + side).hexdigest() == name for side in (data, data.replace(b"\r\n", b"\n"))
+    )
+
+
+def _ask(project: Path, *arguments: str) -> bytes | None:
+    """Ask Git; None where it has no answer."""
+    command = ["git", *_PLAIN, "--no-optional-locks", "--literal-pathspecs", "-C", str(project), *arguments]
+    settings = {"GIT_ALLOW_PROTOCOL": "", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
+    try:
+        done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, check=False)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _inside_git(project: Path) -> bool:
+    return any((folder / ".git").exists() for folder in (project, *project.parents))

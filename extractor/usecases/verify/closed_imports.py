@@ -1,0 +1,120 @@
+"""Every import of the project's files resolves: inside the project, in Python, or in what the project requires."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+
+from extractor.pipeline.source import Source
+from extractor.usecases.verify import requirements
+from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.scopes import Analysis, Imported
+from extractor.usecases.verify.subject import PythonFile, Subject, module_name
+from extractor.values.tree import FileKind
+
+FORBIDDEN = ("verl", "ray")
+NOT_REQUIRED = "which pyproject.toml does not require"
+
+
+def check_imports(subject: Subject, source: Source | None) -> Check:
+    """Check the imports, and the names that are used, of every vendored and template file."""
+    finder = _Finder(subject)
+    files = [file for file in subject.files.values() if file.kind is not FileKind.HOOK]
+    problems = [f"cannot be parsed: {line}" for line in subject.broken]
+    optional: set[str] = set()
+    for file in files:
+        problems += finder.problems(file, optional)
+        problems += _unknown_names(file, finder.analyses[file.module], source)
+    problems = list(dict.fromkeys(problems))
+    if problems:
+        summary = f"{counted(len(problems), 'problem')} in {counted(len(files), 'file')}"
+        return Check("imports", Status.FAILED, summary, tuple(problems))
+    summary = f"{counted(len(files), 'file')}: every import and every name resolves"
+    lazily = f"imported only where they are used, and not required: {', '.join(sorted(optional))}"
+    return Check("imports", Status.OK, summary, (lazily,) if optional else ())
+
+
+def _unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
+    """Return the names that nothing binds. Those that upstream's own file has as well are upstream's affair."""
+    found = {use.chain[0]: use.line for use in reversed(list(analysis.uses())) if not use.bound}
+    if found and source is not None and file.upstream:
+        for path in source.files:
+            if path.endswith(".py") and module_name(path) == file.upstream:
+                tree = ast.parse(source.read(path))
+                theirs = Analysis(tree, file.upstream, is_package=path.endswith("__init__.py"))
+                for use in theirs.uses():
+                    if not use.bound:
+                        found.pop(use.chain[0], None)
+    lines = sorted((line, name) for name, line in found.items())
+    return [f"{file.path}:{line}: {name} is defined nowhere" for line, name in lines]
+
+
+class _Finder:
+    """Resolves imports within one project."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.analyses: Mapping[str, Analysis] = {
+            name: Analysis(file.tree, name, is_package=file.is_package) for name, file in subject.files.items()
+        }
+        self.tops = {name.partition(".")[0] for name in subject.files} - {"tests"}
+        self.packages = {
+            ".".join(name.split(".")[:length])
+            for name, file in subject.files.items()
+            for length in range(1, name.count(".") + (2 if file.is_package else 1))
+        }
+        names = requirements.declared(subject.root)
+        self.required = {requirements.import_name(name) for name in names}
+        self.extras = {requirements.import_name(name) for name in requirements.extras(subject.root)}
+
+    def problems(self, file: PythonFile, optional: set[str]) -> Iterator[str]:
+        """Yield a file's imports that do not resolve; add to `optional` what is imported lazily and not required."""
+        analysis = self.analyses[file.module]
+        for item in analysis.imports:
+            top = item.module.partition(".")[0]
+            where = f"{file.path}:{item.line}"
+            if top in FORBIDDEN:
+                yield f"{where}: imports {item.module}"
+            elif top in self.tops:
+                yield from (f"{where}: {problem}" for problem in self._inside(item))
+            elif top not in sys.stdlib_module_names and top not in self.required:
+                # Tests may use each other, and what the extra for development brings.
+                in_tests = file.path.startswith("tests/") and (top in self.extras or f"tests.{top}" in self.analyses)
+                if item.top and not in_tests:
+                    yield f"{where}: imports {top}, {NOT_REQUIRED}"
+                elif not item.top:
+                    optional.add(top)
+        for use in analysis.uses():
+            for item in use.imports:
+                module = item.module if item.name is None else f"{item.module}.{item.name}"
+                is_module = item.name is None or module in self.analyses
+                if is_module and item.module.partition(".")[0] in self.tops:
+                    problem = self._chain(module, use.chain[1:])
+                    if problem:
+                        yield f"{file.path}:{use.line}: {problem}"
+
+    def _inside(self, item: Imported) -> Iterator[str]:
+        if item.module not in self.analyses and item.module not in self.packages:
+            yield f"imports {item.module}, which does not exist"
+        elif item.name is not None and item.name != "*" and not self._has(item.module, item.name):
+            yield f"imports {item.name} from {item.module}, which does not define it"
+
+    def _has(self, module: str, name: str, seen: frozenset[str] = frozenset()) -> bool:
+        if f"{module}.{name}" in self.analyses or f"{module}.{name}" in self.packages:
+            return True
+        analysis = self.analyses.get(module)
+        if analysis is None or module in seen:
+            return False
+        inner = seen | {module}
+        return name in analysis.names or any(self._has(star.module, name, inner) for star in analysis.stars)
+
+    def _chain(self, module: str, attributes: tuple[str, ...]) -> str | None:
+        """Follow `module.a.b` as long as it goes through modules."""
+        for attribute in attributes:
+            if f"{module}.{attribute}" in self.analyses or f"{module}.{attribute}" in self.packages:
+                module = f"{module}.{attribute}"
+                continue
+            if attribute.startswith("__") or self._has(module, attribute):
+                return None
+            return f"uses {module}.{attribute}, which does not exist"
+        return None

@@ -1,0 +1,73 @@
+"""Importing every vendored module where only what the project requires can be imported."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from extractor.usecases.verify import interpreter, requirements
+from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.subject import Subject
+from extractor.values.errors import CheckFailed
+
+TIMEOUT = 600.0
+
+
+def check_importable(subject: Subject, python: str) -> Check:
+    """Import them all in one process, without Ray, verl and every package that pyproject.toml does not bring."""
+    modules = [file.module for file in subject.vendored]
+    job = {
+        "root": str(subject.root.resolve()),
+        "package": subject.package,
+        "modules": modules,
+        "forbidden": ["ray", "verl"],
+        "required": list(requirements.lines(subject.root)),
+        "optional": list(OPTIONAL),
+    }
+    with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
+        try:
+            result = interpreter.finish(interpreter.start(python, "imports", job, Path(folder)), TIMEOUT)
+        except CheckFailed as error:
+            return Check(
+                "importable", Status.FAILED, f"the import check {error.message}", tuple(error.hint.splitlines())
+            )
+    problems = []
+    absent = {requirements.import_name(name) for name in requirements.declared(subject.root)} & set(result["missing"])
+    for module, failure in sorted(result["errors"].items()):
+        where = f" ({failure['file']}:{failure['line']})" if failure["file"] else ""
+        problems.append(f"{module}: {' '.join(failure['error'].split())}{where}")
+    problems += [f"{name} was imported all the same" for name in result["leaked"]]
+    if problems:
+        summary = f"{len(result['errors'])} of {counted(len(modules), 'vendored module')} cannot be imported"
+        if absent:
+            problems.append(f"hint: install the project's requirements: this Python lacks {', '.join(sorted(absent))}")
+        return Check("importable", Status.FAILED, summary, tuple(problems))
+    blocked = result["blocked"]
+    return Check(
+        "importable",
+        Status.OK,
+        f"{counted(len(modules), 'vendored module')} imported without Ray, verl and {len(blocked)} other packages",
+        (f"kept from being imported: {', '.join(blocked)}",),
+    )
+
+
+OPTIONAL = (
+    "deepspeed",
+    "flash_attn",
+    "liger_kernel",
+    "math_verify",
+    "mathruler",
+    "megatron",
+    "mindspeed",
+    "mlflow",
+    "peft",
+    "pylatexenc",
+    "qwen_vl_utils",
+    "sglang",
+    "swanlab",
+    "torch_npu",
+    "trl",
+    "uvicorn",
+    "vllm",
+    "wandb",
+)

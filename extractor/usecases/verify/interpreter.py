@@ -1,0 +1,163 @@
+"""The Python that runs a project, and running the driver with it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from extractor.values.errors import CheckFailed
+
+DRIVER = Path(__file__).parent / "driver"
+_NOT_PASSED_ON = ("VERL_", "PYTHON", "RAY_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+
+
+@dataclass
+class Running:
+    """A started driver script."""
+
+    process: subprocess.Popen[bytes]
+    result: Path
+    log: Path
+
+
+def choose(project: Path, python: str | None) -> str:
+    """Choose the interpreter: the one that is named, else that of the first environment there is.
+
+    They are looked for in the project (as `make setup` and uv make them), then among what is active, then here.
+
+    Raises:
+        CheckFailed: it has no torch, or there is none that has.
+    """
+    if python is not None:
+        # The driver runs in a directory of its own; links stay, since an environment's Python is known by its place.
+        named = os.path.abspath(python) if os.path.dirname(python) else python  # noqa: PTH100, PTH120
+        return _with_torch(named, f"install the project for it, or name another with --python: {_setup(project)}")
+    for folder in _environments_in(project):
+        own = _python_in(folder)
+        if own is not None:
+            return _with_torch(own, f"install the project into it: {_setup(project)}")
+    for prefix in (os.environ.get("VIRTUAL_ENV"), os.environ.get("CONDA_PREFIX")):
+        active = _python_in(Path(prefix)) if prefix else None
+        with contextlib.suppress(OSError):
+            if active is not None and _has_torch(active):
+                return active
+    if importlib.util.find_spec("torch") is not None:
+        return sys.executable
+    raise CheckFailed(
+        "no Python that has the project's requirements: it has no .venv, and no environment with torch is active",
+        hint=f"make one: {_setup(project)}; or name a Python that has them with --python",
+    )
+
+
+def _setup(project: Path) -> str:
+    return f"cd {shlex.quote(str(project))} && make setup"
+
+
+def _environments_in(project: Path) -> tuple[Path, ...]:
+    named = os.environ.get("UV_PROJECT_ENVIRONMENT")
+    return (*([project / named] if named else []), project / ".venv")
+
+
+def _python_in(folder: Path) -> str | None:
+    """Return the Python of an environment, even where it is a link that leads nowhere."""
+    path = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    return str(path) if os.path.lexists(path) else None
+
+
+def _with_torch(python: str, hint: str) -> str:
+    try:
+        if _has_torch(python):
+            return python
+    except OSError as error:
+        raise CheckFailed(f"{python}: cannot be started: {error.strerror or error}", hint=hint) from None
+    raise CheckFailed(f"{python}: does not have torch", hint=hint)
+
+
+def _has_torch(python: str) -> bool:
+    question = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
+    # Not where the command runs: a directory called torch may lie there.
+    answer = subprocess.run([python, "-c", question], cwd=DRIVER, env=_passed_on(), capture_output=True, check=False)
+    return not answer.returncode
+
+
+def start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Running:
+    """Start a script of the driver.
+
+    Args:
+        python: The interpreter.
+        script: "imports", "parity" or "tests".
+        job: What it is to do.
+        folder: An existing directory for its files.
+    """
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    log = folder / "log.txt"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [python, str(DRIVER), script, str(folder / "job.json"), str(folder / "result.json")],
+            cwd=folder,
+            env=_environment(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    return Running(process, folder / "result.json", log)
+
+
+def finish(running: Running, timeout: float) -> dict[str, Any]:
+    """Wait for a script, and read its result.
+
+    Raises:
+        CheckFailed: it died, or took too long.
+    """
+    try:
+        code = running.process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        stop(running)
+        raise CheckFailed(f"took longer than {timeout:.0f} s", hint=tail(running.log)) from None
+    try:
+        result = json.loads(running.result.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise CheckFailed(f"ended with exit code {code} and without a result", hint=tail(running.log)) from None
+    assert isinstance(result, dict)
+    return result
+
+
+def stop(running: Running) -> None:
+    """End a script that is still running."""
+    if running.process.poll() is None:
+        running.process.kill()
+        running.process.wait()
+
+
+def tail(log: Path, lines: int = 12) -> str:
+    """Return the end of what a script printed."""
+    text = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(text[-lines:])
+
+
+def _passed_on() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_PASSED_ON)}
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    caches = {name: str(folder / "cache") for name in ("HF_HOME", "HF_DATASETS_CACHE", "XDG_CACHE_HOME")}
+    return {
+        **_passed_on(),
+        **caches,
+        "CUDA_VISIBLE_DEVICES": "",
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "TORCH_COMPILE_DISABLE": "1",
+    }

@@ -1,0 +1,199 @@
+"""Numeric parity: the same cases on upstream's code and on the project's, compared bit for bit."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from extractor.pipeline.source import Source
+from extractor.usecases.verify import interpreter
+from extractor.usecases.verify.compare import difference
+from extractor.usecases.verify.coverage import check_coverage, measure, traced_files
+from extractor.usecases.verify.hashes import edited_paths
+from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.subject import Subject
+from extractor.values.errors import CheckFailed
+from extractor.values.manifest import Manifest
+
+TIMEOUT = 1200.0
+
+
+class Verdict(str, Enum):
+    """How one case ended."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    FAILS_HERE = "fails here only"
+    FIX = "explained by a named fix"
+    UNAVAILABLE = "fails upstream"
+    FAILS_ALIKE = "fails on both"
+    OURS_ONLY = "not upstream"
+    ABSENT = "not vendored"
+
+
+# These make upstream's code faster and must not change a bit: they explain no difference.
+EXACT = frozenset(
+    {"engine-row-by-row", "log-probs-token-by-token", "padding-row-by-row", "passes-row-by-row", "positions-row-by-row"}
+)
+# What the driver meets on upstream's side, or names in the one family of cases that it changes. Any other fix explains
+# the differences of the cases about its file.
+MET = frozenset(
+    {
+        "actor-autocast-dtype",
+        "actor-remove-padding-without-flash-attn",
+        "critic-autocast-dtype",
+        "critic-remove-padding-without-flash-attn",
+        "hf-rollout-autocast-dtype",
+        "hf-rollout-base",
+        "hf-rollout-empty-cache",
+        "hf-rollout-position-ids",
+        "overlong-prompt-filter",
+        "profiler-without-gpu",
+        "remove-padding-without-flash-attn",
+        "value-loss-over-the-batch",
+        "vllm-adapter-patch",
+        "vllm-distribution",
+    }
+)
+BAD = (Verdict.DIFFERS, Verdict.FAILS_HERE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One compared case.
+
+    Attributes:
+        name: "core_algos.advantage[grpo/outcome]".
+        module: The upstream module it is about.
+        verdict: How it ended.
+        note: What differs, or why it could not be compared.
+    """
+
+    name: str
+    module: str
+    verdict: Verdict
+    note: str = ""
+
+
+def check_parity(subject: Subject, source: Source, manifest: Manifest, python: str) -> tuple[Check, ...]:
+    """Run both sides and compare; the second check says what the cases have covered."""
+    with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
+        try:
+            upstream, vendored = _run(subject, source, python, Path(folder))
+        except CheckFailed as error:
+            return (Check("parity", Status.FAILED, error.message, tuple(error.hint.splitlines())),)
+    known = {fix.id for fix in manifest.fixes}
+    unmet = {file.upstream: tuple(fix for fix in file.fixes if fix not in MET | EXACT) for file in subject.vendored}
+    cases = compare(upstream["results"], vendored["results"], unmet, known)
+    coverage = check_coverage(measure(subject, vendored["lines"]))
+    return _check(subject, cases, upstream["stubbed"]), coverage
+
+
+def _run(subject: Subject, source: Source, python: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    upstream_root = folder / "upstream"
+    source.materialise(upstream_root)
+    modules = {file.upstream: file.module for file in subject.vendored if file.upstream}
+    sides = {
+        "upstream": {"root": str(upstream_root), "trace": []},
+        "vendored": {"root": str(subject.root.resolve()), "trace": traced_files(subject)},
+    }
+    running = {}
+    for side, settings in sides.items():
+        scratch = folder / f"run-{side}"
+        scratch.mkdir()
+        job = {
+            **settings,
+            "side": side,
+            "modules": modules,
+            "fixes": list(subject.fixes),
+            "scratch": str(scratch.resolve()),
+        }
+        running[side] = interpreter.start(python, "parity", job, scratch)
+    results = {}
+    try:
+        for side, started in running.items():
+            try:
+                results[side] = interpreter.finish(started, TIMEOUT)
+            except CheckFailed as error:
+                what = "upstream's own code" if side == "upstream" else "the project's code"
+                raise CheckFailed(f"running {what} {error.message}", hint=error.hint) from None
+    finally:
+        for started in running.values():
+            interpreter.stop(started)
+    return results["upstream"], results["vendored"]
+
+
+def compare(
+    upstream: Mapping[str, Mapping[str, Any]],
+    vendored: Mapping[str, Mapping[str, Any]],
+    unmet: Mapping[str, tuple[str, ...]],
+    known: Collection[str],
+) -> tuple[Case, ...]:
+    """Compare the results of both sides, case by case.
+
+    Args:
+        upstream, vendored: Results by case name: {"value": node}, {"error": text} or {"absent": what is missing}, with
+            the case's "module" and "fixes".
+        unmet: Named fixes by upstream module for which the driver has no counterpart.
+        known: Every named fix of the release.
+    """
+    whole = {name for name, result in vendored.items() if "absent" in result and "[" not in name}
+    found = []
+    for name in {**upstream, **vendored}:
+        theirs, ours = upstream.get(name), vendored.get(name)
+        module = (ours or theirs or {}).get("module", "")
+        if ours is None:
+            family = name.partition("[")[0]
+            if family not in whole:
+                found.append(Case(name, module, Verdict.ABSENT, "upstream registers it, the project does not"))
+        else:
+            fixes = [fix for fix in ours["fixes"] if fix in known]
+            verdict, note = _verdict(theirs, ours, ", ".join((*fixes, *unmet.get(module, ()))))
+            found.append(Case(name, module, verdict, note))
+    return tuple(found)
+
+
+def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[Verdict, str]:
+    if "absent" in ours:
+        return Verdict.ABSENT, ours["absent"]
+    if theirs is None or "absent" in theirs:
+        return Verdict.OURS_ONLY, "the project has it, upstream does not"
+    if "error" in theirs:
+        if "error" in ours:
+            return Verdict.FAILS_ALIKE, ours["error"]
+        return (Verdict.FIX, fixes) if fixes else (Verdict.UNAVAILABLE, theirs["error"])
+    if "error" in ours:
+        return Verdict.FAILS_HERE, ours["error"]
+    note = difference(theirs["value"], ours["value"])
+    if note is None:
+        return Verdict.EQUAL, ""
+    return (Verdict.FIX, fixes) if fixes else (Verdict.DIFFERS, note)
+
+
+def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str]) -> Check:
+    counts = {verdict: sum(case.verdict is verdict for case in cases) for verdict in Verdict}
+    bad = [case for case in cases if case.verdict in BAD]
+    edited = edited_paths(subject)
+    places = {file.upstream: file.path for file in subject.vendored}
+    details = []
+    for case in sorted(cases, key=lambda case: (case.verdict not in BAD, list(Verdict).index(case.verdict), case.name)):
+        if case.verdict is not Verdict.EQUAL:
+            path = places.get(case.module, "")
+            mark = f" ({path} is edited)" if case.verdict in BAD and path in edited else ""
+            note = f": {' '.join(case.note.split())[:300]}" if case.note else ""
+            details.append(f"{case.verdict.value}: {case.name}{note}{mark}")
+    details += [f"met on upstream's side: fix {fix}" for fix in subject.fixes if fix in MET]
+    others = [name for name in stubbed if name != "ray"]
+    if others:
+        details.append(f"stand-ins for what upstream imports and this Python lacks: {', '.join(others)}")
+    equal = counts.pop(Verdict.EQUAL)
+    rest = "".join(f", {count} {verdict.value}" for verdict, count in counts.items() if count)
+    failed = bool(bad) or not equal
+    if bad and edited:
+        rest += f"; {counted(len(edited), 'vendored file')} edited"
+    summary = f"{counted(equal, 'case')} equal bit for bit{rest}"
+    return Check("parity", Status.FAILED if failed else Status.OK, summary, tuple(details))

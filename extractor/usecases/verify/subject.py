@@ -1,0 +1,126 @@
+"""The project under test, read once: its lock and its Python files as they are on disk."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from extractor.pipeline import merge
+from extractor.project import lock
+from extractor.project.lock import Lock, LockedFile
+from extractor.values.tree import FileKind
+
+_FIX = re.compile(r"^# changed: fix ([\w.-]+):", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PythonFile:
+    """A Python file of the project.
+
+    Attributes:
+        path: POSIX path relative to the project.
+        module: Dotted name from the project's root ("myproj.training.core_algos").
+        kind: Who writes it.
+        upstream: Dotted upstream module for a vendored file, else "".
+        text: Its text.
+        tree: The text's syntax tree.
+        fixes: Named fixes in the header of a vendored file.
+    """
+
+    path: str
+    module: str
+    kind: FileKind
+    upstream: str
+    text: str = field(repr=False)
+    tree: ast.Module = field(repr=False)
+    fixes: tuple[str, ...] = ()
+
+    @property
+    def is_package(self) -> bool:
+        """Return True for an `__init__.py`."""
+        return self.path.endswith("__init__.py")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A project.
+
+    Attributes:
+        root: Its directory.
+        lock: Its lock.
+        files: Its Python files by dotted name, sorted; hooks and the owner's own files of the package are among them.
+        broken: Files that cannot be parsed, as "path:line: why".
+    """
+
+    root: Path
+    lock: Lock
+    files: Mapping[str, PythonFile]
+    broken: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        """Import name of the project's package."""
+        return self.lock.options.package
+
+    @property
+    def vendored(self) -> tuple[PythonFile, ...]:
+        """The vendored files."""
+        return tuple(file for file in self.files.values() if file.kind is FileKind.VENDORED)
+
+    @property
+    def fixes(self) -> tuple[str, ...]:
+        """Named fixes in the headers of the vendored files."""
+        return tuple(sorted({fix for file in self.vendored for fix in file.fixes}))
+
+
+def read(root: Path) -> Subject:
+    """Read a project.
+
+    Raises:
+        UsageError: it has no lock, or a damaged one.
+    """
+    locked = lock.read(root)
+    files: dict[str, PythonFile] = {}
+    broken: list[str] = []
+    for entry in (*locked.files, *_own_files(root, locked)):
+        path = root / entry.path
+        if not entry.path.endswith(".py") or not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+            tree = ast.parse(text)
+        except (SyntaxError, UnicodeDecodeError, OSError) as error:
+            broken.append(_broken(path, entry.path, error))
+            continue
+        name = module_name(entry.path)
+        upstream = module_name(entry.upstream_path) if entry.upstream_path else ""
+        fixes = tuple(_FIX.findall(text)) if entry.kind is FileKind.VENDORED else ()
+        files[name] = PythonFile(entry.path, name, entry.kind, upstream, text, tree, fixes)
+    return Subject(root, locked, dict(sorted(files.items())), tuple(broken))
+
+
+def _broken(path: Path, name: str, error: Exception) -> str:
+    if not isinstance(error, SyntaxError):
+        return f"{name}: {error}"
+    marker = merge.first_conflict(path.read_bytes())
+    if marker:
+        return f"{name}:{marker}: a marker of a conflict is left"
+    return f"{name}:{error.lineno}: {error.msg}"
+
+
+def _own_files(root: Path, locked: Lock) -> Iterator[LockedFile]:
+    """Python files that the owner has added to the package; they count as hooks."""
+    known = {entry.path for entry in locked.files}
+    for path in sorted((root / locked.options.package).rglob("*.py")):
+        relative = path.relative_to(root).as_posix()
+        if relative not in known and not any(part.startswith(".") for part in path.relative_to(root).parts):
+            yield LockedFile(relative, FileKind.HOOK, sha256="")
+
+
+def module_name(path: str) -> str:
+    """ "verl/utils/__init__.py" -> "verl.utils"."""
+    parts = list(PurePosixPath(path).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

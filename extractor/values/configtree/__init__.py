@@ -1,0 +1,18 @@
+"""Hydra's composition, read statically: config trees and overrides to values. Nothing of a config is executed."""
+
+from extractor.values.configtree.compose import Composed, Problem, compose
+from extractor.values.configtree.overrides import BadOverride, Override, parse_override, write_override
+from extractor.values.configtree.resolve import Unresolved, flatten, resolve
+
+__all__ = [
+    "BadOverride",
+    "Composed",
+    "Override",
+    "Problem",
+    "Unresolved",
+    "compose",
+    "flatten",
+    "parse_override",
+    "resolve",
+    "write_override",
+]

@@ -1,0 +1,255 @@
+"""A config tree and overrides, composed to one nested config as Hydra composes it; interpolations stay as they are."""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+
+from extractor.values.configtree.overrides import Override
+from extractor.values.configtree.places import file_of, package_under
+
+_PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
+_CHOICE = re.compile(r"\$\{(\w+)\}")
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as OmegaConf reads it: 1e-6 is a number, and a date is text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:\d[\d_]*)(?:\.[\d_]*)?[eE][-+]?\d+\Z|[-+]?\.\d+(?:[eE][-+]?\d+)?\Z"),
+    list("-+0123456789."),
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An override that does not fit the tree.
+
+    Attributes:
+        override: The override.
+        message: What is wrong with it.
+        near: The key that was probably meant; None where there is none.
+        unknown: Whether the tree has no such key.
+    """
+
+    override: Override
+    message: str
+    near: str | None = None
+    unknown: bool = False
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A config before its interpolations are resolved.
+
+    Attributes:
+        config: Nested.
+        problems: What Hydra would have refused; the config is as if it had not been there.
+    """
+
+    config: dict[str, Any]
+    problems: tuple[Problem, ...]
+
+
+def read_yaml(text: str) -> Any:
+    """Return one YAML document, as OmegaConf reads it.
+
+    Raises:
+        yaml.YAMLError: it is none.
+    """
+    return yaml.load(text, Loader=_Loader)
+
+
+def compose(files: Mapping[str, str], main: str, overrides: Sequence[Override] = ()) -> Composed:
+    """Return the config that a tree makes with overrides.
+
+    Args:
+        files: Texts by path relative to the config directory.
+        main: The primary file.
+        overrides: In order; choices of groups and values.
+
+    Raises:
+        yaml.YAMLError: a file is no YAML.
+    """
+    tree = _Tree(files, overrides)
+    config: dict[str, Any] = {}
+    for part in tree.parts(main, ""):
+        merge(config, part)
+    config.pop("hydra", None)
+    problems = []
+    for item in overrides:
+        if item.key.startswith("hydra.") or item.key == "hydra":
+            continue
+        if tree.is_group(item):
+            if item not in tree.used:
+                problems.append(Problem(item, f"the config has no choice of {item.key}"))
+            continue
+        problem = apply(config, item)
+        if problem is not None:
+            problems.append(problem)
+    return Composed(config, tuple(problems))
+
+
+def merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Merge as OmegaConf does: mappings key by key, everything else replaced."""
+    for key, value in other.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            merge(into[key], value)
+        else:
+            into[key] = copy.deepcopy(value)
+
+
+def apply(config: dict[str, Any], item: Override) -> Problem | None:
+    """Apply one override of a value; returns what Hydra would have said against it."""
+    parts = item.key.split(".")
+    parent: Any = config
+    for part in parts[:-1]:
+        child = parent.get(part) if isinstance(parent, dict) else None
+        if not isinstance(child, dict):
+            if item.mark not in ("+", "++") or (child is not None and not _is_open(child)):
+                return _unknown(config, item)
+            parent[part] = child = {}
+        parent = child
+    name = parts[-1]
+    known = isinstance(parent, dict) and name in parent
+    if item.mark == "~":
+        if not known:
+            return _unknown(config, item)
+        del parent[name]
+        return None
+    if item.mark == "+" and known and parent[name] is not None and not isinstance(item.value, (dict, list)):
+        return Problem(item, f"{item.key} is there already: leave the + out")
+    if item.mark == "" and not known:
+        return _unknown(config, item)
+    if isinstance(item.value, dict) and isinstance(parent.get(name), dict):
+        if item.mark == "":
+            foreign = next((key for key in item.value if key not in parent[name]), None)
+            if foreign is not None:
+                return Problem(item, f"{item.key} has no key {foreign!r}: add it with a +", unknown=True)
+        merge(parent[name], item.value)
+    else:
+        parent[name] = copy.deepcopy(item.value)
+    return None
+
+
+def _is_open(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("${")
+
+
+def _unknown(config: dict[str, Any], item: Override) -> Problem:
+    known = sorted(_paths(config, ""))
+    near = get_close_matches(item.key, known, 1, cutoff=0.8)
+    return Problem(item, f"there is no key {item.key}", near[0] if near else None, unknown=True)
+
+
+def _paths(config: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for key, value in config.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{prefix}{key}.")
+
+
+class _Tree:
+    def __init__(self, files: Mapping[str, str], overrides: Sequence[Override]) -> None:
+        self._files = files
+        self._folders = {posixpath.dirname(path) for path in files} - {""}
+        self._choices = {item.key: item for item in overrides if self.is_group(item)}
+        self._chosen: dict[str, str] = {}
+        self.used: set[Override] = set()
+
+    def is_group(self, item: Override) -> bool:
+        group = item.key.partition("@")[0]
+        return "@" in item.key or (
+            group in self._folders and (isinstance(item.value, str) or (item.mark == "~" and item.value is None))
+        )
+
+    def parts(self, path: str, package: str) -> Iterator[dict[str, Any]]:
+        """Yield the texts that are merged, in order, each below its package."""
+        text = self._files[path]
+        body = read_yaml(text) or {}
+        entries = body.pop("defaults", []) if isinstance(body.get("defaults"), list) else []
+        placed = False
+        for entry in entries:
+            if entry == "_self_":
+                placed = True
+                yield _below(package, body)
+                continue
+            for child, where in self._children(entry, posixpath.dirname(path), package):
+                yield from self.parts(child, where)
+        if not placed:
+            yield _below(package, body)
+        if path.count("/") == 0 and package == "":
+            yield from self._added()
+
+    def _added(self) -> Iterator[dict[str, Any]]:
+        for item in self._choices.values():
+            if item.mark in ("+", "++") and item not in self.used:
+                group, _, at = item.key.partition("@")
+                path = f"{group}/{str(item.value).removesuffix('.yaml')}.yaml"
+                if path in self._files:
+                    self.used.add(item)
+                    yield from self.parts(path, _package(self._files[path], "", at or group.replace("/", "."), at))
+
+    def _children(self, entry: Any, folder: str, package: str) -> Iterator[tuple[str, str]]:
+        if isinstance(entry, str):
+            name, _, at = entry.partition("@")
+            path = file_of(folder, name)
+            if path in self._files:
+                yield path, _package(self._files[path], package, "", at)
+            return
+        if not isinstance(entry, Mapping):
+            return
+        for raw, value in entry.items():
+            group, _, at = re.sub(r"^(?:(?:override|optional)\s+)+", "", str(raw)).partition("@")
+            where = file_of(folder, group).removesuffix(".yaml")
+            default = group.strip("/").replace("../", "").replace("/", ".")
+            names = value if isinstance(value, list) else [value]
+            choice = self._choice(where, package, at, default)
+            if choice is not None:
+                names = choice.value if isinstance(choice.value, list) else [choice.value]
+                if choice.mark == "~":
+                    names = []
+            for name in names:
+                if name is None:
+                    continue
+                resolved = _CHOICE.sub(lambda found: self._chosen.get(found[1], ""), str(name))
+                self._chosen.setdefault(where, resolved)
+                path = file_of(where, resolved)
+                if path in self._files:
+                    yield path, _package(self._files[path], package, default, at)
+
+    def _choice(self, group: str, package: str, at: str, default: str) -> Override | None:
+        full = package_under(package, at or default)
+        for key in (f"{group}@{full}", f"{group}@{at}", *([group] if full == default or not at else ())):
+            item = self._choices.get(key)
+            if item is not None:
+                self.used.add(item)
+                return item
+        if at.startswith("_global_") and group in self._choices:
+            self.used.add(self._choices[group])
+            return self._choices[group]
+        return None
+
+
+def _package(text: str, package: str, default: str, at: str) -> str:
+    header = _PACKAGE.search(text)
+    return package_under(package, at or (header[1] if header is not None else default))
+
+
+def _below(package: str, body: dict[str, Any]) -> dict[str, Any]:
+    for part in reversed(package.split(".") if package else []):
+        body = {part: body}
+    return body

@@ -1,0 +1,141 @@
+"""Interpolations: `${a.b}`, `${.c}`, `${oc.select:a.b,default}`, `${oc.env:NAME,default}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from extractor.values.configtree.overrides import BadOverride, parse_override
+
+_INNER = re.compile(r"\$\{([^${}]*)\}")
+_DEPTH = 40
+
+
+class Unresolved(ValueError):
+    """An interpolation that leads nowhere, or not without running something."""
+
+
+class _Missing:
+    pass
+
+
+_MISSING = _Missing()
+
+
+def resolve(config: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the config with every interpolation replaced; one that leads nowhere stays as it was written.
+
+    Args:
+        config: Nested.
+        environment: What `oc.env` finds.
+    """
+    resolver = _Resolver(config, environment or {})
+    result = resolver.node(config, ())
+    assert isinstance(result, dict)
+    return result
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a mapping, dotted key -> value; an empty mapping is a value."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            found.update(flatten(value, f"{prefix}{key}."))
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def select(config: Any, key: str) -> Any:
+    """Return the value at a dotted key; KeyError where there is none."""
+    for part in key.split(".") if key else ():
+        if isinstance(config, list) and part.isdigit() and int(part) < len(config):
+            config = config[int(part)]
+        elif isinstance(config, Mapping) and part in config:
+            config = config[part]
+        else:
+            raise KeyError(key)
+    return config
+
+
+class _Resolver:
+    def __init__(self, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self._config = config
+        self._environment = environment
+
+    def node(self, value: Any, path: tuple[str, ...], depth: int = 0) -> Any:
+        if isinstance(value, Mapping):
+            return {key: self.node(item, (*path, str(key)), depth) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.node(item, (*path, str(index)), depth) for index, item in enumerate(value)]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        try:
+            return self._text(value, path, depth)
+        except Unresolved:
+            return value
+
+    def _text(self, text: str, path: tuple[str, ...], depth: int) -> Any:
+        if depth > _DEPTH:
+            raise Unresolved(text)
+        while True:
+            match = _INNER.search(text)
+            if match is None:
+                return text
+            value = self._one(match[1].strip(), path, depth + 1)
+            if match.span() == (0, len(text)):
+                return value
+            text = f"{text[: match.start()]}{_as_text(value)}{text[match.end() :]}"
+
+    def _one(self, inner: str, path: tuple[str, ...], depth: int) -> Any:
+        name, colon, rest = inner.partition(":")
+        if not colon:
+            value = self._at(inner, path, depth)
+            if isinstance(value, _Missing):
+                raise Unresolved(inner)
+            return value
+        arguments = [item.strip() for item in rest.split(",", 1)]
+        if name == "oc.select":
+            value = self._at(arguments[0], path, depth)
+            return _default(arguments) if isinstance(value, _Missing) else value
+        if name == "oc.env":
+            if arguments[0] in self._environment:
+                return self._environment[arguments[0]]
+            if len(arguments) > 1:
+                return _default(arguments)
+        raise Unresolved(inner)
+
+    def _at(self, key: str, path: tuple[str, ...], depth: int) -> Any:
+        dots = len(key) - len(key.lstrip("."))
+        full = (*path[: len(path) - dots], *key[dots:].split(".")) if dots else tuple(key.split("."))
+        full = tuple(part for part in full if part)
+        current: Any = self._config
+        for index, part in enumerate(full):
+            if isinstance(current, str) and "${" in current:
+                current = self._text(current, full[:index], depth + 1)
+            if not isinstance(current, Mapping) or part not in current:
+                return _MISSING
+            current = current[part]
+        return self.node(current, full, depth + 1)
+
+
+def _default(arguments: list[str]) -> Any:
+    if len(arguments) < 2:
+        return None
+    try:
+        return parse_override(f"x={arguments[1]}").value
+    except BadOverride:
+        return arguments[1]
+
+
+def _as_text(value: Any) -> str:
+    return str(value)
+
+
+def keys(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield every key, sections too."""
+    for key, value in config.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from keys(value, f"{prefix}{key}.")

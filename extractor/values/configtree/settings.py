@@ -1,0 +1,215 @@
+"""The keys of a tree of Hydra YAML files, composed over their defaults lists without running anything."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import yaml
+
+from extractor.values.configtree.places import file_of, package_under
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
+_CHOICE = re.compile(r"\$\{(\w+)\}")
+_NULL = "tag:yaml.org,2002:null"
+_BOOL = "tag:yaml.org,2002:bool"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key of a config.
+
+    Attributes:
+        key: Dotted, from the root of the whole config.
+        value: Its value as YAML in one line; "" for a section.
+        section: True for a mapping that is not empty.
+        file: The file that sets it, relative to the tree.
+        line: Line in it.
+    """
+
+    key: str
+    value: str
+    section: bool
+    file: str
+    line: int
+
+
+class Unreadable(ValueError):
+    """A file that is no YAML, or holds no mapping."""
+
+
+def compose(files: Mapping[str, str], main: str) -> dict[str, Setting]:
+    """Return the config that `main` makes with its defaults, as Hydra would compose it.
+
+    Args:
+        files: Texts by path relative to the config directory ("ppo_trainer.yaml", "actor/dp_actor.yaml").
+        main: The primary file.
+
+    Raises:
+        Unreadable: a file that is needed is no YAML.
+    """
+    found: dict[str, Setting] = {}
+    for item in _Tree(files, every=False).settings(main, ""):
+        if not item.section or found.get(item.key, item).value:
+            for key in [key for key in found if key.startswith(f"{item.key}.")]:
+                if item.value != "{}":
+                    del found[key]
+        if item.value == "{}" and item.key in found and found[item.key].section:
+            continue
+        found[item.key] = item
+    return dict(sorted(found.items()))
+
+
+def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
+    """Return all settings in a tree, with their keys in the whole config: all options of each group, and files that
+    no defaults list names as if they were given at the root. Files that cannot be read count as empty.
+    """
+    tree = _Tree(files, every=True)
+    found = dict.fromkeys(tree.settings(main, "") if main in files else ())
+    for path in sorted(set(files) - set(tree.seen)):
+        found.update(dict.fromkeys(tree.settings(path, tree.package_of(path, ""))))
+    return list(found)
+
+
+def packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
+    """Return where the keys of each file go in the whole config: the key of a section, or "" for the root. A file that
+    several defaults lists name goes to several.
+    """
+    tree = _Tree(files, every=True)
+    if main in files:
+        for _ in tree.settings(main, ""):
+            pass
+    return {path: tree.seen.get(path, (tree.package_of(path, ""),)) for path in files}
+
+
+def unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the files that are no YAML."""
+    found = []
+    for path in sorted(files):
+        try:
+            _mapping(path, files[path])
+        except Unreadable:
+            found.append(path)
+    return tuple(found)
+
+
+class _Tree:
+    def __init__(self, files: Mapping[str, str], every: bool) -> None:
+        self._files = files
+        self._every = every
+        self._parsed: dict[str, list[tuple[yaml.ScalarNode, yaml.Node]]] = {}
+        # Path of a file -> the packages that its keys have been given.
+        self.seen: dict[str, tuple[str, ...]] = {}
+
+    def settings(self, path: str, package: str, above: tuple[str, ...] = ()) -> Iterator[Setting]:
+        """Yield the settings of a file and of those that its defaults list names, in the order of merging."""
+        self.seen[path] = tuple(dict.fromkeys((*self.seen.get(path, ()), package)))
+        pairs = self._pairs(path)
+        own = [
+            (key, value) for key, value in pairs if key.value != "defaults" or not isinstance(value, yaml.SequenceNode)
+        ]
+        entries = [item for key, value in pairs if key.value == "defaults" for item in _sequence(value)]
+        choices = _choices(entries)
+        self_placed = False
+        for entry in entries:
+            if isinstance(entry, yaml.ScalarNode) and entry.value == "_self_":
+                self_placed = True
+                yield from _flatten(own, package, path)
+                continue
+            for child, child_package in self._children(entry, posixpath.dirname(path), package, choices):
+                if child in self._files and child not in above:
+                    yield from self.settings(child, child_package, (*above, path))
+        if not self_placed:
+            yield from _flatten(own, package, path)
+
+    def _pairs(self, path: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+        if path not in self._parsed:
+            try:
+                self._parsed[path] = _mapping(path, self._files[path])
+            except Unreadable:
+                if not self._every:
+                    raise
+                self._parsed[path] = []
+        return self._parsed[path]
+
+    def package_of(self, path: str, package: str) -> str:
+        """Return where a file goes that is named without `@`: what its header says, or else `package`."""
+        header = _PACKAGE.search(self._files.get(path, ""))
+        return package_under("", header.group(1)) if header is not None else package
+
+    def _children(
+        self, entry: yaml.Node, folder: str, package: str, choices: Mapping[str, str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the files that an entry of a defaults list names, and the package that each goes to."""
+        if isinstance(entry, yaml.ScalarNode):
+            name, _, at = entry.value.partition("@")
+            path = file_of(folder, name)
+            yield path, package_under(package, at) if at else self.package_of(path, package)
+            return
+        for key, value in entry.value if isinstance(entry, yaml.MappingNode) else ():
+            group, _, at = re.sub(r"^(?:(?:override|optional)\s+)+", "", str(key.value)).partition("@")
+            where = file_of(folder, group).removesuffix(".yaml")
+            target = package_under(package, at or group.replace("../", "").strip("/").replace("/", "."))
+            names = [item.value for item in _sequence(value)] or [str(value.value)]
+            if self._every:
+                names = sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == where)
+            for name in names:
+                for choice in _CHOICE.findall(name):
+                    name = name.replace(f"${{{choice}}}", choices.get(choice, ""))
+                path = file_of(where, name)
+                yield path, target if at else self.package_of(path, target)
+
+
+def _choices(entries: list[yaml.Node]) -> dict[str, str]:
+    """Return what a defaults list chooses of each group: other entries may name it, as `${group}_actor`."""
+    pairs = [pair for entry in entries if isinstance(entry, yaml.MappingNode) for pair in entry.value]
+    return {str(key.value): str(value.value) for key, value in pairs if isinstance(value, yaml.ScalarNode)}
+
+
+def _mapping(path: str, text: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError) as error:
+        raise Unreadable(f"{path}: {error}") from None
+    if node is None:
+        return []
+    if not isinstance(node, yaml.MappingNode):
+        raise Unreadable(f"{path}: no mapping")
+    return _pairs_of(node)
+
+
+def _pairs_of(node: yaml.Node) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+
+
+def _sequence(node: yaml.Node) -> list[yaml.Node]:
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _flatten(pairs: list[tuple[yaml.ScalarNode, yaml.Node]], package: str, path: str) -> Iterator[Setting]:
+    if package and pairs:
+        parts = package.split(".")
+        for end in range(1, len(parts) + 1):
+            yield Setting(".".join(parts[:end]), "", True, path, 1)
+    for key, value in pairs:
+        name = f"{package}.{key.value}" if package else str(key.value)
+        line = key.start_mark.line + 1
+        if isinstance(value, yaml.MappingNode) and value.value:
+            yield Setting(name, "", True, path, line)
+            yield from _flatten(_pairs_of(value), name, path)
+        else:
+            yield Setting(name, one_line(value), False, path, line)
+
+
+def one_line(node: yaml.Node) -> str:
+    """Return a value in one line; equal for values that mean the same to YAML."""
+    if isinstance(node, yaml.SequenceNode):
+        return f"[{', '.join(map(one_line, node.value))}]"
+    if isinstance(node, yaml.MappingNode):
+        return "{" + ", ".join(f"{key.value}: {one_line(value)}" for key, value in node.value) + "}"
+    if node.tag == _NULL:
+        return "null"
+    return str(node.value).lower() if node.tag == _BOOL else str(node.value)

@@ -1,0 +1,41 @@
+"""What a release of verl offers, by role: roots, layout, features, replacements, named fixes and requirements.
+
+One TOML file per supported release lies in `manifests/`. Symbols are written `dotted.module:name`;
+`dotted.module:*` stands for every name that the module defines, `dotted.module.*:*` for the modules below it as well.
+All but the oldest state only what differs from the release that they follow; `combine` makes one whole of the chain.
+"""
+
+from extractor.values.manifest.chain import ChainError, combine, difference
+from extractor.values.manifest.model import (
+    Edit,
+    Feature,
+    Fix,
+    Manifest,
+    Replacement,
+    Requirements,
+    Role,
+    SourcePin,
+    matches,
+)
+from extractor.values.manifest.parse import parse_manifest
+from extractor.values.manifest.renames import inverse, renamed
+from extractor.values.manifest.table import read_toml
+
+__all__ = [
+    "ChainError",
+    "Edit",
+    "Feature",
+    "Fix",
+    "Manifest",
+    "Replacement",
+    "Requirements",
+    "Role",
+    "SourcePin",
+    "combine",
+    "difference",
+    "inverse",
+    "matches",
+    "parse_manifest",
+    "read_toml",
+    "renamed",
+]

@@ -1,0 +1,171 @@
+"""A manifest states what differs from its predecessor: how the two become one, and how one is taken from the other.
+
+Tables are combined key by key. An array of strings is replaced, or changed by `{add = [...], drop = [...]}`. An array
+of tables is combined by what names its entries: a fix by its `id`, a replacement by its `symbol`. `[drop]` takes away
+what the release no longer has: `fixes = ["id"]`, `roles = ["name"]`, `"features.critic" = ["cut"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from extractor.values.errors import UsageError
+
+Data: TypeAlias = Mapping[str, object]
+
+# What says something about one release only.
+OWN_KEYS = ("release", "follows", "source", "renamed_keys")
+NAMES = {"fixes": "id", "replacements": "symbol"}
+
+
+class ChainError(UsageError):
+    """A manifest that does not fit its predecessor."""
+
+
+def combine(older: Data, newer: Data) -> dict[str, object]:
+    """Return what a release's manifest says in full.
+
+    Args:
+        older: The predecessor's manifest, in full.
+        newer: What the release states.
+
+    Raises:
+        ChainError: it drops or adds to something that the predecessor has not, or adds what it has.
+    """
+    inherited = {key: value for key, value in older.items() if key not in OWN_KEYS}
+    for path, names in _table(newer.get("drop", {}), "drop").items():
+        inherited = _without(inherited, path.split("."), _strings(names, f"drop.{path}"), f"drop.{path}")
+    return _combined(inherited, {key: value for key, value in newer.items() if key != "drop"}, "")
+
+
+def difference(older: Data, newer: Data) -> dict[str, object]:
+    """Return what a release's manifest has to state, so that `combine(older, it)` is `newer`, both in full."""
+    dropped: dict[str, list[str]] = {}
+    stated = _difference({k: v for k, v in older.items() if k not in OWN_KEYS}, newer, "", dropped)
+    return {**stated, **({"drop": dropped} if dropped else {})}
+
+
+def _combined(older: Data, newer: Data, path: str) -> dict[str, object]:
+    result = dict(older)
+    for key, value in newer.items():
+        before, where = result.get(key), f"{path}.{key}" if path else key
+        if isinstance(before, list) and isinstance(value, Mapping):
+            result[key] = _changed(before, value, where)
+        elif isinstance(before, Mapping) and isinstance(value, Mapping):
+            result[key] = _combined(before, value, where)
+        elif where in NAMES and isinstance(before, Sequence) and isinstance(value, Sequence):
+            result[key] = _entries(before, value, NAMES[where])
+        else:
+            result[key] = value
+    return result
+
+
+def _changed(before: list[str], change: Data, where: str) -> list[str]:
+    result = list(before)
+    for item in _strings(change.get("drop", []), f"{where}.drop"):
+        if item not in result:
+            raise ChainError(f"key `{where}`: drops {item!r}, which is not there", hint="take it out of `drop`")
+        result.remove(item)
+    for item in _strings(change.get("add", []), f"{where}.add"):
+        if item in result:
+            raise ChainError(f"key `{where}`: adds {item!r}, which is there", hint="take it out of `add`")
+        result.append(item)
+    return result
+
+
+def _entries(before: Sequence[Data], stated: Sequence[Data], name: str) -> list[Data]:
+    """Return the predecessor's entries, those of a stated name given way to the stated ones in their place."""
+    names = {entry.get(name) for entry in stated}
+    kept = [entry for entry in before if entry.get(name) not in names]
+    return [*kept, *stated]
+
+
+def _without(data: Data, path: list[str], names: Sequence[str], where: str) -> dict[str, object]:
+    head, rest = path[0], path[1:]
+    if head not in data:
+        raise ChainError(f"key `{where}`: the release before has no {head!r}", hint="take it out of `drop`")
+    part = data[head]
+    if rest:
+        return {**data, head: _without(_table(part, where), rest, names, where)}
+    left: object
+    if isinstance(part, Mapping):
+        known = list(part)
+        left = {key: value for key, value in part.items() if key not in names}
+    else:
+        name = NAMES.get(head, "")
+        entries = [_table(entry, where) for entry in part] if isinstance(part, list) and name else []
+        known = [str(entry.get(name)) for entry in entries]
+        left = [entry for entry in entries if entry.get(name) not in names]
+    for item in names:
+        if item not in known:
+            raise ChainError(f"key `{where}`: drops {item!r}, which is not there", hint="take it out of `drop`")
+    return {**data, head: left}
+
+
+def _difference(older: Data, newer: Data, path: str, dropped: dict[str, list[str]]) -> dict[str, object]:
+    stated: dict[str, object] = {}
+    for key, value in newer.items():
+        before, where = older.get(key), f"{path}.{key}" if path else key
+        if value == before and key in older:
+            continue
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            if inner := _difference(before, value, where, dropped):
+                stated[key] = inner
+        elif where in NAMES and isinstance(before, list) and isinstance(value, list):
+            stated[key] = _stated_entries(before, value, where, dropped)
+        elif _strings_only(before) and _strings_only(value) and before and value:
+            stated[key] = _change(before, value)
+        else:
+            stated[key] = value
+    gone = [key for key in older if key not in newer]
+    if path and gone:
+        dropped[path] = gone
+    elif gone:
+        stated.update({key: [] for key in gone if isinstance(older[key], list)})
+        dropped.update({key: list(part) for key in gone if isinstance(part := older[key], Mapping)})
+    return stated
+
+
+def _stated_entries(
+    before: list[Data], value: list[Data], where: str, dropped: dict[str, list[str]]
+) -> list[Mapping[str, object]]:
+    name = NAMES[where]
+
+    def named(entries: list[Data], key: object) -> list[Data]:
+        return [entry for entry in entries if entry[name] == key]
+
+    gone = dict.fromkeys(str(entry[name]) for entry in before if not named(value, entry[name]))
+    if gone:
+        dropped[where] = list(gone)
+    return [entry for entry in value if named(before, entry[name]) != named(value, entry[name])]
+
+
+def _change(before: object, value: object) -> object:
+    """Return lists, whose order says nothing: what to add and to drop, or the list in full where that is shorter."""
+    assert isinstance(before, list)
+    assert isinstance(value, list)
+    change = {
+        "add": [item for item in value if item not in before],
+        "drop": [item for item in before if item not in value],
+    }
+    change = {key: items for key, items in change.items() if items}
+    if not change or sum(map(len, change.values())) >= len(value):
+        return value
+    return change
+
+
+def _strings_only(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _table(value: object, where: str) -> Data:
+    if not isinstance(value, Mapping):
+        raise ChainError(f"key `{where}`: is {value!r}", hint="it must be a table")
+    return value
+
+
+def _strings(value: object, where: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ChainError(f"key `{where}`: is {value!r}", hint="it must be an array of strings")
+    return value

@@ -1,0 +1,190 @@
+"""What is known about a release, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from extractor.values.options import Options
+
+
+@dataclass(frozen=True)
+class SourcePin:
+    """The release's files on the package index, and their digests."""
+
+    release: str
+    wheel_filename: str
+    wheel_sha256: str
+    sdist_filename: str | None = None
+    sdist_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Role:
+    """A part that a project is built from, and the symbols that are its roots.
+
+    Attributes:
+        name: "algorithms", "actor", "critic", "rollout", ...
+        symbols: Roots.
+        engine: The engine that needs it; None: every engine.
+        feature: The feature that switches it on; None: always on.
+        modules: Modules whose registrants are kept although nothing else touches the module.
+    """
+
+    name: str
+    symbols: tuple[str, ...]
+    engine: str | None = None
+    feature: str | None = None
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Feature:
+    """An optional part of upstream that costs nothing where it is not asked for.
+
+    Attributes:
+        name: As in `--with NAME`.
+        summary: One line for `vextract versions`.
+        cut: Symbols (patterns) that become stubs while the feature is off; a stub raises and names the feature.
+        replaced: Symbols that give way to ours while the feature is off.
+        requirements: What the generated project needs in addition while it is on.
+        algorithms: Presets that switch it on by themselves.
+        engines: Engines that have it; empty: all.
+    """
+
+    name: str
+    summary: str
+    cut: tuple[str, ...] = ()
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """An upstream symbol that every project takes from ours instead.
+
+    Attributes:
+        symbol: "verl.utils.fs:copy_to_local".
+        target: Module and name below the package: "shims.filesystem:copy_to_local".
+        why: Reason, shown by `explain` and NOTICE.
+        engine: The engine it is for; None: every engine.
+    """
+
+    symbol: str
+    target: str
+    why: str
+    engine: str | None = None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One step of a named fix; see `extractor.pipeline.rewrite` for what each `op` does."""
+
+    op: str
+    within: str | None = None
+    match: str | None = None
+    replacement: str | None = None
+    count: int = 1
+    keyword: str | None = None
+    imports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A named repair of upstream code that is wrong or does not run.
+
+    Attributes:
+        id: Its name, as in the file header, `explain` and NOTICE.
+        why: What is wrong upstream, in one sentence.
+        module: Dotted upstream module.
+        edits: What changes.
+        replaced: Symbols that give way to ours: {"verl.utils.fs:copy": "shims.filesystem:copy"}.
+        test: The test that fails without it ("tests/...::name").
+        engine: The engine it is for; None: every engine.
+    """
+
+    id: str
+    why: str
+    module: str
+    edits: tuple[Edit, ...]
+    test: str
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    engine: str | None = None
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What the generated project needs of others.
+
+    Attributes:
+        base: Ranges, for every project.
+        engines: Ranges in addition, by engine.
+        dev: Ranges of the tools that check a project.
+        recipes: Ranges in addition, by recipe.
+    """
+
+    base: tuple[str, ...]
+    engines: Mapping[str, tuple[str, ...]]
+    dev: tuple[str, ...] = ()
+    recipes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything vextract knows about one release of verl.
+
+    `renamed_keys` has the config keys that the release before called otherwise, old name to new; a section's name
+    stands for all that is in it. `former_keys` has those of all releases before, with the name in this one.
+    `borrowed_from` is the release whose manifest this was inferred from, where the
+    release has none of its own.
+    """
+
+    release: str
+    pin: SourcePin
+    layout: Mapping[str, str]
+    roles: tuple[Role, ...]
+    features: tuple[Feature, ...]
+    replacements: tuple[Replacement, ...]
+    fixes: tuple[Fix, ...]
+    requirements: Requirements
+    engines: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    keep_effects: tuple[str, ...] = ()
+    drop_effects: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
+    renamed_keys: Mapping[str, str] = field(default_factory=dict)
+    former_keys: Mapping[str, str] = field(default_factory=dict)
+    borrowed_from: str | None = None
+
+    def target_path(self, upstream_path: str) -> str:
+        """Return where an upstream file goes in the package: "verl/protocol.py" -> "protocol.py"."""
+        path = upstream_path.removeprefix("verl/")
+        for prefix in sorted(self.layout, key=len, reverse=True):
+            if path == prefix or (prefix.endswith("/") and path.startswith(prefix)):
+                return self.layout[prefix] + path.removeprefix(prefix)
+        return path
+
+    def active_roles(self, options: Options) -> tuple[Role, ...]:
+        """Return the roles that a project with these options has."""
+        return tuple(
+            role
+            for role in self.roles
+            if role.engine in (None, options.engine) and (role.feature is None or role.feature in options.features)
+        )
+
+    def requirements_for(self, options: Options) -> tuple[str, ...]:
+        """PEP 508 requirements of a project with these options, sorted."""
+        needs = self.requirements
+        chosen = {*needs.base, *needs.engines.get(options.engine, ()), *needs.recipes.get(options.recipe, ())}
+        for feature in self.features:
+            if feature.name in options.features:
+                chosen.update(feature.requirements)
+        return tuple(sorted(chosen, key=str.lower))
+
+
+def matches(symbol: str, patterns: Iterable[str]) -> bool:
+    """Return True where `symbol` ("module:name") is named by one of the patterns."""
+    return any(fnmatchcase(symbol, pattern) for pattern in patterns)

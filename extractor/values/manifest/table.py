@@ -1,0 +1,160 @@
+"""A parsed TOML file with typed access: an error names the file, the key and what it must be."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from extractor.values.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def read_toml(text: str, file: str) -> dict[str, object]:
+    """Parse a TOML file.
+
+    Raises:
+        UsageError: it is not TOML.
+    """
+    try:
+        data: dict[str, object] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(
+            f"{file}: not valid TOML: {error}", hint="reinstall vextract, or correct the file at the place named"
+        ) from None
+    return data
+
+
+class Reader:
+    """A parsed TOML file that remembers where it came from."""
+
+    def __init__(self, data: Mapping[str, object], file: str) -> None:
+        self.file = file
+        self.top = Table(self, "", data)
+
+    def error(self, key: str, problem: str, *, hint: str) -> UsageError:
+        return UsageError(f"{self.file}: key `{key}`: {problem}", hint=hint)
+
+
+class Table:
+    """One table of a manifest: typed access, with errors that name the key."""
+
+    def __init__(self, reader: Reader, path: str, data: Mapping[str, object]) -> None:
+        self.reader = reader
+        self.path = path
+        self.data = data
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    def key(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+    def has(self, name: str) -> bool:
+        return name in self.data
+
+    def keys_are(self, known: str) -> None:
+        """Refuse keys outside `known` (names separated by spaces)."""
+        from difflib import get_close_matches
+
+        names = known.split()
+        for name in self.data:
+            if name not in names:
+                near = get_close_matches(name, names, 1)
+                hint = f"did you mean `{near[0]}`?" if near else "known keys here: " + ", ".join(names)
+                raise self.reader.error(self.key(name), "unknown key", hint=hint)
+
+    def get(self, name: str, kind: type, wanted: str) -> object:
+        if name not in self.data:
+            raise self.reader.error(self.key(name), "is missing", hint=f"add it: {wanted}")
+        value = self.data[name]
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise self.reader.error(self.key(name), f"is {value!r}", hint=f"it must be {wanted}")
+        return value
+
+    def string(self, name: str) -> str:
+        value = self.get(name, str, "a string")
+        assert isinstance(value, str)
+        if not value.strip():
+            raise self.reader.error(self.key(name), "is empty", hint="it must be a non-empty string")
+        return value
+
+    def optional_string(self, name: str) -> str | None:
+        return self.string(name) if self.has(name) else None
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        if default is not None and not self.has(name):
+            return default
+        value = self.get(name, int, "an integer")
+        assert isinstance(value, int)
+        return value
+
+    def digest(self, name: str) -> str:
+        value = self.string(name)
+        if not re.fullmatch(r"[0-9a-f]{64}", value):
+            raise self.reader.error(self.key(name), f"{value!r} is no sha256", hint="64 lower-case hex digits")
+        return value
+
+    def strings(self, name: str, optional: bool = False) -> tuple[str, ...]:
+        if optional and not self.has(name):
+            return ()
+        value = self.get(name, list, "an array of strings")
+        assert isinstance(value, list)
+        for item in value:
+            if not isinstance(item, str):
+                raise self.reader.error(self.key(name), f"holds {item!r}", hint="it must be an array of strings")
+        return tuple(value)
+
+    def symbols(self, name: str, optional: bool = False) -> tuple[str, ...]:
+        """Require strings of the form module:name."""
+        found = self.strings(name, optional)
+        for item in found:
+            if not re.fullmatch(r"verl(\.[\w*]+)*:[\w*]+", item):
+                raise self.reader.error(
+                    self.key(name), f"{item!r} is no symbol", hint="write verl.package.module:name (or :* for all)"
+                )
+        return found
+
+    def requirements(self, name: str, optional: bool = False) -> tuple[str, ...]:
+        """Require strings that are PEP 508 requirements."""
+        found = self.strings(name, optional)
+        for item in found:
+            try:
+                Requirement(item)
+            except InvalidRequirement as error:
+                raise self.reader.error(
+                    self.key(name), f"{item!r} is no requirement: {error}", hint="write it as in `torch>=2.6,<3`"
+                ) from None
+        return found
+
+    def table(self, name: str, optional: bool = False) -> Table:
+        if optional and not self.has(name):
+            return Table(self.reader, self.key(name), {})
+        value = self.get(name, dict, "a table")
+        assert isinstance(value, dict)
+        return Table(self.reader, self.key(name), value)
+
+    def tables(self, name: str, optional: bool = False) -> list[Table]:
+        parent = self.table(name, optional)
+        return [parent.table(child) for child in parent.data]
+
+    def array(self, name: str) -> list[Table]:
+        if not self.has(name):
+            return []
+        value = self.get(name, list, "an array of tables")
+        assert isinstance(value, list)
+        for item in value:
+            if not isinstance(item, dict):
+                raise self.reader.error(self.key(name), f"holds {item!r}", hint="it must be an array of tables")
+        return [Table(self.reader, f"{self.key(name)}[{index}]", item) for index, item in enumerate(value)]
+
+    def strings_by_name(self, name: str, optional: bool = False) -> dict[str, str]:
+        table = self.table(name, optional)
+        return {key: table.string(key) for key in table.data}

@@ -1,0 +1,96 @@
+"""The releases of verl that this vextract knows: one manifest each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+
+from packaging.version import InvalidVersion, Version
+
+from extractor.values import resources
+from extractor.values.errors import InternalError, UsageError
+from extractor.values.manifest import ChainError, Manifest, combine, parse_manifest, read_toml, renamed
+
+
+def supported() -> tuple[str, ...]:
+    """Release numbers, oldest first."""
+    found = [path.stem.removeprefix("verl-") for path in resources.manifests().glob("verl-*.toml")]
+    try:
+        return tuple(sorted(found, key=Version))
+    except InvalidVersion as error:
+        raise InternalError(f"manifests/ holds a file not named after a release: {error}", hint="rename it") from None
+
+
+def default() -> str:
+    """Return the release that a new project gets: the newest supported one."""
+    known = supported()
+    if not known:
+        raise InternalError("this vextract has no manifests", hint="reinstall vextract")
+    return known[-1]
+
+
+def before(release: str) -> str | None:
+    """Return the newest supported release up to this one; None for one older than all, or no release."""
+    try:
+        known = [item for item in supported() if Version(item) <= Version(release)]
+    except InvalidVersion:
+        return None
+    return known[-1] if known else None
+
+
+def is_unknown(release: str) -> bool:
+    """Return True for a release that is not supported, and has a supported one before it."""
+    return release not in supported() and before(release) is not None
+
+
+def load(release: str) -> Manifest:
+    """Read the manifest of a release.
+
+    Raises:
+        UsageError: the release is not supported.
+    """
+    known = supported()
+    if release not in known:
+        near = get_close_matches(release, known, 1)
+        listing = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"verl {release} is not supported by this vextract",
+            hint=f"{listing}supported: {', '.join(known) or 'none'} (`vextract versions`)",
+        )
+    manifest = parse_manifest(stated_in_full(release), f"verl-{release}.toml")
+    return replace(manifest, former_keys=_former_keys(known[: known.index(release)], manifest.renamed_keys))
+
+
+def _former_keys(older: tuple[str, ...], last: Mapping[str, str]) -> dict[str, str]:
+    """Return what older releases called config keys -> what they are called after the last step."""
+    found: dict[str, str] = {}
+    for step in (*(_stated(release).get("renamed_keys", {}) for release in older), last):
+        assert isinstance(step, Mapping)
+        found = {old: renamed(new, step) for old, new in found.items()} | dict(step)
+    return dict(sorted(found.items()))
+
+
+def stated_in_full(release: str) -> dict[str, object]:
+    """Return what a release's manifest says together with those that it follows, as TOML gives it.
+
+    Raises:
+        UsageError: a manifest is not TOML, or does not fit the one that it follows.
+    """
+    name = f"verl-{release}.toml"
+    stated = _stated(release)
+    before = stated.get("follows")
+    if before is None:
+        return stated
+    known = (resources.manifests() / f"verl-{before}.toml").is_file()
+    if not known or Version(str(before)) >= Version(release):
+        raise UsageError(f"{name}: key `follows`: {before!r} is no release before it", hint="name one that is")
+    try:
+        return combine(stated_in_full(str(before)), stated)
+    except ChainError as error:
+        raise UsageError(f"{name}: {error.message}", hint=error.hint) from None
+
+
+def _stated(release: str) -> dict[str, object]:
+    path = resources.manifests() / f"verl-{release}.toml"
+    return read_toml(path.read_text(encoding="utf-8"), path.name)

@@ -1,0 +1,51 @@
+"""Where templates and manifests lie: inside the installed package, or at the top of a checkout."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeAlias
+
+from extractor.values.errors import InternalError, UsageError
+
+Folder: TypeAlias = Path
+
+MANIFESTS = "VEXTRACT_MANIFESTS"
+
+
+def templates() -> Folder:
+    """Return the directory of the Jinja tree."""
+    return _directory("templates")
+
+
+def manifests() -> Folder:
+    """Return the directory of the release manifests, or the one that VEXTRACT_MANIFESTS names in its place.
+
+    Raises:
+        UsageError: it names no directory.
+    """
+    named = os.environ.get(MANIFESTS)
+    if not named:
+        return _directory("manifests")
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"{MANIFESTS}: {named}: no such directory", hint=f"correct it, or `unset {MANIFESTS}`")
+    return folder
+
+
+def locks() -> Folder:
+    """Return the directory of what scripts/locks.py resolved for each engine."""
+    return _directory("manifests") / "locks"
+
+
+def _directory(name: str) -> Folder:
+    package = Path(str(files("extractor")))
+    # A wheel carries both inside the package; an editable install or a checkout has them beside it.
+    for candidate in (package / name, package.parent / name):
+        if candidate.is_dir():
+            return candidate
+    raise InternalError(
+        f"the directory {name}/ of vextract is missing (looked in {package} and beside it)",
+        hint="reinstall vextract: pip install --force-reinstall vextract",
+    )

@@ -1,6 +1,0 @@
-"""Proof that a project is closed, free of Ray, as locked, and computes what upstream computes."""
-
-from extractor.verify.report import Check, Report, Status
-from extractor.verify.run import run_verify
-
-__all__ = ["Check", "Report", "Status", "run_verify"]
