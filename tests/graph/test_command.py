@@ -109,7 +109,7 @@ def test_the_picture(project: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_the_picture_is_the_same_in_every_process(project: Path) -> None:
     pytest.importorskip("graphlay")
     program = (
-        "import sys; from pathlib import Path; from extractor.project.location import lock;"
+        "import sys; from pathlib import Path; from extractor.project import lock;"
         "from extractor.usecases.graph import build;"
         "from extractor.usecases.graph.drawing import draw; root = Path(sys.argv[1]);"
         "sys.stdout.write(draw(build(root, lock.read(root))))"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.pipeline.index import Index, Module, module_name
+from extractor.pipeline.index import Index, Module
 from extractor.values.errors import SourceError
+from extractor.values.modules import module_name
 from tests.slicing.tiny import TinySource
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import PurePosixPath
 from typing import Protocol
 
 from extractor.pipeline.index.model import Import, Statement, Uses
 from extractor.pipeline.index.module import Module
+from extractor.values.modules import module_name
 
-__all__ = ["Import", "Index", "Module", "SourceText", "Statement", "Uses", "module_name"]
+__all__ = ["Import", "Index", "Module", "SourceText", "Statement", "Uses"]
 
 
 class SourceText(Protocol):
@@ -47,9 +47,3 @@ class Index:
             path = self._paths[module]
             self._modules[module] = Module(module, path, self._source.read(path))
         return self._modules[module]
-
-
-def module_name(path: str) -> str:
-    """Return the dotted module of a path: "verl/utils/__init__.py" -> "verl.utils"."""
-    parts = PurePosixPath(path).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

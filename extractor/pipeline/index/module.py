@@ -18,6 +18,7 @@ from extractor.pipeline.index.syntax import (
     string_annotations,
 )
 from extractor.values.errors import SourceError
+from extractor.values.modules import absolute
 
 
 class Module:
@@ -135,20 +136,14 @@ class Module:
                     found.add(definition.name)
         return frozenset(found)
 
-    def absolute(self, module: str | None, level: int) -> str:
-        """Return the absolute name of the module that `from ..module import x` (level 2) names in this module."""
-        if level == 0:
-            return module or ""
-        parts = self.name.split(".")
-        base = parts[: len(parts) - level + (1 if self.is_package else 0)]
-        return ".".join([*base, module] if module else base)
+    def absolute(self, node: ast.ImportFrom) -> str:
+        """Return the absolute name of the module that a `from` statement of this module names."""
+        return absolute(node, self.name, is_package=self.is_package)
 
     def _imports_of(self, node: ast.Import | ast.ImportFrom) -> Iterator[Import]:
         for alias in node.names:
             if isinstance(node, ast.ImportFrom):
-                yield Import(
-                    alias.asname or alias.name, self.absolute(node.module, node.level), alias.name, node.lineno
-                )
+                yield Import(alias.asname or alias.name, self.absolute(node), alias.name, node.lineno)
             elif alias.asname:
                 yield Import(alias.asname, alias.name, None, node.lineno)
             else:

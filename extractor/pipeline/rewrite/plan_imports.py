@@ -11,6 +11,7 @@ from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.problems import CannotRewrite, upstream_line
 from extractor.pipeline.rewrite.scopes import ImportSite, Scope
 from extractor.pipeline.slicer import KeptModule, NotKept, Resolver, Target
+from extractor.values.modules import absolute, is_package, module_name
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,12 @@ def plan_imports(names: Names, module: KeptModule, resolver: Resolver, package: 
 
 def absolute_module(module: KeptModule, node: ast.ImportFrom) -> str:
     """Return the absolute dotted module that a `from` import names."""
-    if not node.level:
-        return node.module or ""
-    parts = module.module.split(".")
-    is_package = module.upstream_path.endswith("/__init__.py") or module.upstream_path == "__init__.py"
-    base = parts[: len(parts) - node.level + (1 if is_package else 0)]
-    return ".".join([*base, node.module] if node.module else base)
+    return absolute(node, module.module, is_package=is_package(module.upstream_path))
 
 
 def own_module(module: KeptModule) -> str:
     """Return the dotted name of the emitted module, relative to the package."""
-    return module.target_path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return module_name(module.target_path)
 
 
 class _Planner:

@@ -11,6 +11,7 @@ from extractor.pipeline.slicer.definitions import MISSING, STUBS, Definition, De
 from extractor.pipeline.slicer.model import Edge, KeptModule, NotKept, Stub, Substitute, Target
 from extractor.values.errors import SourceError, UsageError
 from extractor.values.manifest import Manifest
+from extractor.values.modules import module_name
 from extractor.values.options import Options
 
 
@@ -278,8 +279,7 @@ class Search:
         return Target(self._target_module(module), None)
 
     def _target_module(self, module: str) -> str:
-        path = self.manifest.target_path(self.index[module].path)
-        return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return module_name(self.manifest.target_path(self.index[module].path))
 
     # Results and errors
 

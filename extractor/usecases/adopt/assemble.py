@@ -10,6 +10,7 @@ from extractor.usecases.adopt.carry import Carried
 from extractor.usecases.adopt.needs import Work
 from extractor.usecases.adopt.segments import TOP, Segment, join
 from extractor.usecases.adopt.world import OWN, Sides, Unit, World, is_future
+from extractor.values.modules import module_name
 
 
 def assemble(world: World, carried: Carried) -> dict[str, bytes]:
@@ -37,7 +38,7 @@ def assemble(world: World, carried: Carried) -> dict[str, bytes]:
 def broken(world: World, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
     """Units whose file does not compile, or whose imports would make modules import each other in a circle."""
     found: dict[Unit, str] = {}
-    modules = {_module_name(path): data for path, data in _python(world, files).items()}
+    modules = {module_name(path): data for path, data in _python(world, files).items()}
     graph = {name: _imported(data, name, modules) for name, data in modules.items()}
     for unit, work in carried.works.items():
         path = world.own_path(unit.module) if unit.key == OWN else world.sides[unit.module].path
@@ -46,7 +47,7 @@ def broken(world: World, carried: Carried, files: Mapping[str, bytes]) -> dict[U
         except SyntaxError as error:
             found[unit] = f"the file that it would stand in is not valid Python ({error})"
             continue
-        importer = _module_name(path)
+        importer = module_name(path)
         for line in (*work.lines, *(work.inner if unit.key == OWN else ())):
             if line.module and line.module in graph and _reaches(graph, line.module, importer):
                 found[unit] = f"`{line.text}` would make {line.module} and {importer} import each other in a circle"
@@ -122,10 +123,6 @@ def _python(world: World, files: Mapping[str, bytes]) -> dict[str, bytes]:
     every = {path: file.data for path, file in world.files.items()}
     every.update(files)
     return {path: data for path, data in every.items() if path.startswith(f"{world.package}/") and path.endswith(".py")}
-
-
-def _module_name(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _imported(data: bytes, name: str, modules: Mapping[str, bytes]) -> set[str]:

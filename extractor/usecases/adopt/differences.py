@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from extractor.usecases.adopt.segments import Segment, hunks
+from extractor.values.modules import absolute
 
 COMMENTS = "comments between imports"
 _ALIKE = 0.6
@@ -115,15 +116,6 @@ def bound_by(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool
         Imported(alias.asname or alias.name, alias.name, None, dotted=alias.asname is None and "." in alias.name)
         for alias in node.names
     ]
-
-
-def absolute(node: ast.ImportFrom, module: str, *, is_package: bool) -> str:
-    """Return the absolute name of the module that a `from` statement names."""
-    if not node.level:
-        return node.module or ""
-    parts = module.split(".")
-    base = parts[: len(parts) - node.level + (1 if is_package else 0)]
-    return ".".join([*base, node.module] if node.module else base)
 
 
 def _reworded(before: Mapping[str, Segment], after: Mapping[str, Segment]) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from extractor.pipeline.index import module_name
 from extractor.pipeline.source import Source
 from extractor.project.beside import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
@@ -15,6 +14,7 @@ from extractor.usecases.adopt.model import Edit, Fate
 from extractor.usecases.adopt.segments import TOP, Segment, hunks, split
 from extractor.usecases.adopt.text import decoded
 from extractor.usecases.adopt.world import Sides, World
+from extractor.values.modules import is_package, module_name
 
 _NO_FILE = "the project does not have this file: nothing that was vendored uses it"
 _CONFIG = "the project's configuration is its own: see config/, which has upstream's keys"
@@ -65,7 +65,7 @@ def _of_file(world: World, path: str, old: str, new: str, sides: Sides | None, c
     if sides is not None:
         found = sides.found
     else:
-        found = differences(split(old), after, module_name(path), is_package=path.endswith("__init__.py"))
+        found = differences(split(old), after, module_name(path), is_package=is_package(path))
     edits = []
     for item in found.symbols:
         if item.what == "removed" and not _emitted(sides, item):

@@ -6,12 +6,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from extractor.pipeline.source import Source
 from extractor.usecases.adopt.model import Copy
 from extractor.usecases.adopt.text import decoded
 from extractor.values.errors import UsageError
+from extractor.values.modules import module_name
 
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist", "wandb", "outputs"}
 _SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
@@ -125,7 +126,7 @@ def _prefixes(place: Path, inside: Mapping[str, bytes], upstream: set[str]) -> t
     """Return the endings of the copy's path under which its files import each other."""
     parts = place.parts[1:]
     names = [".".join(parts[start:]) for start in range(len(parts)) if all(map(str.isidentifier, parts[start:]))]
-    modules = {str(PurePosixPath(path).with_suffix("")).replace("/", ".") for path in upstream if path.endswith(".py")}
+    modules = {module_name(path) for path in upstream if path.endswith(".py")}
     first = {module.partition(".")[0] for module in modules}
     counts: Counter[str] = Counter()
     for path, data in inside.items():

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.index import module_name
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
 from extractor.usecases.adopt.differences import Differences, Imported, differences, imports_of
 from extractor.usecases.adopt.model import Copy
 from extractor.usecases.adopt.segments import Segment, split
 from extractor.usecases.adopt.text import decoded, with_upstream_names
+from extractor.values.modules import module_name
 
 OWN = ""
 
@@ -170,12 +170,14 @@ class World:
             segment = sides.fork_by_name.get(item.name) if sides is not None else None
             if sides is not None and segment is not None:
                 needs = set() if item.name in sides.emitted_names else {Unit(item.module, segment.key)}
-                return self._line(_dotted(sides.kept.target_path), item.name, item.local), needs
+                return self._line(module_name(sides.kept.target_path), item.name, item.local), needs
             inner = f"{item.module}.{item.name}"
             if inner in self.own:
-                return self._line(_dotted(self.own[inner].removeprefix("verl/")), None, item.local), {Unit(inner, OWN)}
+                return self._line(module_name(self.own[inner].removeprefix("verl/")), None, item.local), {
+                    Unit(inner, OWN)
+                }
         if item.module in self.own:
-            path = _dotted(self.own[item.module].removeprefix("verl/"))
+            path = module_name(self.own[item.module].removeprefix("verl/"))
             return self._line(path, item.name, item.local), {Unit(item.module, OWN)}
         raise NoPlace(f"it needs {what}, which the project does not have")
 
@@ -222,7 +224,3 @@ def _outside(item: Imported) -> str:
     if item.name is not None:
         return f"from {item.module} import {item.name}" + ("" if item.local == item.name else f" as {item.local}")
     return f"import {item.module}" + ("" if item.dotted or item.local == item.module else f" as {item.local}")
-
-
-def _dotted(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.index import Module, module_name
+from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.pipeline.slicer import KeptModule, NotKept
 from extractor.usecases.changes.model import RegistryChange
+from extractor.values.modules import absolute, is_package, module_name
 
 # By the name of the decorator, or of its module where the decorator is just called `register`.
 _TITLES = {
@@ -36,7 +37,7 @@ def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, 
 
 def registered(generated: Generated) -> dict[str, set[str]]:
     """Registry -> the names in it."""
-    modules = {_dotted(module.target_path): module for module in generated.found.modules}
+    modules = {module_name(module.target_path): module for module in generated.found.modules}
     found: dict[str, set[str]] = {}
     for module in modules.values():
         substituted = {item.statement for item in module.substitutes}
@@ -85,14 +86,11 @@ def _registering(name: str, path: str, source: str) -> frozenset[str]:
 
 def _imports(module: KeptModule) -> Iterator[tuple[str, str, str]]:
     """Absolute module, name and local name of everything that a module's top level imports with `from`."""
-    parts = module_name(module.upstream_path).split(".")
-    is_package = module.upstream_path.endswith("/__init__.py")
     for node in module.body:
         if isinstance(node, ast.ImportFrom):
-            base = parts[: len(parts) - node.level + (1 if is_package else 0)] if node.level else []
-            absolute = ".".join([*base, *([node.module] if node.module else [])])
+            origin = absolute(node, module.module, is_package=is_package(module.upstream_path))
             for alias in node.names:
-                yield absolute, alias.name, alias.asname or alias.name
+                yield origin, alias.name, alias.asname or alias.name
 
 
 def _text(node: ast.expr, module: KeptModule) -> str | None:
@@ -110,7 +108,3 @@ def _text(node: ast.expr, module: KeptModule) -> str | None:
                 ):
                     return str(member.value.value)
     return ".".join(chain) or None
-
-
-def _dotted(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

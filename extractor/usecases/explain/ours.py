@@ -14,6 +14,7 @@ from extractor.project import base, lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.explain.model import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
 from extractor.values.manifest import Manifest
+from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
 
 _WHOSE = {FileKind.TEMPLATE: TEMPLATE, FileKind.HOOK: HOOK}
@@ -112,7 +113,7 @@ class Ours:
                 yield from (f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, _DEFINITIONS))
 
     def _dotted(self, path: str) -> str:
-        return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") if path.endswith(".py") else path
+        return module_name(path) if path.endswith(".py") else path
 
 
 def _inner(dotted: str) -> str:

@@ -7,6 +7,7 @@ from extractor.pipeline.render import applied_fixes
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
 from extractor.usecases.explain.model import TEMPLATE, VENDORED, Explanation
 from extractor.values.manifest import Manifest
+from extractor.values.modules import module_name
 from extractor.values.options import Options
 
 
@@ -45,7 +46,7 @@ def _symbols(generated: Generated, options: Options, name: str) -> list[str]:
         module, _, item = symbol.partition(":")
         known = {symbol, item, f"{module}.{item}"}
         if module in modules:
-            known.add(f"{_dotted(modules[module].target_path)}.{item}")
+            known.add(f"{module_name(modules[module].target_path)}.{item}")
         if name in known or local in known:
             found.append(symbol)
     return found
@@ -53,7 +54,7 @@ def _symbols(generated: Generated, options: Options, name: str) -> list[str]:
 
 def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, symbol: str) -> Explanation:
     found = generated.found
-    module_name = symbol.partition(":")[0]
+    upstream = symbol.partition(":")[0]
     chain = _chain(generated, symbol)
     if symbol in found.replaced:
         target = found.replaced[symbol]
@@ -65,7 +66,7 @@ def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, 
             chain=chain,
             note=_replacement_note(generated, manifest, symbol),
         )
-    module = next(item for item in found.modules if item.module == module_name)
+    module = next(item for item in found.modules if item.module == upstream)
     return Explanation(
         subject=symbol,
         path=f"{options.package}/{module.target_path}",
@@ -133,7 +134,7 @@ def _replacement_note(generated: Generated, manifest: Manifest, symbol: str) -> 
 
 
 def _names_of(module: KeptModule, package: str) -> set[str]:
-    dotted = _dotted(module.target_path)
+    dotted = module_name(module.target_path)
     return {
         module.module,
         module.upstream_path,
@@ -144,10 +145,6 @@ def _names_of(module: KeptModule, package: str) -> set[str]:
         dotted,
         f"{package}.{dotted}",
     }
-
-
-def _dotted(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def manifest_path(symbol: str) -> str:

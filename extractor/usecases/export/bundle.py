@@ -27,6 +27,7 @@ from extractor.usecases.export.way import Way
 from extractor.values import resources
 from extractor.values.configtree import write_override
 from extractor.values.errors import UsageError
+from extractor.values.modules import module_name
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ class _Bundle:
         """verl's own modules in place of the vendored ones."""
         alias, texts = _template("alias.py.jinja"), {}
         for path, upstream in vendored.items():
-            module = upstream.removesuffix(".py").replace("/", ".")
+            module = module_name(upstream)
             texts[path] = alias.render(module=module, verl=self.target.release, present=self.target.has(upstream))
         return texts
 

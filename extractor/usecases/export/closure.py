@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from extractor.project.lock import Lock
 from extractor.values.errors import UsageError
+from extractor.values.modules import absolute, is_package, module_name
 from extractor.values.tree import FileKind
 
 
@@ -74,15 +75,14 @@ def _imports(project: Path, path: str) -> list[str]:
         tree = ast.parse((project / path).read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
-    parts = PurePosixPath(path).with_suffix("").parts
     found: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            base = list(parts[: len(parts) - node.level]) if node.level else []
-            base += (node.module or "").split(".") if node.module else []
-            found += ["/".join([*base, alias.name]) for alias in node.names] + ["/".join(base)]
+            module = absolute(node, module_name(path), is_package=is_package(path))
+            found += [f"{module}.{alias.name}" for alias in node.names] + [module]
         elif isinstance(node, ast.Import):
-            found += [alias.name.replace(".", "/") for alias in node.names]
-    candidates = [name for item in found for name in (f"{item}.py", f"{item}/__init__.py")]
-    package = f"{parts[0]}/"
+            found += [alias.name for alias in node.names]
+    files = [item.replace(".", "/") for item in found]
+    candidates = [name for item in files for name in (f"{item}.py", f"{item}/__init__.py")]
+    package = path.partition("/")[0] + "/"
     return [name for name in candidates if name.startswith(package) and (project / name).is_file()]

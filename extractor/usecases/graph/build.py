@@ -15,6 +15,7 @@ from extractor.usecases.graph.model import OWNER, Graph, Module
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest
+from extractor.values.modules import absolute, is_package, module_name
 from extractor.values.tree import FileKind
 
 TRAINER = "trainer"
@@ -33,7 +34,7 @@ def build(project: Path, lock: Lock) -> Graph:
     package = lock.options.package
     files = _files(project, lock)
     trees = {path: _parse(data) for path, data in files.items()}
-    dotted = {_dotted(path): path for path in files}
+    dotted = {module_name(path): path for path in files}
     imports = {path: _imports(path, tree, dotted) for path, tree in trees.items()}
     # A package that holds nothing but a sentence is no module worth a look.
     shown = [path for path in sorted(files) if not _is_empty(path, trees[path])]
@@ -108,19 +109,11 @@ def _is_empty(path: str, tree: ast.Module) -> bool:
     )
 
 
-def _dotted(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
 def _imports(path: str, tree: ast.Module, modules: Mapping[str, str]) -> tuple[str, ...]:
-    parts = _dotted(path).split(".")
-    if not path.endswith("/__init__.py"):
-        parts = parts[:-1]
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            above = parts[: len(parts) - node.level + 1] if node.level else []
-            module = ".".join([*above, *([node.module] if node.module else [])])
+            module = absolute(node, module_name(path), is_package=is_package(path))
             names = [f"{module}.{alias.name}" for alias in node.names]
             found.update(name if name in modules else module for name in names)
         elif isinstance(node, ast.Import):

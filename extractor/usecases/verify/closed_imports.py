@@ -10,7 +10,8 @@ from extractor.pipeline.source import Source
 from extractor.usecases.verify import requirements
 from extractor.usecases.verify.report import Check, Status, counted
 from extractor.usecases.verify.scopes import Analysis, Imported
-from extractor.usecases.verify.subject import PythonFile, Subject, module_name
+from extractor.usecases.verify.subject import PythonFile, Subject
+from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
 
 FORBIDDEN = ("verl", "ray")

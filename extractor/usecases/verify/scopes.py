@@ -7,6 +7,8 @@ import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from extractor.values.modules import absolute
+
 _MODULE_NAMES = {
     "__annotations__",
     "__builtins__",
@@ -158,7 +160,7 @@ class Analysis:
                 self.imports.append(Imported(alias.name, None, node.lineno, top))
                 scope.bind(bound, Imported(module, None, node.lineno, top))
             return
-        module = self._absolute(node)
+        module = absolute(node, self._module, is_package=self._is_package)
         for alias in node.names:
             found = Imported(module, alias.name, node.lineno, top)
             self.imports.append(found)
@@ -166,13 +168,6 @@ class Analysis:
                 self.stars.append(found)
             else:
                 scope.bind(alias.asname or alias.name, found)
-
-    def _absolute(self, node: ast.ImportFrom) -> str:
-        if not node.level:
-            return node.module or ""
-        parts = self._module.split(".")
-        keep = len(parts) - node.level + (1 if self._is_package else 0)
-        return ".".join([*parts[: max(keep, 0)], *([node.module] if node.module else [])])
 
     def _definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef, scope: _Scope, guarded: bool

@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from extractor.pipeline import merge
 from extractor.project import lock
 from extractor.project.lock import Lock, LockedFile
+from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
 
 _FIX = re.compile(r"^# changed: fix ([\w.-]+):", re.MULTILINE)
@@ -118,9 +119,3 @@ def _own_files(root: Path, locked: Lock) -> Iterator[LockedFile]:
         relative = path.relative_to(root).as_posix()
         if relative not in known and not any(part.startswith(".") for part in path.relative_to(root).parts):
             yield LockedFile(relative, FileKind.HOOK, sha256="")
-
-
-def module_name(path: str) -> str:
-    """ "verl/utils/__init__.py" -> "verl.utils"."""
-    parts = list(PurePosixPath(path).with_suffix("").parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

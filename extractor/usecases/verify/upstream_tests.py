@@ -16,9 +16,10 @@ from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter
 from extractor.usecases.verify.prune_tests import Pruned, prune
 from extractor.usecases.verify.report import Check, Status, counted
-from extractor.usecases.verify.subject import Subject, module_name
+from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Manifest
+from extractor.values.modules import module_name
 
 NAME = "upstream tests"
 TIMEOUT = 1800.0
