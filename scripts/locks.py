@@ -1,23 +1,29 @@
-"""Resolve what generated projects need, all of it, into manifests/locks/ENGINE.toml; `make locks` runs this.
+"""Resolve what generated projects and this repository need, all of it, with digests; `make locks` runs this.
 
-A project's requirements.lock is cut from its engine's file by extractor/pipeline/render/pins.py. All releases share a
-file: their ranges overlap. uv resolves, for CPython from 3.11 on and every platform (vLLM: Linux on x86-64). What
-requirements/ pins is taken from there, so that a project is locked to what the tests run with. The CUDA libraries are
-those of the builds on PyPI, and a CPU build of torch asks for none of them.
+manifests/locks/ENGINE.toml has the versions, manifests/locks/digests.json the digests of every file of each version. A
+project's requirements.lock is cut from both by extractor/pipeline/render/pins.py. All releases share a file: their
+ranges overlap. uv resolves, for CPython from 3.11 on and every platform (vLLM: Linux on x86-64). What requirements/ pins is taken from
+there, so that a project is locked to what the tests run with. The CUDA libraries are those of the builds on PyPI, and a
+CPU build of torch asks for none of them.
+
+requirements/locked.txt and requirements/locked-peers.txt are the same for this repository's own environments.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import tomlkit
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from extractor.pipeline.render.pins import lock_of
+from extractor.pipeline.render.pins import FIRST, lock_of
 from extractor.values import releases
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,12 +42,14 @@ MACHINES = [
     for machine in ("x86_64", "AMD64", "aarch64", "arm64")
     for python in ("3.11", "3.12", "3.13", "3.14")
 ]
+# Builds that PyPI does not have, and the tests run with: PyTorch's own for CPUs (CPython 3.11, Linux, x86-64).
+OTHER_BUILDS = {"torch==2.13.0": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"]}
 HEADER = "Written by scripts/locks.py (make locks): every version that projects of this engine need."
 
 
 def wanted(engine: str) -> set[str]:
     """Collect the ranges of every release, feature and recipe that the engine has."""
-    found: set[str] = set()
+    found: set[str] = {*FIRST}
     for release in releases.supported():
         manifest = releases.load(release)
         if engine not in manifest.engines:
@@ -80,67 +88,112 @@ def resolve(engine: str) -> str:
     locked = lock_of(engine).items()
     lines = [f"{name}{version}" for name, entry in locked for version in entry["versions"]]
     former.write_text("\n".join(lines or pinned("hf")) + "\n", encoding="utf-8")
+    options = ["--constraints", str(with_pins), "--output-file", str(former), *PLATFORM.get(engine, ("--universal",))]
+    return compiled(wanted(engine), "--python-version", "3.11", *options, former=former)
+
+
+def compiled(needs: Iterable[str], *options: str, former: Path | None = None) -> str:
+    """Have uv resolve requirements, with the digests of all files of each version."""
     command = [
-        *(sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--python-version", "3.11"),
-        *PLATFORM.get(engine, ("--universal",)),
-        *(
-            "--constraints",
-            str(with_pins),
-            "--output-file",
-            str(former),
-            "--no-header",
-            "--annotation-style",
-            "line",
-            "--only-binary",
-            ":all:",
-        ),
-        *("--no-binary", "antlr4-python3-runtime"),  # an sdist is all there is
+        *(sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", *options),
+        *("--no-header", "--annotation-style", "line", "--generate-hashes"),
+        *("--only-binary", ":all:", "--no-binary", "antlr4-python3-runtime"),  # an sdist is all there is
     ]
-    done = subprocess.run(command, input="\n".join(sorted(wanted(engine))), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input="\n".join(sorted(needs)), capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr)
-    return former.read_text(encoding="utf-8")
+    return former.read_text(encoding="utf-8") if former else done.stdout
+
+
+def entries(text: str) -> Iterator[tuple[Requirement, list[str], list[str]]]:
+    """Read uv's list: each pin with its digests and the names of those who ask for it."""
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        line = block.replace("\\\n", " ").replace("\n", " ")
+        pin, _, parents = line.partition("# via")
+        pin, *digests = pin.split("--hash=sha256:")
+        requirement = Requirement(pin.strip())
+        if requirement.marker and not any(requirement.marker.evaluate(machine) for machine in MACHINES):
+            continue  # a browser's Python
+        found = [digest.strip() for digest in digests] + OTHER_BUILDS.get(
+            f"{requirement.name}{requirement.specifier}", []
+        )
+        asking = [canonicalize_name(name.strip()) for name in parents.split(",") if name.strip()]
+        yield requirement, sorted(found), [name for name in asking if not name.startswith("-")]
 
 
 def table(text: str) -> dict[str, dict[str, object]]:
     """Turn uv's list into name -> versions (each with its marker) and requires."""
     found: dict[str, dict[str, object]] = {}
     asked: dict[str, set[str]] = {}
-    for line in text.splitlines():
-        pin, _, comment = line.partition("# via")
-        if not pin.strip():
-            continue
-        requirement = Requirement(pin.strip())
-        if requirement.marker and not any(requirement.marker.evaluate(machine) for machine in MACHINES):
-            continue  # a browser's Python
+    for requirement, _, parents in entries(text):
         name = canonicalize_name(requirement.name)
         (specifier,) = requirement.specifier
         entry = found.setdefault(name, {"versions": [], "requires": []})
         versions = entry["versions"]
         assert isinstance(versions, list)
         versions.append(f"{specifier}" + (f" ; {requirement.marker}" if requirement.marker else ""))
-        for parent in comment.split(","):
-            if parent.strip() and not parent.strip().startswith("-"):
-                asked.setdefault(canonicalize_name(parent.strip()), set()).add(name)
+        for parent in parents:
+            asked.setdefault(parent, set()).add(name)
     for name, children in asked.items():
         if name in found:
             found[name]["requires"] = sorted(children & found.keys())
     return dict(sorted(found.items()))
 
 
+def digests_of(text: str) -> dict[str, list[str]]:
+    """Turn uv's list into "name==version" -> the digests of its files."""
+    return {f"{canonicalize_name(pin.name)}{pin.specifier}": digests for pin, digests, _ in entries(text)}
+
+
+def lines_of(*names: str) -> list[str]:
+    """Read the pins of files of requirements/."""
+    texts = ((ROOT / "requirements" / name).read_text(encoding="utf-8") for name in names)
+    return [line for text in texts for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def write_own() -> None:
+    """Lock this repository's own environments; what is installed without its dependencies is listed as it stands."""
+    ours = [*FIRST, *lines_of("train.txt", "dev.txt")]
+    folder = Path(tempfile.mkdtemp())
+    (folder / "pins.txt").write_text("\n".join(lines_of("vllm.txt")), encoding="utf-8")
+    # pymdown-extensions asks for that patch release.
+    universal = ("--universal", "--python-version", "3.11.5")
+    resolved = compiled(ours, *universal, "--constraints", str(folder / "pins.txt"))
+    beside = compiled(lines_of("vllm.txt"), "--no-deps", *universal)
+    peers = compiled([*FIRST, *lines_of("peers.txt")], *universal, "--constraints", str(folder / "pins.txt"))
+    for name, texts in {"locked.txt": (resolved, beside), "locked-peers.txt": (peers,)}.items():
+        pins = {
+            f"{pin.name}{pin.specifier}" + (f" ; {pin.marker}" if pin.marker else ""): digests
+            for text in texts
+            for pin, digests, _ in entries(text)
+        }
+        lines = [" ".join([pin, *(f"--hash=sha256:{digest}" for digest in pins[pin])]) for pin in sorted(pins)]
+        header = (
+            "# Written by scripts/locks.py (make locks): everything that is installed, and the digests of its files.\n"
+        )
+        (ROOT / "requirements" / name).write_text(header + "\n".join(lines) + "\n", encoding="utf-8")
+        print(f"requirements/{name}: {len(pins)} packages")
+
+
 def main() -> int:
     folder = ROOT / "manifests" / "locks"
     folder.mkdir(exist_ok=True)
+    digests: dict[str, list[str]] = {}
     engines = sorted({engine for release in releases.supported() for engine in releases.load(release).engines})
     for engine in engines:
         document = tomlkit.document()
         document.add(tomlkit.comment(HEADER))
-        for name, entry in table(resolve(engine)).items():
+        text = resolve(engine)
+        digests |= digests_of(text)
+        for name, entry in table(text).items():
             inline = tomlkit.inline_table()
             inline.update(entry)
             document[name] = inline
         (folder / f"{engine}.toml").write_text(tomlkit.dumps(document), encoding="utf-8")
         print(f"manifests/locks/{engine}.toml: {len(document)} packages")
+    lines = [f"{json.dumps(pin)}: {json.dumps(digests[pin])}" for pin in sorted(digests)]
+    (folder / "digests.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    write_own()
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from extractor.pipeline.generate import complete
-from extractor.pipeline.render.pins import needs_of, pins_for
+from extractor.pipeline.render.pins import FIRST, checked_pins_for, needs_of, pins_for
 from extractor.values import releases
 from extractor.values.manifest import Manifest
 from extractor.values.options import RECIPES, Options
@@ -137,15 +138,55 @@ def test_a_lock_has_the_versions_that_the_tests_ran_with(engine: str) -> None:
         assert name not in pins or pins[name].public == version, name
 
 
+LINE = re.compile(r"[a-z0-9.-]+==[^ ]+( ; [^#]+?)?( --hash=sha256:[0-9a-f]{64})+")
+
+
+def test_every_file_of_what_is_locked_has_a_digest() -> None:
+    """pip takes digests for all that is installed or for none; of torch, those of the build of the tests too."""
+    for manifest, options in choices():
+        if not {Requirement(line).name for line in needs_of(manifest, options)} & UNOBTAINABLE:
+            lines = checked_pins_for(manifest, options)
+            assert [line.partition(" --hash")[0] for line in lines] == list(pins_for(manifest, options))
+            assert [line for line in lines if not LINE.fullmatch(line)] == []
+            assert {"pip", "setuptools", "torch"} <= {line.partition("==")[0] for line in lines}
+
+
+def test_what_is_not_locked_takes_the_digests_from_the_rest() -> None:
+    """A list that is checked in part would be refused whole: then versions are all that there is."""
+    manifest = releases.load("0.6.1")
+    options = Options("toy", "0.6.1", features=("code_scorers",))
+    assert {Requirement(line).name for line in needs_of(manifest, options)} >= UNOBTAINABLE
+    assert checked_pins_for(manifest, options) == pins_for(manifest, options) != ()
+
+
+@pytest.mark.parametrize(
+    ("lock", "names"), [("locked.txt", ["train.txt", "dev.txt", "vllm.txt"]), ("locked-peers.txt", ["peers.txt"])]
+)
+def test_what_this_repository_installs_has_digests(lock: str, names: list[str]) -> None:
+    lines = [line for line in (PINS / lock).read_text().splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not LINE.fullmatch(line)] == []
+    pins = {line.partition(" ")[0] for line in lines}
+    for name in names:
+        for line in (PINS / name).read_text().splitlines():
+            if line and not line.startswith("#"):
+                wanted, _, version = line.partition("==")
+                assert f"{canonicalize_name(wanted)}=={version}" in pins, f"{name}: {line}: run `make locks`"
+    assert {Requirement(line).name for line in FIRST} <= {pin.partition("==")[0] for pin in pins}
+
+
 @pytest.mark.network
 @pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["hf", "sglang", "vllm"])
 def test_pip_installs_exactly_what_is_locked(engine: str, tmp_path: Path) -> None:
-    """pip resolves the project's requirements under the lock: there is a solution, and nothing in it is left open."""
+    """pip resolves the project's requirements under the lock: there is a solution, and nothing in it is left open.
+
+    Every file that it downloads for it, gigabytes of CUDA libraries among them, has one of the digests.
+    """
     manifest = releases.load(releases.default())
     options = complete(Options("toy", manifest.release, engine, features=("lora",), recipe="gsm8k"), manifest)
-    (tmp_path / "requirements.lock").write_text("\n".join(pins_for(manifest, options)))
+    (tmp_path / "requirements.lock").write_text("\n".join(checked_pins_for(manifest, options)))
     command = [*(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet")]
+    command += ["--require-hashes", "--no-build-isolation"]
     command += ["--report", str(tmp_path / "report.json"), "-c", "requirements.lock"]
     environment = {**os.environ, "PIP_FIND_LINKS": ""}  # where a build of torch for CPUs would be
     subprocess.run([*command, *needs_of(manifest, options)], cwd=tmp_path, env=environment, check=True)

@@ -13,7 +13,7 @@ from jinja2.exceptions import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from extractor import __version__
-from extractor.pipeline.render.pins import pins_for
+from extractor.pipeline.render.pins import checked_pins_for
 from extractor.pipeline.render.unread import compared_values, readers, shipped_values, unread_settings
 from extractor.pipeline.rewrite import Emitted
 from extractor.pipeline.slicer import Slice
@@ -139,7 +139,7 @@ def _context(
         "features": list(options.features),
         "requirements": list(manifest.requirements_for(options)),
         "dev_requirements": list(manifest.requirements.dev),
-        "pins": list(pins_for(manifest, options)),
+        "pins": list(checked_pins_for(manifest, options)),
         "former_keys": list(manifest.former_keys.items()),
         "vextract_version": __version__,
         "stubs": list(found.stubs),

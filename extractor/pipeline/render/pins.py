@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -13,6 +15,9 @@ from extractor.values import resources
 from extractor.values.manifest import Manifest
 from extractor.values.manifest.table import read_toml
 from extractor.values.options import Options
+
+# What `make setup` installs first: older versions check no digests of constraints, or need a package to build a wheel.
+FIRST = ("pip>=26.3", "setuptools>=77")
 
 
 def pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
@@ -26,8 +31,7 @@ def pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
         "name==version", some with a marker, sorted; empty where the engine has no lock.
     """
     locked = lock_of(options.engine)
-    needs = map(Requirement, needs_of(manifest, options))
-    ranges: dict[str, Requirement] = {canonicalize_name(item.name): item for item in needs}
+    ranges = _ranges(manifest, options)
     found = closure(ranges, locked)
     lines = []
     for name in sorted(found):
@@ -35,6 +39,22 @@ def pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
             if name not in ranges or _number(version) in ranges[name].specifier:
                 lines.append(f"{name}{version}")
     return tuple(lines)
+
+
+def checked_pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
+    """List what `pins_for` does, each with the digests of every file that the package index has of that version.
+
+    Returns:
+        The same lines without a digest, all of them, where something that is needed has no lock: pip takes no list
+        that is checked in part.
+    """
+    pins = pins_for(manifest, options)
+    if _ranges(manifest, options).keys() - lock_of(options.engine).keys():
+        return pins
+    digests = _digests()
+    return tuple(
+        " ".join([pin, *(f"--hash=sha256:{digest}" for digest in digests[pin.partition(" ;")[0]])]) for pin in pins
+    )
 
 
 def needs_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
@@ -54,6 +74,18 @@ def closure(names: Iterable[str], locked: Mapping[str, Any]) -> set[str]:
     return found
 
 
+def _ranges(manifest: Manifest, options: Options) -> dict[str, Requirement]:
+    return {canonicalize_name(item.name): item for item in map(Requirement, (*needs_of(manifest, options), *FIRST))}
+
+
+@cache
+def _digests() -> Mapping[str, list[str]]:
+    """Read what scripts/locks.py wrote down: "name==version" -> sha256 of each of its files."""
+    found: dict[str, list[str]] = json.loads((resources.locks() / "digests.json").read_text(encoding="utf-8"))
+    return found
+
+
+@cache
 def lock_of(engine: str) -> Mapping[str, Any]:
     """Read what scripts/locks.py resolved for an engine: name -> its versions, and the names that it requires."""
     path = resources.locks() / f"{engine}.toml"
