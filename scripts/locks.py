@@ -2,9 +2,9 @@
 
 manifests/locks/ENGINE.toml has the versions, manifests/locks/digests.json the digests of every file of each version. A
 project's requirements.lock is cut from both by extractor/pipeline/render/pins.py. All releases share a file: their
-ranges overlap. uv resolves, for CPython from 3.11 on and every platform (vLLM: Linux on x86-64). What requirements/ pins is taken from
-there, so that a project is locked to what the tests run with. The CUDA libraries are those of the builds on PyPI, and a
-CPU build of torch asks for none of them.
+ranges overlap. uv resolves, for CPython from 3.11 on and every platform (vLLM: Linux on x86-64). What requirements/
+pins is taken from there, so that a project is locked to what the tests run with. The CUDA libraries are those of the
+builds on PyPI, and a CPU build of torch asks for none of them.
 
 requirements/locked.txt and requirements/locked-peers.txt are the same for this repository's own environments.
 """
