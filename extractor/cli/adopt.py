@@ -90,7 +90,7 @@ def _write(target: Path, adoption: Adoption, options: Options, found: Recognised
 
 
 def _show(found: Recognised, adoption: Adoption, verbose: bool, below: int) -> None:
-    from extractor.usecases.adopt import Fate
+    from extractor.usecases.adopt import Outcome
 
     head = [f"copy of verl: {found.copy.root}"]
     if found.copy.prefixes:
@@ -106,12 +106,12 @@ def _show(found: Recognised, adoption: Adoption, verbose: bool, below: int) -> N
     head.append(f"carried over: {_share(adoption.hunks, 'hunks')}, {_share(adoption.symbols, 'symbols')}")
     if adoption.outside:
         head.append(f"your edits also import: {', '.join(adoption.outside)} (add them to pyproject.toml)")
-    edits = {fate: [_line(edit) for edit in adoption.edits if edit.fate is fate] for fate in Fate}
+    edits = {fate: [_line(edit) for edit in adoption.edits if edit.outcome is fate] for fate in Outcome}
     own = [f"  {file.path}" + (f" -> {file.copied}" if file.copied else "  (not copied)") for file in adoption.own]
     others = [f"  verl {other.release}: {other.similarity:.1%}" for other in found.scores if other is not score]
     sections = [
-        screen.Section(edits[Fate.ORPHANED], "without a place, parked below orphaned/:"),
-        screen.Section(edits[Fate.CARRIED], "carried over:"),
+        screen.Section(edits[Outcome.ORPHANED], "without a place, parked below orphaned/:"),
+        screen.Section(edits[Outcome.CARRIED], "carried over:"),
         screen.Section(own, "files of your own:"),
         screen.Section(others, "other releases:"),
     ]
@@ -166,7 +166,7 @@ def _report(
                 "symbol": edit.symbol,
                 "what": edit.what,
                 "hunks": edit.hunks,
-                "fate": edit.fate.value,
+                "fate": edit.outcome.value,
                 "where": edit.where,
                 "why": edit.why or None,
             }

@@ -101,7 +101,7 @@ def _as_named(run: Run, overrides: Sequence[Any]) -> Run:
 
 def _refuse(request: Request, best: Any) -> None:
     from extractor.usecases.fromrun import fitting
-    from extractor.usecases.fromrun.text import readable
+    from extractor.usecases.fromrun.unknowns import readable
     from extractor.values.errors import UsageError
 
     unknown = fitting.unhandled(best.problems)
@@ -207,7 +207,7 @@ def report(settled: Settled) -> dict[str, object]:
 
 def show(settled: Settled, *, verbose: bool, below: int) -> None:
     """Say what is not as it was in the run."""
-    from extractor.usecases.fromrun.text import readable
+    from extractor.usecases.fromrun.unknowns import readable
 
     found = settled.found
     for text in found.run.notes:

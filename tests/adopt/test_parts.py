@@ -6,7 +6,7 @@ import pytest
 
 from extractor.usecases.adopt.combine import combine
 from extractor.usecases.adopt.segments import join, split
-from extractor.usecases.adopt.text import decoded, with_upstream_names
+from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
 from tests.releases import every_release, source_of
 
 

@@ -11,7 +11,7 @@ import pytest
 from extractor.pipeline import generate
 from extractor.pipeline.generate import complete
 from extractor.pipeline.source import Source
-from extractor.usecases.adopt import Fate, adopt, recognise
+from extractor.usecases.adopt import Outcome, adopt, recognise
 from extractor.values import releases
 from extractor.values.options import Options
 from tests.adopt.forks import Fork
@@ -59,7 +59,7 @@ def test_no_edit_is_lost(tmp_path: Path, verl_0_6_1: Source, seed: int) -> None:
         for token in tokens:
             if token in edit.new:
                 assert token in written[edit.where], (token, edit.symbol)
-        assert edit.where.startswith("orphaned/") == (edit.fate is Fate.ORPHANED)
+        assert edit.where.startswith("orphaned/") == (edit.outcome is Outcome.ORPHANED)
     for path, text in written.items():
         if path.endswith(".py") and not path.startswith("orphaned/"):
             ast.parse(text)

@@ -173,7 +173,7 @@ def test_a_wheel_from_the_index_is_kept(
 
 def test_an_interrupted_draft_leaves_nothing(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys, types; from extractor.project.location import disk\n"
+        "import os, signal, sys, types; from extractor.project import disk\n"
         "from extractor.usecases import draft; from extractor.cli import manifest\n"
         "from extractor.cli.app import run\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"

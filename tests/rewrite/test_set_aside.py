@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from textwrap import dedent
 
-from extractor.pipeline.rewrite.set_aside import Aside
+from extractor.pipeline.rewrite.placeholders import Placeholders
 from extractor.values.manifest import Edit
 
 TEXT = dedent(
@@ -39,8 +39,8 @@ TEXT = dedent(
 )
 
 
-def aside(text: str = TEXT, *edits: Edit) -> Aside:
-    return Aside(text, ast.parse(text).body, edits)
+def aside(text: str = TEXT, *edits: Edit) -> Placeholders:
+    return Placeholders(text, ast.parse(text).body, edits)
 
 
 def test_what_comes_back_is_the_text() -> None:

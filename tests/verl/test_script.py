@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from extractor.usecases.fromrun.script import read_script
-from extractor.usecases.fromrun.text import readable, unknown
+from extractor.usecases.fromrun.unknowns import readable, unknown
 
 # Each prints its words one a line: bash is asked what they are.
 SPECIMENS = {

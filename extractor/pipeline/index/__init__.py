@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Protocol
 
-from extractor.pipeline.index.model import Import, Statement, Uses
 from extractor.pipeline.index.module import Module
+from extractor.pipeline.index.statement import Import, Statement, Uses
 from extractor.values.modules import module_name
 
 __all__ = ["Import", "Index", "Module", "SourceText", "Statement", "Uses"]

@@ -8,7 +8,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from extractor.pipeline.index.model import Import, Statement, Uses
+from extractor.pipeline.index.statement import Import, Statement, Uses
 from extractor.pipeline.index.syntax import (
     attribute_chain,
     chains_of,

@@ -12,14 +12,14 @@ from extractor.pipeline.rewrite.add_imports import add_imports
 from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, re_exports
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.rewrite.header import with_header
+from extractor.pipeline.rewrite.lines import listing, with_one_newline
 from extractor.pipeline.rewrite.names import Names
+from extractor.pipeline.rewrite.placeholders import Placeholders, mentions_ray
 from extractor.pipeline.rewrite.plan_imports import plan_imports
 from extractor.pipeline.rewrite.redirect_imports import redirect_imports
 from extractor.pipeline.rewrite.redirect_strings import find_paths, redirect_strings
-from extractor.pipeline.rewrite.set_aside import Aside, mentions_ray
 from extractor.pipeline.rewrite.strip_ray import check_no_ray, strip_ray
 from extractor.pipeline.rewrite.substitute_definitions import substitute_imports
-from extractor.pipeline.rewrite.text import listing, with_one_newline
 from extractor.pipeline.rewrite.trim_exports import drop_computed_exports, trim_exports
 from extractor.pipeline.slicer import KeptModule, Resolver
 from extractor.values.errors import InternalError
@@ -71,8 +71,8 @@ def rewrite_module(
 
     names = Names(dropped.text)
     mine = [fix for fix in fixes if fix.id in module.fixes]
-    aside = Aside(dropped.text, names.tree.body, [edit for fix in mine for edit in fix.edits])
-    tree = cst.parse_module(aside.compact)
+    kept = Placeholders(dropped.text, names.tree.body, [edit for fix in mine for edit in fix.edits])
+    tree = cst.parse_module(kept.compact)
     needed = substitute_imports(module.substitutes, package)
     for fix in mine:
         tree, applied = apply_fix(tree, fix, dropped.rest, module.upstream_path)
@@ -85,13 +85,13 @@ def rewrite_module(
     if needed:
         tree = add_imports(tree, needed)
     if needed or computed or mine:
-        names = Names(aside.whole(tree.code))
+        names = Names(kept.whole(tree.code))
 
     if mentions_ray(names.text):
         stripped = strip_ray(tree, names, package, source, module.upstream_path)
         if stripped is not None:
             tree = add_imports(stripped.module, stripped.imports)
-            names = Names(aside.whole(tree.code))
+            names = Names(kept.whole(tree.code))
             check_no_ray(names, source, module.upstream_path)
             changes.append(f"Ray removed: {', '.join(stripped.notes)}")
 
@@ -99,15 +99,15 @@ def rewrite_module(
     if strings.moved:
         tree = redirect_strings(tree, strings)
         changes.append(f"paths in strings redirected: {listing(list(strings.moved), 80)}")
-        names = Names(aside.whole(tree.code))
+        names = Names(kept.whole(tree.code))
 
-    tree, text, what = _imports(tree, names, aside, module, resolver, package)
+    tree, text, what = _imports(tree, names, kept, module, resolver, package)
     if what:
         changes.append(what)
-    tree, text = _re_exported(tree, text, aside, [line for fix in mine for line in re_exports(fix, package)])
+    tree, text = _re_exported(tree, text, kept, [line for fix in mine for line in re_exports(fix, package)])
     if "__all__" in text:
         trimmed = trim_exports(tree, Names(text))
-        text = text if trimmed is tree else aside.whole(trimmed.code)
+        text = text if trimmed is tree else kept.whole(trimmed.code)
     _check(text, module)
     text = with_header(
         text,
@@ -133,7 +133,7 @@ def _dropped(names: list[str]) -> list[str]:
 
 
 def _imports(
-    tree: cst.Module, names: Names, aside: Aside, module: KeptModule, resolver: Resolver, package: str
+    tree: cst.Module, names: Names, kept: Placeholders, module: KeptModule, resolver: Resolver, package: str
 ) -> tuple[cst.Module, str, str]:
     """Redirect and prune; again where a block went, since its test may have been the last use of an import.
 
@@ -150,19 +150,19 @@ def _imports(
             break
         what = what or "unused imports dropped"
         tree, lost_block = redirect_imports(tree, plan)
-        text = aside.whole(tree.code)
+        text = kept.whole(tree.code)
         if not lost_block:
             break
         names = Names(text)
     return tree, text, what
 
 
-def _re_exported(tree: cst.Module, text: str, aside: Aside, lines: list[str]) -> tuple[cst.Module, str]:
+def _re_exported(tree: cst.Module, text: str, kept: Placeholders, lines: list[str]) -> tuple[cst.Module, str]:
     """Add imports that the module itself has no use for, once those without a use are gone."""
     if not lines:
         return tree, text
     tree = add_imports(tree, lines)
-    return tree, aside.whole(tree.code)
+    return tree, kept.whole(tree.code)
 
 
 def _check(text: str, module: KeptModule) -> None:

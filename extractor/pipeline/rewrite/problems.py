@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 
-from extractor.pipeline.rewrite.text import lines_of
+from extractor.pipeline.rewrite.lines import lines_of
 from extractor.values.errors import CheckFailed
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from extractor.pipeline.source import archive, cache, directory, download
 from extractor.pipeline.source.archive import digest
-from extractor.pipeline.source.model import Source, SourceKind
+from extractor.pipeline.source.source import Source, SourceKind
 from extractor.values.errors import SourceError
 
 if TYPE_CHECKING:

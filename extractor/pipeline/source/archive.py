@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
-from extractor.pipeline.source.model import Source, SourceKind
+from extractor.pipeline.source.source import Source, SourceKind
 from extractor.values.errors import SourceError
 
 MAX_ARCHIVE = 64 * 2**20

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from extractor.pipeline.source.archive import to_source
-from extractor.pipeline.source.model import Source, SourceKind
+from extractor.pipeline.source.source import Source, SourceKind
 from extractor.values.errors import SourceError
 
 _TOP_FILES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "NOTICE", "NOTICE.txt", "NOTICE.md", "Notice.txt")

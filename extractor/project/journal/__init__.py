@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from extractor.project import base, disk, lock
 from extractor.project.journal import archive
-from extractor.project.journal.model import Change, Conflict, Journal, Phase
+from extractor.project.journal.entry import Change, Conflict, Journal, Phase
 from extractor.values.errors import CheckFailed
 
 __all__ = [

@@ -9,7 +9,7 @@ import zipfile
 from extractor.project import base, lock
 from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.disk import stays_inside
-from extractor.project.journal.model import Change, Conflict, Journal
+from extractor.project.journal.entry import Change, Conflict, Journal
 
 _INDEX = "journal.json"
 _SCHEMA = 1

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
 from extractor.usecases.adopt.compare import scores
+from extractor.usecases.adopt.findings import Copy, Edit, ForkFile, Outcome, Score, Share
 from extractor.usecases.adopt.locate import locate
-from extractor.usecases.adopt.model import Copy, Edit, Fate, Own, Score, Share
 from extractor.values.errors import SourceError, UsageError
 from extractor.values.tree import FileKind
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from extractor.pipeline.source import Source
     from extractor.values.options import Options
 
-__all__ = ["Adoption", "Copy", "Edit", "Fate", "Own", "Recognised", "Score", "Share", "adopt", "recognise"]
+__all__ = ["Adoption", "Copy", "Edit", "Outcome", "ForkFile", "Recognised", "Score", "Share", "adopt", "recognise"]
 
 _LEAST = 0.1
 
@@ -64,20 +64,20 @@ class Adoption:
     generated: Generated = field(repr=False)
     plan: Plan = field(repr=False)
     edits: tuple[Edit, ...]
-    own: tuple[Own, ...]
+    own: tuple[ForkFile, ...]
     outside: tuple[str, ...]
 
     @property
     def hunks(self) -> Share:
         """Return the places that differ, by what became of them."""
-        carried = sum(edit.hunks for edit in self.edits if edit.fate is Fate.CARRIED)
+        carried = sum(edit.hunks for edit in self.edits if edit.outcome is Outcome.CARRIED)
         return Share(carried, sum(edit.hunks for edit in self.edits))
 
     @property
     def symbols(self) -> Share:
         """Functions, classes, values and statements that differ, by what became of them."""
         found = [edit for edit in self.edits if edit.is_symbol]
-        return Share(sum(edit.fate is Fate.CARRIED for edit in found), len(found))
+        return Share(sum(edit.outcome is Outcome.CARRIED for edit in found), len(found))
 
 
 def recognise(
@@ -145,30 +145,30 @@ def adopt(recognised: Recognised, generated: Generated, options: Options) -> Ado
     from extractor.usecases.adopt.assemble import assemble, broken
     from extractor.usecases.adopt.carry import carry
     from extractor.usecases.adopt.ledger import ledger, orphans
-    from extractor.usecases.adopt.world import OWN, Unit, World
+    from extractor.usecases.adopt.target_project import OWN, TargetProject, Unit
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        world = World(recognised.copy, recognised.source, generated, options.package)
+        target = TargetProject(recognised.copy, recognised.source, generated, options.package)
         barred: dict[Unit, str] = {}
         while True:
-            carried = carry(world, barred)
-            files = assemble(world, carried)
-            more = broken(world, carried, files)
+            carried = carry(target, barred)
+            files = assemble(target, carried)
+            more = broken(target, carried, files)
             if not more:
                 break
             barred.update(more)
-        edits = ledger(world, recognised.source, carried)
+        edits = ledger(target, recognised.source, carried)
     own = []
     for path in recognised.copy.own:
-        module = next(name for name, place in world.own.items() if place == path)
-        copied = world.own_path(module) if Unit(module, OWN) in carried.works else None
+        module = next(name for name, place in target.own.items() if place == path)
+        copied = target.own_path(module) if Unit(module, OWN) in carried.works else None
         inside = recognised.copy.root / path.removeprefix("verl/")
-        own.append(Own(inside.relative_to(recognised.copy.top).as_posix(), copied))
+        own.append(ForkFile(inside.relative_to(recognised.copy.top).as_posix(), copied))
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     return Adoption(
         generated=generated,
-        plan=_plan(generated, files, orphans(world, recognised.source, edits)),
+        plan=_plan(generated, files, orphans(target, recognised.source, edits)),
         edits=edits,
         own=tuple(own),
         outside=tuple(sorted({line.outside for line in lines if line.outside} - _known(generated, options))),

@@ -9,39 +9,39 @@ from collections.abc import Mapping
 from extractor.usecases.adopt.carry import Carried
 from extractor.usecases.adopt.needs import Work
 from extractor.usecases.adopt.segments import TOP, Segment, join
-from extractor.usecases.adopt.world import OWN, Sides, Unit, World, is_future
+from extractor.usecases.adopt.target_project import OWN, Sides, TargetProject, Unit, is_future
 from extractor.values.modules import module_name
 
 
-def assemble(world: World, carried: Carried) -> dict[str, bytes]:
+def assemble(target: TargetProject, carried: Carried) -> dict[str, bytes]:
     """Return a mapping, path -> bytes of every file that gets edits, and of those of the fork's own that come along."""
     files: dict[str, bytes] = {}
-    for module, sides in sorted(world.sides.items()):
+    for module, sides in sorted(target.sides.items()):
         works = {unit.key: work for unit, work in carried.works.items() if unit.module == module and unit.key != OWN}
         if works:
-            emitted = world.files[sides.path].data
+            emitted = target.files[sides.path].data
             text = _module(sides, works)
             files[sides.path] = (text.replace("\n", "\r\n") if b"\r\n" in emitted else text).encode()
     for unit, work in carried.works.items():
         if unit.key == OWN:
-            path = world.own_path(unit.module)
+            path = target.own_path(unit.module)
             files[path] = work.core.encode()
             folder = path.rpartition("/")[0]
-            while folder and folder != world.package:
+            while folder and folder != target.package:
                 init = f"{folder}/__init__.py"
-                if init not in world.files and init not in files:
+                if init not in target.files and init not in files:
                     files[init] = b'"""Taken over from the fork, for the modules in it."""\n'
                 folder = folder.rpartition("/")[0]
     return files
 
 
-def broken(world: World, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
+def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
     """Units whose file does not compile, or whose imports would make modules import each other in a circle."""
     found: dict[Unit, str] = {}
-    modules = {module_name(path): data for path, data in _python(world, files).items()}
+    modules = {module_name(path): data for path, data in _python(target, files).items()}
     graph = {name: _imported(data, name, modules) for name, data in modules.items()}
     for unit, work in carried.works.items():
-        path = world.own_path(unit.module) if unit.key == OWN else world.sides[unit.module].path
+        path = target.own_path(unit.module) if unit.key == OWN else target.sides[unit.module].path
         try:
             ast.parse(files[path])
         except SyntaxError as error:
@@ -119,10 +119,12 @@ def _after_docstring(segments: list[Segment]) -> int:
     return index
 
 
-def _python(world: World, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    every = {path: file.data for path, file in world.files.items()}
+def _python(target: TargetProject, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    every = {path: file.data for path, file in target.files.items()}
     every.update(files)
-    return {path: data for path, data in every.items() if path.startswith(f"{world.package}/") and path.endswith(".py")}
+    return {
+        path: data for path, data in every.items() if path.startswith(f"{target.package}/") and path.endswith(".py")
+    }
 
 
 def _imported(data: bytes, name: str, modules: Mapping[str, bytes]) -> set[str]:

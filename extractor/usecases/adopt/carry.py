@@ -11,7 +11,7 @@ from extractor.usecases.adopt.combine import combine
 from extractor.usecases.adopt.differences import Difference
 from extractor.usecases.adopt.needs import Work, work_out, work_out_own
 from extractor.usecases.adopt.segments import END, TOP, Segment
-from extractor.usecases.adopt.world import OWN, NoPlace, Sides, Unit, World
+from extractor.usecases.adopt.target_project import OWN, NoPlace, Sides, TargetProject, Unit
 
 DROPPED = "the project does not have this symbol: nothing that was vendored uses it"
 UNUSED = "no code that came along names it"
@@ -31,16 +31,16 @@ class Carried:
     why: Mapping[Unit, str]
 
 
-def carry(world: World, barred: Mapping[Unit, str]) -> Carried:
+def carry(target: TargetProject, barred: Mapping[Unit, str]) -> Carried:
     """Decide on every difference in the kept modules.
 
     Args:
-        world: The project and the fork.
+        target: The project and the fork.
         barred: Units that must not come along, with the reason.
     """
     works: dict[Unit, Work] = {}
     why: dict[Unit, str] = {}
-    roots = _roots(world)
+    roots = _roots(target)
     pending = list(roots)
     while pending:
         unit = pending.pop()
@@ -49,7 +49,7 @@ def carry(world: World, barred: Mapping[Unit, str]) -> Carried:
         try:
             if unit in barred:
                 raise NoPlace(barred[unit])
-            works[unit] = _work(world, unit)
+            works[unit] = _work(target, unit)
             pending += sorted(works[unit].needs)
         except NoPlace as reason:
             why[unit] = str(reason)
@@ -87,10 +87,10 @@ def reason(carried: Carried, sides: Sides, difference: Difference) -> str | None
     return DROPPED
 
 
-def _roots(world: World) -> list[Unit]:
+def _roots(target: TargetProject) -> list[Unit]:
     """Return what comes along for its own sake: edits of emitted symbols, what registers itself, statements."""
     found = []
-    for _, sides in sorted(world.sides.items()):
+    for _, sides in sorted(target.sides.items()):
         for item in sides.found.symbols:
             if item.new is None:
                 continue
@@ -122,10 +122,10 @@ def _acts(segment: Segment) -> bool:
     return not segment.is_named and not is_main_guard(segment.node)
 
 
-def _work(world: World, unit: Unit) -> Work:
+def _work(target: TargetProject, unit: Unit) -> Work:
     if unit.key == OWN:
-        return work_out_own(world, unit.module)
-    sides = world.sides[unit.module]
+        return work_out_own(target, unit.module)
+    sides = target.sides[unit.module]
     new = next((item for item in sides.found.symbols if item.key == unit.key), None)
     segment = new.new if new is not None else next(item for item in sides.fork if item.key == unit.key)
     if segment is None:
@@ -134,12 +134,12 @@ def _work(world: World, unit: Unit) -> Work:
     if emitted is None:
         if segment.key == TOP:
             raise NoPlace("the project's file begins differently")
-        return work_out(world, sides, segment.core, None)
+        return work_out(target, sides, segment.core, None)
     base = new.old.core if new is not None and new.old is not None else segment.core
     merged = combine(base, segment.core, emitted.core)
     if merged is None:
         raise NoPlace(CONFLICT)
-    return work_out(world, sides, merged, emitted)
+    return work_out(target, sides, merged, emitted)
 
 
 def _fail_together(works: dict[Unit, Work], why: dict[Unit, str]) -> None:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from extractor.pipeline.source import Source
-from extractor.usecases.adopt.model import Copy, Score
-from extractor.usecases.adopt.text import decoded, with_upstream_names
+from extractor.usecases.adopt.findings import Copy, Score
+from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
 
 
 def scores(copy: Copy, sources: Mapping[str, Source]) -> tuple[Score, ...]:

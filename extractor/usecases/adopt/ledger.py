@@ -10,29 +10,29 @@ from extractor.project.beside import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
 from extractor.usecases.adopt.carry import Carried, reason
 from extractor.usecases.adopt.differences import COMMENTS, Difference, differences
-from extractor.usecases.adopt.model import Edit, Fate
+from extractor.usecases.adopt.findings import Edit, Outcome
 from extractor.usecases.adopt.segments import TOP, Segment, hunks, split
-from extractor.usecases.adopt.text import decoded
-from extractor.usecases.adopt.world import Sides, World
+from extractor.usecases.adopt.target_project import Sides, TargetProject
+from extractor.usecases.adopt.upstream_names import decoded
 from extractor.values.modules import is_package, module_name
 
 _NO_FILE = "the project does not have this file: nothing that was vendored uses it"
 _CONFIG = "the project's configuration is its own: see config/, which has upstream's keys"
 
 
-def ledger(world: World, source: Source, carried: Carried) -> tuple[Edit, ...]:
+def ledger(target: TargetProject, source: Source, carried: Carried) -> tuple[Edit, ...]:
     """Return all edits, sorted by file and in the fork's order."""
     edits: list[Edit] = []
-    kept = {sides.kept.upstream_path: sides for sides in world.sides.values()}
-    for path, data in world.copy.files.items():
+    kept = {sides.kept.upstream_path: sides for sides in target.sides.values()}
+    for path, data in target.copy.files.items():
         upstream = source.files.get(path)
         if upstream is None or upstream == data:
             continue
-        old, new = decoded(upstream), world.fork_text(path)
+        old, new = decoded(upstream), target.fork_text(path)
         if old is None or new is None:
             edits.append(_whole(path, "it is not UTF-8 text", "", "", 1))
         elif _bare(old) != _bare(new):
-            edits += _of_file(world, path, old, new, kept.get(path), carried)
+            edits += _of_file(target, path, old, new, kept.get(path), carried)
     return tuple(edits)
 
 
@@ -41,20 +41,20 @@ def parked(path: str) -> str:
     return f"{ORPHANED}/{path}"
 
 
-def orphans(world: World, source: Source, edits: Sequence[Edit]) -> dict[str, bytes]:
+def orphans(target: TargetProject, source: Source, edits: Sequence[Edit]) -> dict[str, bytes]:
     """Return the fork's version of every file that has edits without a place, and the notes."""
     by_path: dict[str, list[Edit]] = {}
     for edit in edits:
-        if edit.fate is Fate.ORPHANED:
+        if edit.outcome is Outcome.ORPHANED:
             by_path.setdefault(edit.upstream_path, []).append(edit)
     files = {}
     for path, lost in by_path.items():
-        files[parked(path)] = world.copy.files[path]
+        files[parked(path)] = target.copy.files[path]
         files[parked(path) + NOTE_SUFFIX] = _note(path, source.release, lost)
     return files
 
 
-def _of_file(world: World, path: str, old: str, new: str, sides: Sides | None, carried: Carried) -> list[Edit]:
+def _of_file(target: TargetProject, path: str, old: str, new: str, sides: Sides | None, carried: Carried) -> list[Edit]:
     if not path.endswith(".py"):
         why = _CONFIG if path.endswith((".yaml", ".yml")) else _NO_FILE
         return [_whole(path, why, old, new, hunks(old, new))]
@@ -112,7 +112,7 @@ def _edit(path: str, item: Difference, sides: Sides | None, why: str | None) -> 
         what=item.what,
         is_symbol=segment.node is not None,
         hunks=item.hunks,
-        fate=Fate.CARRIED if why is None else Fate.ORPHANED,
+        outcome=Outcome.CARRIED if why is None else Outcome.ORPHANED,
         where=sides.path if why is None and sides is not None else parked(path),
         why=why or "",
         old=item.old.core if item.old is not None else "",
@@ -131,7 +131,7 @@ def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: st
         what="added",
         is_symbol=False,
         hunks=1,
-        fate=Fate.CARRIED if why is None else Fate.ORPHANED,
+        outcome=Outcome.CARRIED if why is None else Outcome.ORPHANED,
         where=sides.path if why is None and sides is not None else parked(path),
         why=why or "",
         new=f"{text or symbol}\n",
@@ -139,7 +139,7 @@ def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: st
 
 
 def _whole(path: str, why: str, old: str, new: str, places: int) -> Edit:
-    return Edit(path, "the whole file", "edited", False, places, Fate.ORPHANED, parked(path), why, old, new)
+    return Edit(path, "the whole file", "edited", False, places, Outcome.ORPHANED, parked(path), why, old, new)
 
 
 def _note(path: str, release: str, lost: Sequence[Edit]) -> bytes:

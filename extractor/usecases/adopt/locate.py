@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from extractor.pipeline.source import Source
-from extractor.usecases.adopt.model import Copy
-from extractor.usecases.adopt.text import decoded
+from extractor.usecases.adopt.findings import Copy
+from extractor.usecases.adopt.upstream_names import decoded
 from extractor.values.errors import UsageError
 from extractor.values.modules import module_name
 

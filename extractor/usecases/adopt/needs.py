@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from extractor.pipeline.index.syntax import chains_of, global_names, string_annotations
 from extractor.usecases.adopt.differences import bound_by
 from extractor.usecases.adopt.segments import Segment
-from extractor.usecases.adopt.world import OWN, Line, NoPlace, Sides, Unit, World
+from extractor.usecases.adopt.target_project import OWN, Line, NoPlace, Sides, TargetProject, Unit
 
 _BUILTIN = frozenset(dir(builtins))
 
@@ -33,11 +33,11 @@ class Work:
     needs: frozenset[Unit]
 
 
-def work_out(world: World, sides: Sides, core: str, emitted: Segment | None) -> Work:
+def work_out(target: TargetProject, sides: Sides, core: str, emitted: Segment | None) -> Work:
     """Find out what a segment of the fork needs.
 
     Args:
-        world: The project.
+        target: The project.
         sides: The module that it belongs to.
         core: The text that is to stand in the project.
         emitted: What was emitted for the same symbol; what that names is there.
@@ -46,7 +46,7 @@ def work_out(world: World, sides: Sides, core: str, emitted: Segment | None) -> 
         NoPlace: something is missing.
     """
     tree = _parse(core)
-    core, inner, needs = _redirected(world, tree, core, sides.module, is_package=sides.is_package)
+    core, inner, needs = _redirected(target, tree, core, sides.module, is_package=sides.is_package)
     lines: dict[str, Line] = {}
     present = {name: set(found) for name, found in chains_of(_parse(emitted.core)).items()} if emitted else {}
     chains = chains_of(tree)
@@ -57,33 +57,33 @@ def work_out(world: World, sides: Sides, core: str, emitted: Segment | None) -> 
                 continue
             for chain in sorted(chains.get(name, set()) - present.get(name, set())):
                 if chain:
-                    needs |= world.attribute(item, chain[0])
+                    needs |= target.attribute(item, chain[0])
         elif item is not None:
-            line, more = world.resolve(sides.module, item)
+            line, more = target.resolve(sides.module, item)
             lines[line.text] = line
             needs |= more
             if item.module.partition(".")[0] == "verl":
                 for chain in sorted(chains.get(name, ())):
                     if chain:
-                        needs |= world.attribute(item, chain[0])
+                        needs |= target.attribute(item, chain[0])
         elif name in sides.fork_by_name:
             needs.add(Unit(sides.module, sides.fork_by_name[name].key))
     return Work(core, tuple(lines[text] for text in sorted(lines)), inner, frozenset(needs))
 
 
-def work_out_own(world: World, module: str) -> Work:
+def work_out_own(target: TargetProject, module: str) -> Work:
     """Find out what a file needs that upstream does not have.
 
     Raises:
         NoPlace: something is missing, or the project has a file of that name.
     """
-    path = world.own_path(module)
-    if path in world.files:
+    path = target.own_path(module)
+    if path in target.files:
         raise NoPlace(f"the project has a {path} of its own")
-    text = world.fork_text(world.own[module])
+    text = target.fork_text(target.own[module])
     if text is None:
-        raise NoPlace(f"{world.own[module]} is not UTF-8 text")
-    core, inner, needs = _redirected(world, _parse(text), text, module, is_package=path.endswith("__init__.py"))
+        raise NoPlace(f"{target.own[module]} is not UTF-8 text")
+    core, inner, needs = _redirected(target, _parse(text), text, module, is_package=path.endswith("__init__.py"))
     return Work(core, (), inner, frozenset(needs - {Unit(module, OWN)}))
 
 
@@ -108,7 +108,7 @@ def _names(tree: ast.Module, core: str) -> set[str]:
 
 
 def _redirected(
-    world: World, tree: ast.Module, core: str, module: str, *, is_package: bool
+    target: TargetProject, tree: ast.Module, core: str, module: str, *, is_package: bool
 ) -> tuple[str, tuple[Line, ...], set[Unit]]:
     """Return the text with all imports in it redirected."""
     lines = core.split("\n")
@@ -117,12 +117,12 @@ def _redirected(
     for node in reversed(list(_imports(tree))):
         items = bound_by(node, module, is_package=is_package)
         roots = {item.module.partition(".")[0] for item in items}
-        if not roots & {"verl", "ray", *world.copy.neighbours} or roots == {world.package}:
+        if not roots & {"verl", "ray", *target.copy.neighbours} or roots == {target.package}:
             inner += [Line("", item.local, None, item.module.partition(".")[0]) for item in items]
             continue
         found = []
         for item in items:
-            line, more = world.resolve(module, item)
+            line, more = target.resolve(module, item)
             found.append(line)
             needs |= more
         inner += found

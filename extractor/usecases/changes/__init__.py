@@ -8,17 +8,7 @@ from collections.abc import Mapping
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
-from extractor.usecases.changes.compare import fields_of
-from extractor.usecases.changes.config_keys import (
-    MAIN,
-    Renames,
-    compare_project_keys,
-    compare_upstream_keys,
-    gone_in,
-    project_config,
-    upstream_config,
-)
-from extractor.usecases.changes.model import (
+from extractor.usecases.changes.changeset import (
     Change,
     Changes,
     DefaultChange,
@@ -29,6 +19,16 @@ from extractor.usecases.changes.model import (
     Place,
     RegistryChange,
     SymbolChange,
+)
+from extractor.usecases.changes.compare import fields_of
+from extractor.usecases.changes.config_keys import (
+    MAIN,
+    Renames,
+    compare_project_keys,
+    compare_upstream_keys,
+    gone_in,
+    project_config,
+    upstream_config,
 )
 from extractor.usecases.changes.registries import compare_registries
 from extractor.usecases.changes.symbols import compare_symbols

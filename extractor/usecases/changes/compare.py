@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from textwrap import dedent
 
-from extractor.usecases.changes.model import Change
+from extractor.usecases.changes.changeset import Change
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef

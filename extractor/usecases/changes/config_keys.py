@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
-from extractor.usecases.changes.model import DefaultChange, KeyChanges, LostKey, OwnerKey
+from extractor.usecases.changes.changeset import DefaultChange, KeyChanges, LostKey, OwnerKey
 from extractor.values import releases
 from extractor.values.configtree.settings import Setting, Unreadable, compose, every_setting
 from extractor.values.errors import SourceError, UsageError

@@ -10,7 +10,7 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.pipeline.slicer import KeptModule, NotKept
-from extractor.usecases.changes.model import RegistryChange
+from extractor.usecases.changes.changeset import RegistryChange
 from extractor.values.modules import absolute, is_package, module_name
 
 # By the name of the decorator, or of its module where the decorator is just called `register`.

@@ -10,8 +10,8 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.index.syntax import child_statements, first_line
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
+from extractor.usecases.changes.changeset import Change, Place, SymbolChange
 from extractor.usecases.changes.compare import compare, shape
-from extractor.usecases.changes.model import Change, Place, SymbolChange
 
 
 def places(generated: Generated) -> dict[str, Place]:

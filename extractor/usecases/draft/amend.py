@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from extractor.usecases.draft.model import Finding, Kind, Note, Suggestion
+from extractor.usecases.draft.findings import Finding, Kind, Note, Suggestion
 
 Full = dict[str, Any]
 _SURE = 0.9

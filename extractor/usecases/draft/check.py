@@ -14,7 +14,7 @@ from extractor.pipeline.slicer.definitions import Definition, Definitions
 from extractor.pipeline.source import Source
 from extractor.usecases.changes import Change
 from extractor.usecases.changes.compare import compare
-from extractor.usecases.draft.model import Finding, Kind, Suggestion
+from extractor.usecases.draft.findings import Finding, Kind, Suggestion
 from extractor.usecases.draft.similar import Catalogue, certain, definition_of, module_moved
 from extractor.values.manifest import Fix, Manifest
 from extractor.values.options import Options

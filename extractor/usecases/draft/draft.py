@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from extractor.pipeline.source import Source
+from extractor.usecases.draft.findings import Finding, Note
 from extractor.usecases.draft.fit import NO_DIGEST, Fit
 from extractor.usecases.draft.keys import renamed
-from extractor.usecases.draft.model import Finding, Note
 from extractor.usecases.draft.needs import changed_requirements
 from extractor.usecases.draft.offers import new_offers
 from extractor.values.manifest import difference, read_toml

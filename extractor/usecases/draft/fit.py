@@ -10,7 +10,7 @@ from typing import Any
 from extractor.pipeline.source import Source
 from extractor.usecases.draft.amend import amend
 from extractor.usecases.draft.check import check
-from extractor.usecases.draft.model import Finding, Note
+from extractor.usecases.draft.findings import Finding, Note
 from extractor.usecases.draft.trial import trial
 from extractor.values import releases
 from extractor.values.manifest import Manifest, parse_manifest

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from extractor.pipeline.source import Source
-from extractor.usecases.draft.model import Note
+from extractor.usecases.draft.findings import Note
 
 Full = dict[str, Any]
 

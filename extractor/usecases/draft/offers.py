@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from extractor.pipeline.index import Index
 from extractor.pipeline.source import Source
-from extractor.usecases.draft.model import Note
+from extractor.usecases.draft.findings import Note
 from extractor.values.errors import SourceError
 from extractor.values.manifest import Manifest
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from extractor.pipeline.index import Index
-from extractor.usecases.draft.model import Suggestion
+from extractor.usecases.draft.findings import Suggestion
 from extractor.values.errors import SourceError
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -10,7 +10,7 @@ from extractor.pipeline.index import Index
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.pipeline.source import Source
-from extractor.usecases.draft.model import Finding, Kind, Suggestion
+from extractor.usecases.draft.findings import Finding, Kind, Suggestion
 from extractor.usecases.draft.similar import Catalogue
 from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
-from extractor.usecases.explain.model import Explanation
+from extractor.usecases.explain.explanation import Explanation
 from extractor.usecases.explain.ours import Ours
 from extractor.usecases.explain.vendored import known_names, of_vendored
 from extractor.values.errors import UsageError

@@ -12,7 +12,7 @@ from pathlib import Path
 from extractor.pipeline.render import templates_of
 from extractor.project import base, lock
 from extractor.project.lock import Lock, LockedFile
-from extractor.usecases.explain.model import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
+from extractor.usecases.explain.explanation import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
 from extractor.values.tree import FileKind

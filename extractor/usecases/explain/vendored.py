@@ -5,7 +5,7 @@ from __future__ import annotations
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.render import applied_fixes
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
-from extractor.usecases.explain.model import TEMPLATE, VENDORED, Explanation
+from extractor.usecases.explain.explanation import TEMPLATE, VENDORED, Explanation
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
 from extractor.values.options import Options

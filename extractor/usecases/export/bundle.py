@@ -23,7 +23,7 @@ from extractor.usecases.export.keys import Key, map_key
 from extractor.usecases.export.project import ProjectConfig, load, read_files
 from extractor.usecases.export.rewards import RewardConfig, arguments_as_keys
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.export.way import Way
+from extractor.usecases.export.verl_interface import VerlInterface
 from extractor.values import resources
 from extractor.values.configtree import write_override
 from extractor.values.errors import UsageError
@@ -71,13 +71,13 @@ def export(
     target = Target.of(source)
     defaults = Defaults.of(target)
     config = load(read_files(project), settings)
-    way, reward = Way.of(target), RewardConfig.of(config)
+    interface, reward = VerlInterface.of(target), RewardConfig.of(config)
     remarks: list[str] = []
     copied = changes.named_files(project, config)
-    changed = changes.changes(config, target, way, copied, remarks)
+    changed = changes.changes(config, target, interface, copied, remarks)
     keys = [map_key(key, value, target, defaults, renamed, changed) for key, value in sorted(config.flat.items())]
-    keys = arguments_as_keys(keys, reward, way)
-    told = changes.further(config, way, reward, defaults)
+    keys = arguments_as_keys(keys, reward, interface)
+    told = changes.further(config, interface, reward, defaults)
     overrides = [write_override(key.target or "", key.target_value, key.mark) for key in keys if key.written]
     overrides = [item for item in overrides if item.partition("=")[0].lstrip("+") not in told]
     overrides += [changes.override(name, value, defaults) for name, value in told.items()]
@@ -89,7 +89,7 @@ def export(
             f"{len(edits)} vendored files are edited, and verl does not have these edits. upstream.patch has those of "
             f"{fit} of them: apply it to a checkout of verl (`patch -p1`). UPSTREAM.md lists all"
         )
-    bundle = _Bundle(project, lock, target, config, way, reward)
+    bundle = _Bundle(project, lock, target, config, interface, reward)
     files = bundle.files(tuple(sorted(overrides)), keys, edits, remarks)
     files.update({path: (project / path).read_bytes() for path in copied.values()})
     return Export(dict(sorted(files.items())), tuple(keys), tuple(sorted(overrides)), edits, tuple(remarks))
@@ -110,12 +110,12 @@ class _Bundle:
     lock: Lock
     target: Target
     config: ProjectConfig
-    way: Way
+    interface: VerlInterface
     reward: RewardConfig
 
     @property
     def _plays(self) -> bool:
-        return changes.plays(self.config) and self.way.agent_loop
+        return changes.plays(self.config) and self.interface.agent_loop
 
     @property
     def _own_dataset(self) -> bool:
@@ -133,7 +133,7 @@ class _Bundle:
         texts = self._adapters(bool(edits), remarks)
         texts.update(self._aliases(reached.vendored))
         texts["run.sh"] = documents.script(self.lock, keys, overrides, self.target)
-        texts["env.sh"] = documents.environment(changes.HOOKS if self.way.modules else None)
+        texts["env.sh"] = documents.environment(changes.HOOKS if self.interface.modules else None)
         texts["KEYS.md"] = documents.table(keys, self.target)
         texts["requirements.txt"] = documents.requirements(self.target, self.config)
         if edits:
@@ -158,12 +158,12 @@ class _Bundle:
             "verl": self.target.release,
             "own_manager": own,
             "manager_class": _class(custom / "reward_manager.py", "RewardManager", own),
-            "manager_interface": self.way.manager.value,
+            "manager_interface": self.interface.manager.value,
             "dataset_class": _class(custom / "env_dataset.py", "Dataset", self._own_dataset),
             "multi_turn": self._plays,
-            "messages_first": self.way.messages_first,
+            "messages_first": self.interface.messages_first,
             "toy": self.config.toy,
-            "qwen_tokens": self.way.qwen_tokens,
+            "qwen_tokens": self.interface.qwen_tokens,
             "prepares_data": not self.config.flat.get("data.train_files"),
             "edits": edited,
             "remarks": remarks,

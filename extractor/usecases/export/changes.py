@@ -10,7 +10,7 @@ from extractor.usecases.export.keys import READ_BY_THE_ENGINE, Key, Status
 from extractor.usecases.export.project import ProjectConfig
 from extractor.usecases.export.rewards import RewardConfig, chosen_manager
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.export.way import Interface, Way
+from extractor.usecases.export.verl_interface import ManagerInterface, VerlInterface
 from extractor.values.configtree import write_override
 
 HERE = "$HERE"
@@ -21,13 +21,13 @@ _COUNTED = ("$NNODES", "$GPUS")
 
 
 def changes(
-    config: ProjectConfig, target: Target, way: Way, copied: Mapping[str, str], remarks: list[str]
+    config: ProjectConfig, target: Target, interface: VerlInterface, copied: Mapping[str, str], remarks: list[str]
 ) -> dict[str, tuple[Any, str]]:
     """Return a mapping, key -> the value that it has in full verl, and why.
 
     Args:
         config: The project's.
-        target, way: The release.
+        target, interface: The release.
         copied: Keys that name a file of the project -> its path.
         remarks: What a user should know is added here.
     """
@@ -41,24 +41,24 @@ def changes(
     if flat.get(f"{_ROLLOUT}.name") == "hf":
         found[f"{_ROLLOUT}.name"] = ("vllm", "verl has no rollout by transformers that runs")
     multi_turn = plays(config)
-    if multi_turn and not way.agent_loop:
+    if multi_turn and not interface.agent_loop:
         remarks.append(f"verl {target.release} has no agent loops: the environment loop is not part of this export")
-    elif multi_turn and not way.loop_reward:
+    elif multi_turn and not interface.loop_reward:
         if not own_dataset(config):
             remarks.append(f"verl {target.release} plays an agent loop for rows that name it: agent_name={AGENT!r}")
         remarks.append(
             f"agent loops of verl {target.release} give no reward: the reward manager scores episodes by their text"
         )
-    if flat.get(f"{_ROLLOUT}.mode") == "sync" and (not way.spmd or multi_turn):
-        why = "environment loops need verl's servers" if way.spmd else "its rollouts come from servers"
+    if flat.get(f"{_ROLLOUT}.mode") == "sync" and (not interface.spmd or multi_turn):
+        why = "environment loops need verl's servers" if interface.spmd else "its rollouts come from servers"
         found[f"{_ROLLOUT}.mode"] = ("async", f"{why} in verl {target.release}")
-    if multi_turn and way.agent_loop:
+    if multi_turn and interface.agent_loop:
         found[f"{_ROLLOUT}.multi_turn.enable"] = (
             False,
             "the episode is played by adapters/environment.py, which is an agent loop of its own",
         )
         found["data.return_raw_chat"] = (True, "agent loops start from messages")
-    elif flat.get("data.return_raw_chat") is False and not way.spmd:
+    elif flat.get("data.return_raw_chat") is False and not interface.spmd:
         found["data.return_raw_chat"] = (True, "agent loops start from messages")
     return found
 
@@ -100,18 +100,20 @@ def _made(config: ProjectConfig) -> dict[str, tuple[Any, str]]:
     return found
 
 
-def further(config: ProjectConfig, way: Way, reward: RewardConfig, defaults: Defaults) -> dict[str, Any]:
+def further(
+    config: ProjectConfig, interface: VerlInterface, reward: RewardConfig, defaults: Defaults
+) -> dict[str, Any]:
     """Return what verl must be told besides: where the adapters are, and what it has two keys for."""
     flat = config.flat
     found: dict[str, Any] = {"trainer.nnodes": "$NNODES", "trainer.n_gpus_per_node": "$GPUS"}
-    found.update(chosen_manager(reward, way, f"{HERE}/adapters/reward.py"))
-    if not way.modules:
+    found.update(chosen_manager(reward, interface, f"{HERE}/adapters/reward.py"))
+    if not interface.modules:
         found["actor_rollout_ref.model.external_lib"] = HOOKS
         found["critic.model.external_lib"] = HOOKS
     if own_dataset(config):
         found["data.custom_cls.path"] = f"{HERE}/adapters/dataset.py"
         found["data.custom_cls.name"] = "ProjectDataset"
-    if plays(config) and way.agent_loop:
+    if plays(config) and interface.agent_loop:
         found[f"{_ROLLOUT}.agent.default_agent_loop"] = AGENT
         found[f"{_ROLLOUT}.agent.agent_loop_config_path"] = f"{HERE}/adapters/agent_loops.yaml"
         found[f"{_ROLLOUT}.agent.num_workers"] = 1 if config.toy else 8
@@ -121,8 +123,8 @@ def further(config: ProjectConfig, way: Way, reward: RewardConfig, defaults: Def
         if key in flat and flat[key] != defaults.flat.get(name):
             found[name] = flat[key]
     known = {key: value for key, value in found.items() if key in defaults}
-    if reward.penalises_length and not (reward.own and way.manager is not Interface.FUNCTION):
-        known[f"{way.arguments_section}.max_resp_len"] = flat["data.max_response_length"]
+    if reward.penalises_length and not (reward.own and interface.manager is not ManagerInterface.FUNCTION):
+        known[f"{interface.arguments_section}.max_resp_len"] = flat["data.max_response_length"]
     return known
 
 

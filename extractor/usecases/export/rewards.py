@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.usecases.export.keys import Key, Status
 from extractor.usecases.export.project import ProjectConfig
-from extractor.usecases.export.way import Interface, Way
+from extractor.usecases.export.verl_interface import ManagerInterface, VerlInterface
 
 OWN = "env"
 _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg", "reward_model.overlong_buffer")
@@ -66,16 +66,16 @@ def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
     return None
 
 
-def arguments_as_keys(keys: list[Key], reward: RewardConfig, way: Way) -> list[Key]:
+def arguments_as_keys(keys: list[Key], reward: RewardConfig, interface: VerlInterface) -> list[Key]:
     """Return what becomes of the keys that are arguments of the reward manager."""
-    return [_argument(key, reward, way) for key in keys]
+    return [_argument(key, reward, interface) for key in keys]
 
 
-def _argument(key: Key, reward: RewardConfig, way: Way) -> Key:
+def _argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Key:
     short = _short(key.key)
     if short is None:
         return key
-    if reward.own and way.manager is not Interface.FUNCTION:
+    if reward.own and interface.manager is not ManagerInterface.FUNCTION:
         reason = "adapters/settings.json, from where the adapter hands it to the reward manager"
         return Key(key.key, key.value, Status.DROPPED, reason=reason)
     about_length = short == "max_resp_len" or short.startswith("overlong_buffer_cfg.")
@@ -84,7 +84,7 @@ def _argument(key: Key, reward: RewardConfig, way: Way) -> Key:
     if reward.own and not about_length:
         reason = "adapters/settings.json, from where the adapter hands it to the scorer"
         return Key(key.key, key.value, Status.DROPPED, reason=reason)
-    name = f"{way.arguments_section}.{short}"
+    name = f"{interface.arguments_section}.{short}"
     status = Status.ADDED if name == key.key else Status.RENAMED
     return Key(key.key, key.value, status, name, key.value, "+", "argument of the reward manager")
 
@@ -102,25 +102,25 @@ def _short(key: str) -> str | None:
     return None
 
 
-def chosen_manager(reward: RewardConfig, way: Way, file: str) -> dict[str, Any]:
+def chosen_manager(reward: RewardConfig, interface: VerlInterface, file: str) -> dict[str, Any]:
     """Return what verl must be told to use the project's own reward manager.
 
     Args:
-        reward, way: The project's, and the release's.
+        reward, interface: The project's, and the release's.
         file: The adapter.
     """
     if not reward.own:
         return {}
-    if way.reward_section:
+    if interface.reward_section:
         found: dict[str, Any] = {
-            f"{way.reward_section}.source": "importlib",
-            f"{way.reward_section}.name": "ProjectRewardManager",
-            f"{way.reward_section}.module.path": file,
+            f"{interface.reward_section}.source": "importlib",
+            f"{interface.reward_section}.name": "ProjectRewardManager",
+            f"{interface.reward_section}.module.path": file,
         }
-        if way.manager is Interface.CLASS:
+        if interface.manager is ManagerInterface.CLASS:
             found["reward_model.use_reward_loop"] = False
         return found
-    if way.manager is Interface.REGISTERED:
+    if interface.manager is ManagerInterface.REGISTERED:
         return {"reward_model.reward_manager": "project"}
     manager = {"reward_model.reward_manager": "dapo" if reward.penalises_length else "naive"}
     if reward.function is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.expansion import MAX_ROUNDS
 from extractor.usecases.fromrun.statements import Statements
-from extractor.usecases.fromrun.text import unknown, unknowns
+from extractor.usecases.fromrun.unknowns import unknown, unknowns
 from extractor.usecases.fromrun.variables import Failure, Stop
 
 

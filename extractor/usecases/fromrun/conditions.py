@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.expansion import Expansions
-from extractor.usecases.fromrun.text import unknowns
+from extractor.usecases.fromrun.unknowns import unknowns
 
 
 class Conditions(Expansions):

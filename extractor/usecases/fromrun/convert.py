@@ -11,7 +11,7 @@ from extractor.usecases.export.target import Target
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
 from extractor.usecases.fromrun.reading import Run
-from extractor.usecases.fromrun.text import unknowns
+from extractor.usecases.fromrun.unknowns import unknowns
 from extractor.values.configtree import flatten, resolve
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest

@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.parameters import Parameters
-from extractor.usecases.fromrun.text import unknown, unknowns
+from extractor.usecases.fromrun.unknowns import unknown, unknowns
 from extractor.usecases.fromrun.variables import Stop, Value, scalar
 
 MAX_ROUNDS = 64

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from extractor.usecases.fromrun.arithmetic import NotKnown, evaluate
-from extractor.usecases.fromrun.text import unknown, unknowns
+from extractor.usecases.fromrun.unknowns import unknown, unknowns
 from extractor.usecases.fromrun.variables import Variables, scalar
 
 

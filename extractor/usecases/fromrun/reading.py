@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from extractor.usecases.fromrun.script import read_script
-from extractor.usecases.fromrun.text import readable, unknowns
+from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.usecases.fromrun.variables import Command
 from extractor.values.configtree import BadOverride, Override, parse_override
 from extractor.values.configtree.compose import read_yaml

@@ -10,7 +10,7 @@ from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark, is_about_where, rule_for
 from extractor.usecases.fromrun.reading import Run
-from extractor.usecases.fromrun.text import readable, unknowns
+from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.values.configtree import flatten
 
 

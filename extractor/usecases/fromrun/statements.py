@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.conditions import Conditions
 from extractor.usecases.fromrun.expansion import is_probe
-from extractor.usecases.fromrun.text import readable, unknown
+from extractor.usecases.fromrun.unknowns import readable, unknown
 from extractor.usecases.fromrun.variables import Command, Failure, Stop
 
 _MAX_DEPTH = 20

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from extractor.usecases.fromrun.text import unknown
+from extractor.usecases.fromrun.unknowns import unknown
 
 Value = str | list[str] | dict[str, str]
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from extractor.project import base
 from extractor.project.lock import Lock
-from extractor.usecases.graph.model import OWNER, Graph, Module
+from extractor.usecases.graph.modules import OWNER, Graph, Module
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from xml.sax.saxutils import escape
 
 from extractor.usecases.graph.matrix import size
-from extractor.usecases.graph.model import FILL, MEANING, Graph, Module
+from extractor.usecases.graph.modules import FILL, MEANING, Graph, Module
 from extractor.values.errors import UsageError
 
 _CHARACTER = 6.65  # width of a character of an 11 px monospaced font

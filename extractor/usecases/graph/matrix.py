@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from extractor.usecases.graph.model import FILL, MEANING, Graph, Module
+from extractor.usecases.graph.modules import FILL, MEANING, Graph, Module
 
 _MARGIN = 28
 _NAME = 330  # room for a group's name and its largest modules

@@ -25,7 +25,7 @@ from extractor.values.tree import is_marked
 if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
-    from extractor.usecases.changes.model import OwnerKey
+    from extractor.usecases.changes.changeset import OwnerKey
     from extractor.usecases.upgrade.choices import Request
 
 __all__ = ["Upgrade", "check_committed", "labels", "prepare"]

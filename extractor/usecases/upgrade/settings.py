@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import FOLDER, MAIN, gone_in, is_config, read_config
-from extractor.usecases.changes.model import OwnerKey
 from extractor.usecases.upgrade.owner_edits import Edit, edits_of, own_remarks, without
 from extractor.values.configtree.settings import every_setting, packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, Unsupported, Value, put

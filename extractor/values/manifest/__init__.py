@@ -6,7 +6,7 @@ All but the oldest state only what differs from the release that they follow; `c
 """
 
 from extractor.values.manifest.chain import ChainError, combine, difference
-from extractor.values.manifest.model import (
+from extractor.values.manifest.entries import (
     Edit,
     Feature,
     Fix,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from extractor.values.manifest.model import (
+from extractor.values.manifest.entries import (
     Edit,
     Feature,
     Fix,

@@ -18,12 +18,12 @@ class SharedForward(SharedPasses):
         forward = super()._forward_micro_batch  # type: ignore[misc]
         if self.sharers == 1 or not torch.is_grad_enabled():
             return forward(micro_batch, *args, **kwargs)
-        hands = self.hands(micro_batch["attention_mask"].sum(dim=-1))
-        rows = self.own(hands)
+        partition = self.partition(micro_batch["attention_mask"].sum(dim=-1))
+        rows = self.own(partition)
         part = {name: value[rows] if hasattr(value, "shape") else value for name, value in micro_batch.items()}
         outputs = forward(part, *args, **kwargs)
         if isinstance(outputs, dict):
-            return {name: self.whole(output, hands) for name, output in outputs.items()}
+            return {name: self.whole(output, partition) for name, output in outputs.items()}
         if isinstance(outputs, tuple):
-            return tuple(None if output is None else self.whole(output, hands) for output in outputs)
-        return self.whole(outputs, hands)
+            return tuple(None if output is None else self.whole(output, partition) for output in outputs)
+        return self.whole(outputs, partition)

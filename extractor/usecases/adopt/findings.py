@@ -50,7 +50,7 @@ class Score:
     missing: int
 
 
-class Fate(str, Enum):
+class Outcome(str, Enum):
     """What became of an edit."""
 
     CARRIED = "carried"
@@ -67,7 +67,7 @@ class Edit:
         what: "edited", "added" or "removed".
         is_symbol: False for imports, comments at the top and files that are not Python.
         hunks: Places that differ.
-        fate: What became of it.
+        outcome: What became of it.
         where: File of the project that has the edit, or below `orphaned/`.
         why: For an orphan, why it has no place.
         old, new: The text before and after, imports under upstream's names.
@@ -78,7 +78,7 @@ class Edit:
     what: str
     is_symbol: bool
     hunks: int
-    fate: Fate
+    outcome: Outcome
     where: str
     why: str = ""
     old: str = field(default="", repr=False)
@@ -86,7 +86,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Own:
+class ForkFile:
     """A file of the fork's that upstream does not have.
 
     Attributes:

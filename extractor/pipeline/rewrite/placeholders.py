@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from extractor.pipeline.rewrite.text import lines_of
+from extractor.pipeline.rewrite.lines import lines_of
 from extractor.values.manifest import Edit
 
 _STAND_IN = re.compile(r"^[ \t]*(?:def )?__kept_(\d+)__(?:\(\): \.\.\.)?(?=\r?$)", re.MULTILINE)
@@ -18,7 +18,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _RAY = re.compile(r"\bray\b|single_controller|\.remote\b")
 
 
-class Aside:
+class Placeholders:
     """The statements of a text that were set aside.
 
     Attributes:

@@ -10,9 +10,9 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
 from extractor.usecases.adopt.differences import Differences, Imported, differences, imports_of
-from extractor.usecases.adopt.model import Copy
+from extractor.usecases.adopt.findings import Copy
 from extractor.usecases.adopt.segments import Segment, split
-from extractor.usecases.adopt.text import decoded, with_upstream_names
+from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
 from extractor.values.modules import module_name
 
 OWN = ""
@@ -96,7 +96,7 @@ class Sides:
         return imports_of(self.fork, self.module, is_package=self.is_package)
 
 
-class World:
+class TargetProject:
     """All kept modules, and the resolution of names."""
 
     def __init__(self, copy: Copy, source: Source, generated: Generated, package: str) -> None:

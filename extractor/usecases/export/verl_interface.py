@@ -11,7 +11,7 @@ _REWARD = "verl/trainer/ppo/reward.py"
 _LOOPS = "verl/experimental/agent_loop/agent_loop.py"
 
 
-class Interface(str, Enum):
+class ManagerInterface(str, Enum):
     """A release's interface for reward managers.
 
     FUNCTION: none of the project's, only a scoring function. REGISTERED: one that is registered under a name. CLASS: a
@@ -25,7 +25,7 @@ class Interface(str, Enum):
 
 
 @dataclass(frozen=True)
-class Way:
+class VerlInterface:
     """How a release takes a project's hooks.
 
     Attributes:
@@ -38,7 +38,7 @@ class Way:
         modules: Whether `import verl` imports the modules that VERL_USE_EXTERNAL_MODULES names.
     """
 
-    manager: Interface
+    manager: ManagerInterface
     spmd: bool
     agent_loop: bool
     messages_first: bool
@@ -47,7 +47,7 @@ class Way:
     modules: bool
 
     @classmethod
-    def of(cls, target: Target) -> Way:
+    def of(cls, target: Target) -> VerlInterface:
         """Return the way of a release, read off its source."""
         text = target.source.read(_LOOPS) if target.has(_LOOPS) else ""
         return cls(
@@ -63,20 +63,22 @@ class Way:
     @property
     def reward_section(self) -> str:
         """Return where the release's config says which class the reward manager is; "" where it cannot."""
-        return {Interface.LOOP: "reward.reward_manager", Interface.CLASS: "reward_manager"}.get(self.manager, "")
+        return {ManagerInterface.LOOP: "reward.reward_manager", ManagerInterface.CLASS: "reward_manager"}.get(
+            self.manager, ""
+        )
 
     @property
     def arguments_section(self) -> str:
         """Return where the release's config has further arguments of the reward manager."""
-        return "reward.reward_kwargs" if self.manager is Interface.LOOP else "reward_model.reward_kwargs"
+        return "reward.reward_kwargs" if self.manager is ManagerInterface.LOOP else "reward_model.reward_kwargs"
 
 
-def _interface(target: Target) -> Interface:
+def _interface(target: Target) -> ManagerInterface:
     loader = target.function(_REWARD, "load_reward_manager")
     if "RewardManagerBase" in loader and "num_examine" not in loader.partition(":")[0]:
-        return Interface.LOOP
+        return ManagerInterface.LOOP
     if "reward_manager_cfg.source" in loader:
-        return Interface.CLASS
+        return ManagerInterface.CLASS
     if "VERL_USE_EXTERNAL_MODULES" in target.source.read("verl/__init__.py"):
-        return Interface.REGISTERED
-    return Interface.FUNCTION
+        return ManagerInterface.REGISTERED
+    return ManagerInterface.FUNCTION
