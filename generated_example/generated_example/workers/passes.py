@@ -68,19 +68,19 @@ class SharedPasses:
             rows.append(np.arange(start, start + size)[block * length : (block + 1) * length])
         return batch[np.concatenate(rows)]
 
-    def hands(self, lengths: torch.Tensor) -> list[list[int]]:
+    def partition(self, lengths: torch.Tensor) -> list[list[int]]:
         """The rows of a pass that each of its sharers forwards; `lengths` are those of its rows, (bs,)."""
-        return deal(lengths, self.sharers)
+        return partition_rows(lengths, self.sharers)
 
-    def own(self, hands: list[list[int]]) -> list[int]:
+    def own(self, partition: list[list[int]]) -> list[int]:
         """The rows that this process forwards: never none, since all must take part in fetching the weights."""
-        return hands[self._ranks.rank % self.sharers] or [0]
+        return partition[self._ranks.rank % self.sharers] or [0]
 
-    def whole(self, part: torch.Tensor, hands: list[list[int]]) -> torch.Tensor:
+    def whole(self, part: torch.Tensor, partition: list[list[int]]) -> torch.Tensor:
         """From the values at the rows that this process forwarded to those at all rows of the pass."""
-        most = self._most_rows or max(len(hand) for hand in hands)
+        most = self._most_rows or max(len(rows) for rows in partition)
         place = self._ranks.rank % self.sharers
-        outputs: torch.Tensor = _Whole.apply(part, hands, most, self._ranks.rank - place, place)
+        outputs: torch.Tensor = _Whole.apply(part, partition, most, self._ranks.rank - place, place)
         return outputs
 
     def rows_of_all(self, rows: torch.Tensor) -> torch.Tensor:
@@ -90,18 +90,21 @@ class SharedPasses:
         return torch.cat(self._ranks.gather_objects(rows.cpu())[:: self.sharers])
 
 
-def deal(lengths: torch.Tensor, players: int) -> list[list[int]]:
-    """Deal rows out, long ones first and to and fro, so that each player gets a similar number of rows and of tokens.
+def partition_rows(lengths: torch.Tensor, ranks: int) -> list[list[int]]:
+    """Partition rows, long ones first and to and fro, so that each rank gets a similar number of rows and of tokens.
 
     Args:
         lengths: of the rows, (bs,).
-        players: how many get some.
+        ranks: how many get some.
+
+    Returns:
+        The rows of each rank.
     """
     order = lengths.argsort(descending=True, stable=True).tolist()
-    turn = 2 * players
+    turn = 2 * ranks
     return [
-        [row for position, row in enumerate(order) if position % turn in (player, turn - 1 - player)]
-        for player in range(players)
+        [row for position, row in enumerate(order) if position % turn in (rank, turn - 1 - rank)]
+        for rank in range(ranks)
     ]
 
 
@@ -110,17 +113,17 @@ class _Whole(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, part: torch.Tensor, hands: Sequence[list[int]], most: int, first: int, place: int
+        ctx: Any, part: torch.Tensor, partition: Sequence[list[int]], most: int, first: int, place: int
     ) -> torch.Tensor:
-        ctx.rows, ctx.sharers, ctx.shape = hands[place], len(hands), part.shape
+        ctx.rows, ctx.sharers, ctx.shape = partition[place], len(partition), part.shape
         # Every process gets the values of all, those of other passes too: they are few.
         padded = part.new_zeros((most, *part.shape[1:]))
         padded[: len(ctx.rows)] = part[: len(ctx.rows)]
         parts = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
         dist.all_gather(parts, padded)
-        whole = part.new_empty((sum(len(hand) for hand in hands), *part.shape[1:]))
-        for rank, hand in enumerate(hands, first):
-            whole[hand] = parts[rank][: len(hand)]
+        whole = part.new_empty((sum(len(rows) for rows in partition), *part.shape[1:]))
+        for rank, rows in enumerate(partition, first):
+            whole[rows] = parts[rank][: len(rows)]
         return whole
 
     @staticmethod

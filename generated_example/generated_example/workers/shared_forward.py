@@ -47,8 +47,8 @@ class SharedForward(SharedPasses):
         """What the model takes: in an update, of the rows that this process forwards."""
         begin(len(micro_batch))
         if self._sharing:
-            self._hands = self.hands(micro_batch["input_ids"].offsets().diff().cpu())
-            self._part = tu.index_select_tensor_dict(micro_batch, self.own(self._hands))
+            self._partition = self.partition(micro_batch["input_ids"].offsets().diff().cpu())
+            self._part = tu.index_select_tensor_dict(micro_batch, self.own(self._partition))
             micro_batch = self._part
         return super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
 
@@ -64,7 +64,7 @@ class SharedForward(SharedPasses):
         """From the values at the rows of this process to those at all rows; both nested, a value for each token."""
         length = tu.get_non_tensor_data(micro_batch, "max_seq_len", 0)
         padded = pad_sequence([*part.unbind(), part.values().new_zeros(length)], batch_first=True)[:-1]
-        whole = self.whole(padded, self._hands)
+        whole = self.whole(padded, self._partition)
         offsets = micro_batch["input_ids"].offsets()
         used = torch.arange(length, device=whole.device) < offsets.diff().unsqueeze(1)
         return torch.nested.nested_tensor_from_jagged(whole[used], offsets)
