@@ -76,6 +76,8 @@ def run(arguments: list[str]) -> int:
     except VextractError as error:
         if debug:
             _traceback()
+        for line in error.details:
+            output.note(f"  {line}")
         output.error(error.message, error.hint)
         return error.code
     except _ClickException as error:

@@ -11,7 +11,6 @@ from extractor.cli import output
 from extractor.cli.options import From, Json, Offline
 
 if TYPE_CHECKING:
-    from extractor.pipeline.source import Source
     from extractor.usecases.draft import Draft, Finding, Fit
 
 commands = typer.Typer(help="Draft what vextract must know about a new release of verl.")
@@ -45,17 +44,19 @@ def draft_command(
     """
     if out is not None:
         check_output(out, force)
-    base = _base(release, after)
-    found, old, new = try_release(release, base, from_, offline)
+    from extractor.usecases.draft import attempt as trying
     from extractor.usecases.draft import draft
 
-    with output.progress("making a trial project"):
-        problems = project_problems(found, new)
-    made = draft(found, old, new, problems)
+    base = trying.follows(release, after)
+    with output.steps(f"verl {release}") as step:
+        tried = trying.attempt(release, base, from_, offline=offline, step=step)
+        step("making a trial project")
+        problems = trying.project_problems(tried.fit, tried.new)
+    made = draft(tried.fit, tried.old, tried.new, problems)
     if out is not None:
         _write(out, made.text)
     if json:
-        output.data_json(_report(made, found, out))
+        output.data_json(_report(made, tried.fit, out))
         return
     if out is None:
         output.data(made.text.rstrip("\n"))
@@ -91,69 +92,6 @@ def _write(out: Path, text: str) -> None:
         disk.replace(out, text.encode())
     except OSError as error:
         raise UsageError(f"{out}: cannot be written: {error.strerror}", hint="choose another place") from None
-
-
-def _base(release: str, after: str | None) -> str:
-    from packaging.version import InvalidVersion, Version
-
-    from extractor.values import releases
-    from extractor.values.errors import UsageError
-
-    known = releases.supported()
-    try:
-        wanted = Version(release)
-    except InvalidVersion:
-        raise UsageError(f"{release!r} is no release number", hint="write it as in 0.9.1") from None
-    if after is not None:
-        if after not in known or Version(after) >= wanted:
-            raise UsageError(f"--after {after}: no supported release before {release}", hint=", ".join(known))
-        return after
-    before = [item for item in known if Version(item) < wanted]
-    if not before:
-        raise UsageError(f"verl {release} is older than all that this vextract knows", hint=f"the oldest is {known[0]}")
-    return before[-1]
-
-
-def try_release(release: str, base: str, origin: Path | None, offline: bool) -> tuple[Fit, Source, Source]:
-    """Hold a release against the manifest of another one; also the two sources.
-
-    Raises:
-        SourceError: one of the two is not available.
-    """
-    from extractor.pipeline.source import open_source, open_unpinned
-    from extractor.usecases.draft import fit
-    from extractor.values import releases
-
-    with output.progress(f"reading verl {release} and {base}"):
-        if origin is None and release in releases.supported():
-            pin = releases.load(release).pin
-            new, filename = open_source(pin, offline=offline), pin.wheel_filename
-        else:
-            opened = open_unpinned(release, origin, offline=offline)
-            new, filename = opened.source, opened.filename or ""
-        old = open_source(releases.load(base).pin, offline=offline)
-    with output.steps(f"trying the manifest of {base}") as say:
-        return fit(base, old, new, filename or None, say), old, new
-
-
-def project_problems(found: Fit, source: Source) -> tuple[str, ...]:
-    """Return what is wrong with projects made from what holds: the plainest one, and one with all features."""
-    from extractor.pipeline.generate import generate
-    from extractor.usecases.draft import choices
-    from extractor.usecases.verify.unwritten import import_problems
-    from extractor.values.errors import VextractError
-
-    problems: dict[str, None] = {}
-    if found.left:
-        return ()
-    for options in choices(found.manifest)[:2]:
-        try:
-            tree = generate(options, source, found.manifest).tree
-        except VextractError as error:
-            problems[f"a project cannot be made: {error.message}"] = None
-            continue
-        problems.update(dict.fromkeys(import_problems(tree, options, source)))
-    return tuple(problems)
 
 
 def _summary(made: Draft) -> str:

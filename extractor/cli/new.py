@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -14,9 +13,7 @@ from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline
 from extractor.cli.options import release as release_option
 
 if TYPE_CHECKING:
-    from extractor.pipeline.generate import Generated
-    from extractor.pipeline.source import Source
-    from extractor.values.manifest import Manifest
+    from extractor.usecases.new import NewProject
     from extractor.values.options import Options
     from extractor.values.tree import Tree
 
@@ -84,8 +81,10 @@ def command(
     """Make a project: the core of verl, without Ray."""
     from extractor.cli import from_run as runs
     from extractor.cli import questions, unsupported
-    from extractor.pipeline.source import open_source, release_of
+    from extractor.pipeline.source import release_of
     from extractor.project import location
+    from extractor.usecases import new
+    from extractor.usecases.fromrun.carry_over import Request
     from extractor.values import releases
     from extractor.values.options import Options
 
@@ -96,48 +95,39 @@ def command(
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
     release = verl or (release_of(from_) if from_ is not None else releases.default())
-    unknown = releases.is_unknown(release)
-    if unknown:
-        manifest, source = unsupported.infer(
-            release, from_, offline=offline, experimental=experimental, verbose=verbose, json=json
-        )
-    else:
-        manifest = releases.load(release)
-    found = None
-    if from_run is not None:
-        request = runs.Request(from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, offline)
-        found = runs.read(request, release, manifest, engine if _given(context, "engine") else None)
-    asked = Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe)
-    if found is not None:
-        given = {item for item in ("algorithm", "recipe") if _given(context, item)}
-        asked = runs.options(asked, found, given, tuple(without or ()))
-    options = _options(asked, tuple(without or ()), manifest)
-    if not unknown:
-        with output.progress(f"reading verl {release}"):
-            source = open_source(manifest.pin, from_, offline=offline)
-    with output.progress("choosing and rewriting what the project needs"):
-        from extractor.pipeline.generate import generate
-
-        generated = generate(options, source, manifest)
-    if unknown:
-        unsupported.check_project(generated, options, source, manifest)
-    settled = None if found is None else runs.settle(generated.tree, options, found, release)
-    tree = generated.tree if settled is None else settled.tree
-    if not dry_run:
-        with output.progress(f"writing {path}"):
-            _write(target, generated, tree, options, source, manifest)
-    for text in generated.warnings:
+    request = (
+        None
+        if from_run is None
+        else Request(from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, offline)
+    )
+    wanted = new.Wanted(
+        Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe),
+        chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if _given(context, item)),
+        without=tuple(without or ()),
+        origin=from_,
+        run=request,
+        experimental=experimental,
+        offline=offline,
+    )
+    with unsupported.shown(verbose=verbose, json=json), output.steps(f"making {path}") as step:
+        made = new.work_out(wanted, step)
+        if not dry_run:
+            step("writing it")
+            new.write(target, made)
+    if made.fit is not None:
+        unsupported.show_left_out(made.fit, verbose=verbose)
+    for text in made.warnings:
         output.warning(text)
     if json:
-        run = {} if settled is None else {"run": runs.report(settled)}
-        output.data_json({**_report(target, generated, options, source, dry_run), **run})
+        run = {} if made.run is None else {"run": runs.report(made.run)}
+        output.data_json({**_report(target, made, dry_run), **run})
         return
-    if settled is not None:
-        runs.show(settled, verbose=verbose, below=6)
+    if made.run is not None:
+        runs.show(made.run, verbose=verbose, below=6)
     if dry_run:
-        _show_files(f"would make {path}: {_size(generated, source)}; nothing was written", tree, verbose)
+        _show_files(f"would make {path}: {_size(made)}; nothing was written", made.tree, verbose)
     else:
-        _show_made(path, options, _size(generated, source))
+        _show_made(path, made.options, _size(made))
 
 
 def _check_about_a_run(run: Path | None, *settings: object) -> None:
@@ -165,63 +155,16 @@ def _given(context: typer.Context, name: str) -> bool:
     return where is not None and where.name != "DEFAULT"
 
 
-def _options(asked: Options, left_out: tuple[str, ...], manifest: Manifest) -> Options:
-    from extractor.pipeline.generate import complete
-    from extractor.values.errors import UsageError
-
-    for feature in asked.features:
-        if feature in left_out:
-            raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
-    for feature in left_out:
-        complete(replace(asked, features=(feature,)), manifest)
-    options = complete(asked, manifest)
-    for feature in left_out:
-        if feature in options.features:
-            raise UsageError(
-                f"--without {feature}: algorithm {asked.algorithm} needs it",
-                hint="choose another --algorithm, or keep it",
-            )
-    return options
+def _size(made: NewProject) -> str:
+    files, lines = made.vendored
+    return f"{files} files, {lines:,} lines: {lines / max(made.source.lines, 1):.0%} of verl {made.source.release}"
 
 
-def _write(
-    target: Path, generated: Generated, tree: Tree, options: Options, source: Source, manifest: Manifest
-) -> None:
-    """Write a project; what `tree` has otherwise than `generated` counts as its owner's edits."""
-    from extractor import __version__
-    from extractor.pipeline import apply
-    from extractor.pipeline.plan import plan_new
-    from extractor.project import base, lock
-
-    emitted = generated.tree
-    locked = lock.Lock.of(
-        emitted,
-        options,
-        vextract=__version__,
-        source_kind=source.kind,
-        source_sha256=source.sha256,
-        borrowed_from=manifest.borrowed_from,
-    )
-    apply.create(target, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(emitted)))
-
-
-def _lines(generated: Generated) -> tuple[int, int]:
-    """Files and lines of the vendored code."""
+def _report(target: Path, made: NewProject, dry_run: bool) -> dict[str, object]:
     from extractor.values.tree import FileKind
 
-    found = [file for file in generated.tree if file.kind is FileKind.VENDORED and file.path.endswith(".py")]
-    return len(found), sum(file.data.count(b"\n") for file in found)
-
-
-def _size(generated: Generated, source: Source) -> str:
-    files, lines = _lines(generated)
-    return f"{files} files, {lines:,} lines: {lines / max(source.lines, 1):.0%} of verl {source.release}"
-
-
-def _report(target: Path, generated: Generated, options: Options, source: Source, dry_run: bool) -> dict[str, object]:
-    from extractor.values.tree import FileKind
-
-    files, lines = _lines(generated)
+    options, source = made.options, made.source
+    files, lines = made.vendored
     return {
         "path": str(target),
         "written": not dry_run,
@@ -235,6 +178,6 @@ def _report(target: Path, generated: Generated, options: Options, source: Source
         },
         "source": {"kind": source.kind, "sha256": source.sha256, "lines": source.lines},
         "vendored": {"files": files, "lines": lines},
-        "files": {kind.value: [file.path for file in generated.tree if file.kind is kind] for kind in FileKind},
-        "warnings": list(generated.warnings),
+        "files": {kind.value: [file.path for file in made.generated.tree if file.kind is kind] for kind in FileKind},
+        "warnings": list(made.warnings),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -12,14 +13,16 @@ class VextractError(Exception):
         code: Exit code of the process when this error reaches the command line.
         message: One sentence that says what is wrong, naming the file or the option.
         hint: What to do next; printed as a line of its own.
+        details: What led there, line by line; printed before the message.
     """
 
     code: ClassVar[int] = 70
 
-    def __init__(self, message: str, *, hint: str) -> None:
+    def __init__(self, message: str, *, hint: str, details: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.details = tuple(details)
 
     def __str__(self) -> str:
         return self.message

@@ -43,7 +43,7 @@ def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
             _made[key] = generate(options, source, manifest)
         return _made[key]
 
-    monkeypatch.setattr("extractor.usecases.draft.fit", fitted)
+    monkeypatch.setattr("extractor.usecases.draft.attempt.fit", fitted)
     monkeypatch.setattr("extractor.pipeline.generate.generate", made)
 
 

@@ -174,10 +174,11 @@ def test_a_wheel_from_the_index_is_kept(
 def test_an_interrupted_draft_leaves_nothing(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys, types; from extractor.project import disk\n"
-        "from extractor.usecases import draft; from extractor.cli import manifest\n"
+        "from extractor.usecases import draft; from extractor.usecases.draft import attempt\n"
         "from extractor.cli.app import run\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "manifest.try_release = lambda *a: (None, None, None); manifest.project_problems = lambda *a: ()\n"
+        "attempt.attempt = lambda *a, **k: types.SimpleNamespace(fit=None, old=None, new=None)\n"
+        "attempt.project_problems = lambda *a: ()\n"
         "draft.draft = lambda *a: types.SimpleNamespace(text='x')\n"
         "disk.sync_directory = disk.write_new = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.exit(run(['manifest', 'draft', '0.6.1', '--after', '0.5.0', '-o', 'd.toml']))"

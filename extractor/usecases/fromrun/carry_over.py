@@ -1,0 +1,182 @@
+"""A run of verl carried over into a project: read, fitted to a release, and put into the project's tree."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from extractor.pipeline.source import open_source
+from extractor.usecases.changes.config_keys import Renames
+from extractor.usecases.export.target import Target
+from extractor.usecases.fromrun import assemble, convert, fitting
+from extractor.usecases.fromrun import settings as settings_of
+from extractor.usecases.fromrun.convert import Experiment
+from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.usecases.fromrun.unknowns import readable
+from extractor.values import releases
+from extractor.values.errors import UsageError
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+from extractor.values.tree import Tree
+
+# Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.
+_ENVIRONMENT = ("HOME", "USER")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line says about the run.
+
+    Attributes:
+        file: The run.
+        variables: `VAR=VALUE`, for what the script takes from outside.
+        config_dirs: Where its own configs are.
+        run_verl: The release that it was written for; None: found out.
+        offline: Never download.
+    """
+
+    file: Path
+    variables: Sequence[str] = ()
+    config_dirs: Sequence[Path] = ()
+    run_verl: str | None = None
+    offline: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run, and what a project makes of it."""
+
+    run: Run
+    experiment: Experiment
+    target: Target
+
+
+def read(request: Request, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> Found:
+    """Read the run and find the release whose config it fits.
+
+    Args:
+        request: The run.
+        release: The project's.
+        manifest: The same.
+        engine: The project's; None: that of the run.
+        step: Told what is going on.
+
+    Raises:
+        UsageError: it cannot be read, or names keys that no release has.
+    """
+    given = {}
+    for item in request.variables:
+        name, equals, value = item.partition("=")
+        if not equals or not re.fullmatch(r"\w+", name):
+            raise UsageError(f"--set {item}: not VAR=VALUE", hint="--set sets a variable of the script")
+        given[name] = value
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    run = read_run(request.file, given, environment, tuple(request.config_dirs))
+    fits = []
+    for candidate in _candidates(request, run, release):
+        step(f"reading verl {candidate}")
+        target = Target.of(open_source(releases.load(candidate).pin, offline=request.offline))
+        fits.append(fitting.fit(run, target))
+        if not fitting.unhandled(fits[-1].problems):
+            break
+    best = min(fits, key=lambda item: len(fitting.unhandled(item.problems)))
+    if fitting.unhandled(best.problems):
+        best = fitting.fit(run, best.target, [item.target for item in fits])
+    _refuse(request, best)
+    run = _as_named(run, best.overrides)
+    renamed = Renames(best.target.release, release)
+    return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target)
+
+
+def _as_named(run: Run, overrides: Sequence[Any]) -> Run:
+    """Return the run under the names of the release that it fits best, with a note on those that it has otherwise."""
+
+    if not overrides:
+        return run
+    pairs = zip(run.overrides, overrides, strict=True)
+    other = dict.fromkeys(f"{old.key} as {new.key}" for old, new in pairs if old.key != new.key)
+    notes = (*run.notes, f"names of other versions of verl: {', '.join(other)}") if other else run.notes
+    return replace(run, overrides=tuple(overrides), notes=notes)
+
+
+def _refuse(request: Request, best: Any) -> None:
+
+    unknown = fitting.unhandled(best.problems)
+    if not unknown:
+        return
+    lines = []
+    for problem in unknown:
+        near = f" (did you mean {problem.near}?)" if problem.near else ""
+        lines.append(f"{readable(problem.override.text)}: {problem.message}{near}")
+    raise UsageError(
+        f"{request.file}: verl {best.target.release}, the release that fits best, does not know "
+        f"{len(unknown)} of its settings:\n  " + "\n  ".join(lines),
+        hint="correct them, or name the release that it is for with --run-verl",
+    )
+
+
+def _candidates(request: Request, run: Run, release: str) -> list[str]:
+    """Return the releases to try, the likeliest first."""
+
+    if request.run_verl is not None:
+        return [request.run_verl]
+    if "verl" in run.hints:
+        return [str(run.hints["verl"])]
+    others = [item for item in reversed(releases.supported()) if item != release]
+    return [release, *others]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A project's tree with a run's settings, and what a user should know."""
+
+    found: Found
+    tree: Tree
+    settings: dict[str, Any]
+    remarks: tuple[Remark, ...]
+
+
+def options(asked: Options, found: Found, given: AbstractSet[str], without: tuple[str, ...]) -> Options:
+    """Return the options that the run has, where the command line does not say otherwise.
+
+    Args:
+        asked: By the command line and its defaults.
+        found: The run.
+        given: Those of algorithm and recipe that stand on the command line.
+        without: Features to leave out.
+    """
+
+    run = found.experiment
+    features = {*asked.features, *(item for item in run.features if item not in without)}
+    return replace(
+        asked,
+        engine=run.engine,
+        algorithm=asked.algorithm if "algorithm" in given else run.algorithm,
+        recipe=asked.recipe if "recipe" in given else run.recipe,
+        features=tuple(sorted(features)),
+    )
+
+
+def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
+    """Put the run's settings into a project's tree."""
+
+    project = assemble.before(tree, found.run)
+    back = Renames(release, found.target.release)
+    settings, remarks, wanted = settings_of.settings_for(found.experiment, found.run, project, found.target, back)
+    settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
+    settings, dropped = assemble.without_readers(tree, options.package, settings)
+    wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
+    done = assemble.assemble(tree, options.package, found.run, found.experiment, settings)
+    followed = assemble.differing(done.tree, wanted)
+    if followed and not found.run.hints:
+        # Keys that follow others in the project's config, and do not in the run.
+        done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **followed})
+    return Settled(
+        found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *dropped, *done.remarks)
+    )

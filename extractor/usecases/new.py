@@ -1,0 +1,229 @@
+"""Make a project: what was asked for, worked out in memory, and then written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor import __version__
+from extractor.pipeline import apply, generate
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.plan import plan_new
+from extractor.pipeline.source import Source, open_source
+from extractor.project import base, lock
+from extractor.values import releases
+from extractor.values.errors import CheckFailed, SourceError, UsageError
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+from extractor.values.tree import FileKind, Tree
+
+if TYPE_CHECKING:
+    # Few projects need these, and each takes a tenth of a second to import.
+    from extractor.usecases.draft import Finding, Fit
+    from extractor.usecases.fromrun import carry_over
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a project is asked to be.
+
+    Attributes:
+        options: As far as they are known: what is not chosen has its default.
+        chosen: The options that somebody chose: "engine", "algorithm", "recipe".
+        without: Features to leave out.
+        origin: Where verl comes from; None: the package index.
+        run: A run of verl to take the experiment from.
+        experimental: For a release without a manifest: leave out what does not fit.
+        offline: Never download.
+    """
+
+    options: Options
+    chosen: frozenset[str] = frozenset()
+    without: tuple[str, ...] = ()
+    origin: Path | None = None
+    run: carry_over.Request | None = None
+    experimental: bool = False
+    offline: bool = False
+
+
+@dataclass(frozen=True)
+class NewProject:
+    """A project that is ready to be written.
+
+    Attributes:
+        options: With everything decided.
+        manifest, source: What it is made from.
+        generated: What is emitted.
+        tree: The same with a run's settings, which count as the owner's edits.
+        run: What became of the run.
+        fit: For a release without a manifest: how far the one before it holds.
+        warnings: What its owner should know.
+    """
+
+    options: Options
+    manifest: Manifest = field(repr=False)
+    source: Source = field(repr=False)
+    generated: Generated = field(repr=False)
+    tree: Tree = field(repr=False)
+    run: carry_over.Settled | None = None
+    fit: Fit | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def vendored(self) -> tuple[int, int]:
+        """Return the files and the lines of the vendored code."""
+        found = [file for file in self.generated.tree if file.kind is FileKind.VENDORED and file.path.endswith(".py")]
+        return len(found), sum(file.data.count(b"\n") for file in found)
+
+
+class NotSupported(UsageError):
+    """A release without a manifest, and how far the one before it holds."""
+
+    def __init__(self, found: Fit) -> None:
+        release = found.release
+        super().__init__(
+            f"verl {release} is not supported by this vextract",
+            hint="`--experimental` continues with the rest; `vextract manifest draft "
+            f"{release}` writes its manifest; supported: {', '.join(releases.supported())}",
+        )
+        self.found = found
+
+
+def work_out(wanted: Wanted, step: Callable[[str], None]) -> NewProject:
+    """Make the project in memory.
+
+    Args:
+        wanted: What was asked for.
+        step: Told what is going on.
+
+    Raises:
+        UsageError: it cannot be had so.
+        NotSupported: the release has no manifest, and `experimental` was not asked for.
+        SourceError: verl is not available.
+        CheckFailed: nothing can be made from what holds of the manifest before.
+    """
+    release = wanted.options.verl
+    fit, warnings = None, []
+    if releases.is_unknown(release):
+        fit, source = _infer(wanted, step)
+        manifest = fit.manifest
+        warnings = [
+            f"verl {release} has no manifest: this project uses that of {fit.base}, and is untested",
+            f"no digest of verl {release} is known: the lock records {source.sha256}, and nothing vouches for it",
+        ]
+    else:
+        manifest = releases.load(release)
+    found, asked = None, wanted.options
+    if wanted.run is not None:
+        from extractor.usecases.fromrun import carry_over
+
+        engine = asked.engine if "engine" in wanted.chosen else None
+        found = carry_over.read(wanted.run, release, manifest, engine, step)
+        asked = carry_over.options(asked, found, wanted.chosen, wanted.without)
+    options = settle_options(asked, wanted.without, manifest)
+    if fit is None:
+        step(f"reading verl {release}")
+        source = open_source(manifest.pin, wanted.origin, offline=wanted.offline)
+    step("choosing and rewriting what the project needs")
+    generated = generate.generate(options, source, manifest)
+    if fit is not None:
+        warnings += _not_required(generated, options, source, manifest)
+    settled, tree = None, generated.tree
+    if found is not None:
+        settled = carry_over.settle(tree, options, found, release)
+        tree = settled.tree
+    warnings += generated.warnings
+    return NewProject(options, manifest, source, generated, tree, settled, fit, tuple(warnings))
+
+
+def write(target: Path, made: NewProject) -> None:
+    """Write a project; what `made.tree` has otherwise than what was emitted counts as its owner's edits.
+
+    Raises:
+        UsageError: the target cannot be made, or was taken in the meantime.
+    """
+    emitted = made.generated.tree
+    locked = lock.Lock.of(
+        emitted,
+        made.options,
+        vextract=__version__,
+        source_kind=made.source.kind,
+        source_sha256=made.source.sha256,
+        borrowed_from=made.manifest.borrowed_from,
+    )
+    apply.create(target, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(emitted)))
+
+
+def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest) -> Options:
+    """Complete the options with what they need.
+
+    Raises:
+        UsageError: the release does not have what is asked for, or it contradicts itself.
+    """
+    for feature in asked.features:
+        if feature in without:
+            raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
+    for feature in without:
+        generate.complete(replace(asked, features=(feature,)), manifest)
+    options = generate.complete(asked, manifest)
+    for feature in without:
+        if feature in options.features:
+            raise UsageError(
+                f"--without {feature}: algorithm {asked.algorithm} needs it",
+                hint="choose another --algorithm, or keep it",
+            )
+    return options
+
+
+def _infer(wanted: Wanted, step: Callable[[str], None]) -> tuple[Fit, Source]:
+    """Try the manifest of the release before."""
+    from extractor.usecases.draft.attempt import attempt
+
+    release = wanted.options.verl
+    before = releases.before(release)
+    assert before is not None
+    try:
+        tried = attempt(release, before, wanted.origin, offline=wanted.offline, step=step)
+    except SourceError as error:
+        known = ", ".join(releases.supported())
+        raise SourceError(
+            f"verl {release} is not supported by this vextract, and its source could not be read: {error.message}",
+            hint=f"supported: {known} (`vextract versions`); otherwise {error.hint}",
+        ) from None
+    if not wanted.experimental:
+        raise NotSupported(tried.fit)
+    if tried.fit.left:
+        raise _cannot(release, before, [finding_line(item) for item in tried.fit.left])
+    return tried.fit, tried.new
+
+
+def finding_line(item: Finding) -> str:
+    """Return a part of a manifest that does not hold, in a line."""
+    return f"{item.kind.value:22}  {item.where}: {item.subject} {item.problem}"
+
+
+def _not_required(generated: Generated, options: Options, source: Source, manifest: Manifest) -> list[str]:
+    """Return the packages that a project imports without asking for them.
+
+    Raises:
+        CheckFailed: our own code imports what is not vendored.
+    """
+    from extractor.usecases.verify.closed_imports import NOT_REQUIRED
+    from extractor.usecases.verify.unwritten import import_problems
+
+    problems = import_problems(generated.tree, options, source)
+    lacking = [line for line in problems if not line.endswith(NOT_REQUIRED)]
+    if lacking:
+        raise _cannot(manifest.release, manifest.borrowed_from or "", lacking)
+    return list(problems)
+
+
+def _cannot(release: str, before: str, problems: list[str]) -> CheckFailed:
+    more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+    return CheckFailed(
+        f"no project of verl {release} can be made from what holds of the manifest of {before}: {problems[0]}{more}",
+        hint=f"`vextract manifest draft {release}` writes down what is needed; docs/releases.md tells how to go on",
+        details=problems,
+    )
