@@ -20,6 +20,8 @@ from extractor.cli import (
     manifest,
     new,
     output,
+    provenance,
+    sbom,
     status,
     sync,
     upgrade,
@@ -39,7 +41,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _module in (new, adopt, sync, status, diff, upgrade, verify, explain, graph, changes, export, versions):
+for _module in (
+    new,
+    adopt,
+    sync,
+    status,
+    diff,
+    upgrade,
+    verify,
+    sbom,
+    provenance,
+    explain,
+    graph,
+    changes,
+    export,
+    versions,
+):
     app.command(_module.__name__.rpartition(".")[2])(_module.command)
 app.add_typer(manifest.commands, name="manifest")
 

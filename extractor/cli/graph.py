@@ -42,8 +42,7 @@ def command(
     if vendored:
         graph = graph.only("vendored")
     if svg is not None:
-        _write(svg, _picture(graph, verbose))
-        output.note(f"wrote {svg}")
+        output.write_file(svg, _picture(graph, verbose))
     if json:
         output.data_json(_report(graph))
     elif svg is None and verbose:
@@ -79,15 +78,6 @@ def _print_groups(graph: Graph) -> None:
     files = size(len(graph.modules), sum(module.lines for module in graph.modules))
     head = [graph.title, f"{files}; every module with -v, a picture with --svg FILE"]
     screen.show(head, [screen.Section(lines, prefix="")], verbose=False)
-
-
-def _write(path: Path, text: str) -> None:
-    from extractor.values.errors import UsageError
-
-    try:
-        path.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="choose another file, in a directory that exists") from None
 
 
 def _print(graph: Graph) -> None:

@@ -48,6 +48,10 @@ From = Annotated[
     ),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never download; use the cache.")]
+Output = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--output", "-o", metavar="FILE", help="Write to a file; without it, to stdout."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the whole report; without it, one screen.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]

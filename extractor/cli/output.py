@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NoReturn, TextIO
 
 _GLUE = "\0"
@@ -34,6 +35,21 @@ def data_json(value: object) -> None:
     import json
 
     data(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file that the user has named.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    from extractor.values.errors import UsageError
+
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="choose another file, in a directory that exists") from None
+    note(f"wrote {path}")
 
 
 def note(text: str) -> None:

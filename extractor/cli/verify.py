@@ -10,6 +10,7 @@ import typer
 
 from extractor.cli import output, screen, unfinished
 from extractor.cli.options import From, Json, Offline, Project, Verbose
+from extractor.cli.provenance import check as of_provenance
 
 if TYPE_CHECKING:
     from extractor.usecases.verify import Report
@@ -30,6 +31,17 @@ def command(
         bool, typer.Option("--parity/--no-parity", help="Compare numbers with upstream's own code.")
     ] = True,
     strict: Annotated[bool, typer.Option("--strict", help="Count edited files as failures.")] = False,
+    provenance: Annotated[
+        bool,
+        typer.Option(
+            "--provenance",
+            help="Check instead that the project is what this vextract makes of the wheel and the options in its lock.",
+        ),
+    ] = False,
+    statement: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="With --provenance: also compare with what `vextract provenance` wrote."),
+    ] = None,
     from_: From = None,
     offline: Offline = False,
     verbose: Verbose = False,
@@ -45,6 +57,9 @@ def command(
 
     root = location.find(path)
     unfinished.refuse(root)
+    if provenance or statement is not None:
+        made = of_provenance(root, statement, strict=strict, from_=from_, offline=offline)
+        return _finish(root, made, "`vextract diff` shows your edits", verbose=verbose, json=json)
     locked = lock.read(root)
     with output.progress(f"reading verl {locked.options.verl}"):
         manifest, source = restore.upstream(locked, origin=from_, offline=offline)
@@ -66,16 +81,18 @@ def command(
             strict=strict,
             progress=say,
         )
+    hint = "`vextract explain NAME` says where a file comes from and what was done to it"
+    return _finish(root, report, hint, verbose=verbose, json=json)
+
+
+def _finish(root: Path, report: Report, hint: str, *, verbose: bool, json: bool) -> int:
     if json:
         output.data_json({"path": str(root), "ok": report.ok, "checks": [asdict(check) for check in report.checks]})
     else:
         _show(report, verbose)
     if not report.ok:
         failed = sum(not check.ok for check in report.checks)
-        output.error(
-            f"{failed} of {len(report.checks)} checks failed",
-            "`vextract explain NAME` says where a file comes from and what was done to it",
-        )
+        output.error(f"{failed} of {len(report.checks)} checks failed", hint)
     return 0 if report.ok else 1
 
 

@@ -18,7 +18,8 @@ from tests.walk.support import HAVE, environment
 PAGES = sorted([*REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/**/*.md"), REPOSITORY / "CONTRIBUTING.md"])
 # Those that take longest are for `make test-all`; the tutorial is among the others all the same.
 LONG = {
-    f"docs/{name}.md" for name in ("changes", "environments", "models", "processes", "recipes", "releases", "report")
+    f"docs/{name}.md"
+    for name in ("changes", "environments", "models", "processes", "provenance", "recipes", "releases", "report")
 }
 LONG |= {"docs/rewards.md", "docs/servers.md"}
 # `make setup` of a project, where the packages are installed already.

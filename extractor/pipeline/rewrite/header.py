@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 WIDTH = 120
+_CHANGED, _GOES_ON = "# changed: ", "#   "
 
 
 def with_header(
@@ -21,6 +22,19 @@ def with_header(
     lines = [f"# vextract:vendored from verl {release}: {upstream_path}", f"# upstream sha256: {upstream_sha256}"]
     for change in changes:
         lines += textwrap.wrap(
-            f"# changed: {change}", WIDTH, subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False
+            f"{_CHANGED}{change}", WIDTH, subsequent_indent=_GOES_ON, break_long_words=False, break_on_hyphens=False
         )
     return newline.join([*lines, text])
+
+
+def changes_in(text: str) -> tuple[str, ...]:
+    """Read what `with_header` has written: the changes that a vendored file names."""
+    found: list[str] = []
+    for line in text.splitlines()[2:]:
+        if line.startswith(_CHANGED):
+            found.append(line.removeprefix(_CHANGED))
+        elif found and line.startswith(_GOES_ON):
+            found[-1] += f" {line.removeprefix(_GOES_ON)}"
+        else:
+            break
+    return tuple(found)

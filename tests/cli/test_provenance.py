@@ -1,0 +1,262 @@
+"""`vextract sbom`, `provenance` and `verify --provenance`: what they say is so, and nothing else passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import ParseDict
+from in_toto_attestation.predicates.provenance.v1.provenance_pb2 import Provenance
+from in_toto_attestation.v1.statement import Statement
+from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
+from spdx_tools.spdx.parser.jsonlikedict.json_like_dict_parser import JsonLikeDictParser
+from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
+
+from extractor.pipeline.rewrite import changes_in
+from extractor.project import base, lock
+from extractor.project.lock import Lock
+from extractor.values.tree import FileKind
+from tests.cli.conftest import Result, _made
+
+pytestmark = pytest.mark.usefixtures("verl")
+CORE = "toy/training/core_algos.py"
+
+
+def digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def records(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Path -> what the document says of a file to programs."""
+    return {
+        file["fileName"].removeprefix("./"): json.loads(file["annotations"][0]["comment"]) for file in document["files"]
+    }
+
+
+def test_the_bill_of_materials_is_valid_spdx_and_true(run: Callable[..., Result], project: Path) -> None:
+    (project / CORE).write_text((project / CORE).read_text() + "# mine\n")
+    (project / "toy/protocol.py").unlink()
+    (project / "toy/own-Größe.py").write_text("pass\n")
+    result = run("sbom", project)
+    assert (result.code, result.err) == (0, "")
+    document = json.loads(result.out)
+    assert validate_full_spdx_document(JsonLikeDictParser().parse(document)) == []
+
+    locked = lock.read(project)
+    said = records(document)
+    entries = {file.path: file for file in locked.files}
+    assert said.keys() == (entries.keys() - {"toy/protocol.py"}) | {"toy/own-Größe.py"}
+    changes = {f"toy/{item.path}": list(item.changes) for item in _made[locked.options, locked.source_sha256].emitted}
+    assert any("fix " in change for each in changes.values() for change in each)
+    for path, record in said.items():
+        entry = entries.get(path)
+        assert record == {
+            "kind": entry.kind.value if entry else "owner",
+            "upstream": entry.upstream_path if entry else None,
+            "upstream_sha256": entry.upstream_sha256 if entry else None,
+            "emitted_sha256": entry.sha256 if entry else None,
+            "present_sha256": digest(project / path),
+            "changed_by_vextract": changes.get(path, []),
+            "changed_by_owner": path == CORE,
+        }
+    packages = {package["name"]: package for package in document["packages"]}
+    assert packages["verl"]["checksums"] == [{"algorithm": "SHA256", "checksumValue": locked.source_sha256}]
+    assert packages["verl"]["packageFileName"] == "verl-0.6.1-py3-none-any.whl"
+    assert packages["verl"]["licenseDeclared"] == "Apache-2.0"
+    assert "Copyright 2024 Bytedance Ltd. and/or its affiliates" in packages["verl"]["copyrightText"].splitlines()
+    assert "not there: toy/protocol.py" in packages["toy"]["comment"]
+    from_verl = {
+        item["comment"]
+        for item in document["relationships"]
+        if item["relationshipType"] == "GENERATED_FROM" and "comment" in item
+    }
+    assert from_verl == {file.upstream_path for file in locked.files if file.upstream_path and file.path in said}
+    # Every pin, with every digest that pip would accept.
+    lines = [line for line in (project / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
+    depended = {item["relatedSpdxElement"] for item in document["relationships"] if "DEPENDS_ON" in item.values()}
+    pins = [package for package in document["packages"] if package["SPDXID"] in depended]
+    assert len(pins) == len(lines) > 60
+    for package, line in zip(pins, lines, strict=True):
+        assert line.startswith(f"{package['name']}=={package['versionInfo']} ")
+        digests = [digest.strip() for digest in line.split("--hash=sha256:")[1:]]
+        assert [item["checksumValue"] for item in package["checksums"]] == digests != []
+
+
+def test_the_bill_of_materials_is_a_function_of_the_project(
+    run: Callable[..., Result], project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    plain = run("sbom", project).out
+    assert run("sbom", project, "--output", tmp_path / "sbom.json").out == ""
+    assert (tmp_path / "sbom.json").read_text() == plain
+    assert json.loads(plain)["creationInfo"]["created"] == "1980-01-01T00:00:00Z"
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    dated = json.loads(run("sbom", project).out)
+    assert dated["creationInfo"]["created"] == "2023-11-14T22:13:20Z"
+    (project / CORE).write_text("# mine\n")
+    edited = json.loads(run("sbom", project).out)
+    assert len({document["documentNamespace"] for document in (json.loads(plain), dated, edited)}) == 3
+    for wrong in ("soon", "9" * 30):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", wrong)
+        result = run("sbom", project)
+        assert (result.code, result.out) == (2, "")
+        assert "SOURCE_DATE_EPOCH" in result.err
+    assert run("sbom", project, "-o", tmp_path / "no/such/folder.json").code == 2
+
+
+def test_no_other_file_is_read_through_a_link(run: Callable[..., Result], project: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (project / "toy/linked.py").symlink_to(tmp_path / "secret")
+    (project / CORE).unlink()
+    (project / CORE).symlink_to(tmp_path / "secret")
+    result = run("sbom", project)
+    assert result.code == 0
+    assert digest(tmp_path / "secret") not in result.out
+
+
+def test_the_statement_is_one_by_its_own_library(run: Callable[..., Result], project: Path) -> None:
+    result = run("provenance", project)
+    assert (result.code, result.err) == (0, "")
+    found = json.loads(result.out)
+    message = ParseDict(
+        {("type" if key == "_type" else key): value for key, value in found.items()}, StatementMessage()
+    )
+    Statement.copy_from_pb(message).validate()
+    predicate = ParseDict(found["predicate"], Provenance())
+    locked = lock.read(project)
+    (verl,) = predicate.build_definition.resolved_dependencies
+    assert (verl.name, verl.digest["sha256"]) == ("verl-0.6.1-py3-none-any.whl", locked.source_sha256)
+    assert {item.name: item.digest["sha256"] for item in message.subject} == {
+        file.path: file.sha256 for file in locked.files
+    }
+
+
+def test_a_project_is_what_it_says(run: Callable[..., Result], project: Path, tmp_path: Path) -> None:
+    run("provenance", project, "-o", tmp_path / "statement.json")
+    (project / CORE).write_text((project / CORE).read_text() + "# mine\n")
+    result = run("verify", project, "--provenance", "--statement", tmp_path / "statement.json", "--json")
+    assert result.code == 0, result.err
+    checks = {check["name"]: check for check in json.loads(result.out)["checks"]}
+    assert {name: check["status"] for name, check in checks.items()} == {
+        **dict.fromkeys(("source", "emitted", "base", "statement"), "ok"),
+        "edits": "reported",
+    }
+    assert checks["edits"]["details"] == [f"edited: {CORE}"]
+    assert run("verify", project, "--provenance", "--strict").code == 1
+    # So is one that was upgraded, edits and all.
+    assert run("upgrade", project, "--with", "lora").code == 0
+    assert run("verify", project, "--provenance").code == 0
+    stale = run("verify", project, "--statement", tmp_path / "statement.json")
+    assert stale.code == 1
+    assert "predicate.buildDefinition.externalParameters.features: [] in the statement, " in stale.out
+
+
+def rewritten(project: Path, change: Callable[[Lock], Lock], files: dict[str, bytes] | None = None) -> None:
+    """Put a lock there that agrees with itself, and with the base and the files beside it."""
+    locked = lock.read(project)
+    held = {**base.read(project, locked), **(files or {})}
+    (project / lock.NAME).write_bytes(lock.dump(change(locked)))
+    (project / base.PATH).write_bytes(base.dump(held))
+    for path, data in (files or {}).items():
+        (project / path).write_bytes(data)
+
+
+def test_a_change_that_lock_and_base_agree_on_is_found(run: Callable[..., Result], project: Path) -> None:
+    """The hashes of the project itself cannot tell: all of them were made to fit."""
+    data = (project / CORE).read_bytes().replace(b"1e-8", b"1e-3")
+
+    def forged(locked: Lock) -> Lock:
+        files = (replace(file, sha256=sha256(data).hexdigest()) if file.path == CORE else file for file in locked.files)
+        return replace(locked, files=tuple(files))
+
+    rewritten(project, forged, {CORE: data})
+    assert "1 edited" not in run("status", project).out
+    result = run("verify", project, "--provenance")
+    assert result.code == 1
+    assert "failed    emitted" in result.out
+    assert f"\n  {CORE}: sha256 {sha256(data).hexdigest()} in vextract.lock, " in result.out
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "said"),
+    [
+        (lambda it: replace(it, source_sha256="0" * 64), "source", "sha256 " + "0" * 64),
+        (lambda it: replace(it, options=replace(it.options, features=("lora",))), "emitted", "pyproject.toml: sha256 "),
+        (lambda it: replace(it, vextract="0.0.9"), "emitted", "pip install vextract==0.0.9"),
+        (
+            lambda it: replace(it, files=tuple(replace(file, upstream_sha256=None) for file in it.files)),
+            "emitted",
+            "upstream sha256 None in vextract.lock, ",
+        ),
+        (
+            lambda it: replace(it, files=tuple(file for file in it.files if file.kind is not FileKind.HOOK)),
+            "emitted",
+            "toy/custom/reward_manager.py: made from this verl by this vextract, and not in vextract.lock",
+        ),
+    ],
+    ids=["source", "options", "vextract", "upstream", "hooks"],
+)
+def test_a_lock_that_tells_another_story(
+    run: Callable[..., Result], project: Path, change: Callable[[Lock], Lock], check: str, said: str
+) -> None:
+    rewritten(project, change)
+    if said.startswith("pip"):  # and which has been written by another version
+        rewritten(project, lambda it: replace(it, files=it.files[1:]))
+    result = run("verify", project, "--provenance", "--json")
+    assert result.code == 1
+    failed = {item["name"]: item for item in json.loads(result.out)["checks"] if item["status"] == "failed"}
+    assert check in failed
+    assert any(said in line for line in failed[check]["details"])
+
+
+def _without(statement: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in statement.items() if key not in keys}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (lambda it: {**it, "subject": it["subject"][1:]}, 1, "subject[.gitignore]: nothing in the statement, "),
+        (
+            lambda it: {**it, "subject": [*it["subject"], {"name": "x.py", "digest": {"sha256": "0" * 64}}]},
+            1,
+            "subject[x.py]: not in vextract.lock",
+        ),
+        (lambda it: {**it, "predicate": []}, 1, "predicate: [] in the statement, "),
+        (lambda it: {**it, "more": 1, "predicate": {**it["predicate"], "more": [1]}}, 0, "ok        statement"),
+        (lambda it: {**it, "subject": [*it["subject"], it["subject"][0]]}, 2, "names .gitignore twice"),
+        (lambda it: {**it, "subject": [1]}, 2, "`subject` is no array"),
+        (lambda it: _without(it, "_type"), 2, "no in-toto statement"),
+        (lambda it: {**it, "predicateType": "https://example.org/other"}, 2, "of another kind"),
+        (lambda it: {"payload": "e30=", "payloadType": "x", "signatures": []}, 2, "an envelope (DSSE)"),
+        (lambda it: [it], 2, "no in-toto statement"),
+    ],
+    ids=["less", "more", "no predicate", "beside", "twice", "odd", "untyped", "other", "envelope", "array"],
+)
+def test_a_statement_that_is_not_the_projects(
+    run: Callable[..., Result], project: Path, tmp_path: Path, change: Callable[[Any], Any], code: int, said: str
+) -> None:
+    given = tmp_path / "statement.json"
+    given.write_text(json.dumps(change(json.loads(run("provenance", project).out))))
+    result = run("verify", project, "--statement", given)
+    assert result.code == code
+    assert said in result.out + result.err
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[" * 100_000], ids=["empty", "half", "binary", "deep"])
+def test_what_is_no_statement_at_all(run: Callable[..., Result], project: Path, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "statement.json").write_bytes(data)
+    result = run("verify", project, "--statement", tmp_path / "statement.json")
+    assert result.code == 2
+    assert "hint: pass what `vextract provenance` has written" in result.err
+
+
+def test_headers_give_back_the_changes_that_they_name(run: Callable[..., Result], project: Path) -> None:
+    locked = lock.read(project)
+    for item in _made[locked.options, locked.source_sha256].emitted:
+        assert changes_in(item.text) == item.changes, item.path
