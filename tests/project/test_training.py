@@ -98,7 +98,7 @@ def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) 
     updates = 2 * 2 * 2
     for model in ("actor", "critic"):
         (file,) = root.glob(f"checkpoints/*/*/global_step_2/{model}/optimizer.pt")
-        assert optimizer_steps(torch.load(file, weights_only=False)) == {updates}
+        assert optimizer_steps(torch.load(file, weights_only=True)) == {updates}
 
 
 def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(made: Maker, tmp_path: Path) -> None:

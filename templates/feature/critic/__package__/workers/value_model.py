@@ -68,6 +68,7 @@ class Critic(TrainedModel):
             start = time.perf_counter()
             metrics: dict[str, Any] = self.critic.update_critic(prepared)
             seconds = time.perf_counter() - start
+            self.is_usable = self.has_usable_weights()
         epochs = self.section.ppo_epochs
         metrics.update(flops_metrics("critic", self.module, batch, seconds, epochs, self._world_size))
         metrics["critic/lr"] = self.step_learning_rate()
