@@ -80,7 +80,7 @@ def train(config: Any, ranks: Any) -> bool:
         from generated_example import custom  # noqa: F401  what it registers can now be chosen by name
     from generated_example.data.datasets import build_datasets
     from generated_example.data.toy import ensure_toy_model
-    from generated_example.training.checkpoint import Checkpoints, load_optimizer_state, load_state, step_of
+    from generated_example.training.checkpoint import Checkpoints, load_optimizer_state, load_state, restoring, step_of
     from generated_example.training.checks import check_config
     from generated_example.training.dataloading import build_dataloaders
     from generated_example.training.distributed import seed_everything
@@ -111,7 +111,8 @@ def train(config: Any, ranks: Any) -> bool:
     train_loader, val_loader = build_dataloaders(config, ranks, partial(build_datasets, config, tokenizer))
     total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
 
-    checkpoints = Checkpoints(run_directory, ranks, keep=config.trainer.max_actor_ckpt_to_keep)
+    keep, digests = config.trainer.max_actor_ckpt_to_keep, config.local.check_digests
+    checkpoints = Checkpoints(run_directory, ranks, keep=keep, digests=digests)
     resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
     start_step = step_of(resume) if resume else 0
     if start_step >= total_steps and not config.trainer.val_only:
@@ -149,10 +150,11 @@ def train(config: Any, ranks: Any) -> bool:
         )
         if resume:
             tracker.message(f"resuming from {resume}")
-            policy.load_optimizer_state(load_optimizer_state(resume / "actor", ranks), ranks)
-            if critic is not None:
-                critic.load_optimizer_state(load_optimizer_state(resume / "critic", ranks), ranks)
-            trainer.restore(start_step, *load_state(resume, ranks))
+            with restoring(resume):
+                policy.load_optimizer_state(load_optimizer_state(resume / "actor", ranks), ranks)
+                if critic is not None:
+                    critic.load_optimizer_state(load_optimizer_state(resume / "critic", ranks), ranks)
+                trainer.restore(start_step, *load_state(resume, ranks))
         finished = trainer.fit()
     say_where(checkpoints, config, total_steps, finished=finished)
     return finished

@@ -11,6 +11,7 @@ dtype, leaves the optimizer behind, and OUT is there whole or not at all.
 
 import argparse
 import json
+import shlex
 import shutil
 import sys
 import tempfile
@@ -20,7 +21,8 @@ from typing import Any
 
 from .output import say
 from .shims.precision import to_dtype
-from .training.checkpoint import MANIFEST, sync_tree, what_is_wrong
+from .training.checkpoint import all_checkpoints, best_of
+from .training.checkpoint_files import MANIFEST, OUTDATED, WRITING, sync_tree, what_is_wrong
 from .training.config_loading import ConfigError
 from .training.tracking import CONFIG
 from .workers.adapters import ADAPTER_CONFIG
@@ -54,37 +56,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def find_checkpoint(path: Path, *, best: bool = False) -> Path:
-    """A complete checkpoint.
+    """Find a complete checkpoint whose files are as they were written.
 
     Args:
         path: the checkpoint, or the directory of a run, whose last one is meant.
         best: of a run, its best one is meant.
 
     Raises:
-        ConfigError: there is none, or it is not complete.
+        ConfigError: there is none, or the one that is named is not complete.
     """
-    note = path / f"{'best' if best else 'latest'}_checkpointed_iteration.txt"
-    if note.is_file():
-        path = path / f"global_step_{note.read_text().strip()}"
-    elif best:
-        raise ConfigError(f"{path} has no best checkpoint", "it needs validation; or name a global_step_N directory")
     if path.name == "actor" and path.parent.name.startswith("global_step_"):
         path = path.parent
     if not path.is_dir():
         raise ConfigError(f"there is no {path}", "name a global_step_N directory, or the directory of a run")
     if not path.name.startswith("global_step_") and not (path / MANIFEST).is_file():
-        raise _without_checkpoint(path)
-    problem = what_is_wrong(path)
+        return _of_run(path, best=best)
+    problem = what_is_wrong(path, digests=True)
     if problem is not None:
         raise ConfigError(f"{path} is no complete checkpoint: {problem}", "choose another global_step_N directory")
     return path
 
 
+def _of_run(path: Path, *, best: bool) -> Path:
+    """Find the last checkpoint of a run, or its best one; name those that are damaged, and pass over them."""
+    found = all_checkpoints(path)
+    if not found:
+        raise _without_checkpoint(path)
+    left = [checkpoint for checkpoint in found if _is_usable(checkpoint, digests=False)]
+    while checkpoint := (best_of(left) if best else next(iter(left), None)):
+        if _is_usable(checkpoint, digests=True):
+            return checkpoint
+        left.remove(checkpoint)
+    if best and any(what_is_wrong(checkpoint) is None for checkpoint in found):
+        raise ConfigError(f"{path} has no best checkpoint", "it needs validation; or name a global_step_N directory")
+    raise ConfigError(f"no checkpoint in {path} is as it was written", "put the damaged files back from a backup")
+
+
+def _is_usable(checkpoint: Path, *, digests: bool) -> bool:
+    problem = what_is_wrong(checkpoint, digests=digests)
+    if problem is not None:
+        print(f"warning: passing over {checkpoint}: {problem}", file=sys.stderr)
+    return problem is None
+
+
 def _without_checkpoint(path: Path) -> ConfigError:
     """What is said of a directory that no checkpoint is in: a run's, or any other."""
-    begun = sorted(path.glob(".writing_global_step_*"))
+    begun = sorted(hidden for prefix in (WRITING, OUTDATED) for hidden in path.glob(f"{prefix}global_step_*"))
+    if whole := [hidden for hidden in begun if what_is_wrong(hidden) is None]:
+        step = "global_step_" + whole[-1].name.rpartition("_")[2]
+        hint = f"mv {shlex.quote(str(whole[-1]))} {shlex.quote(str(path / step))}; the same run, started again, does so"
+        return ConfigError(f"a run in {path} was killed before {step} had its name", hint)
     if begun:
-        step = begun[-1].name.removeprefix(".writing_")
+        step = "global_step_" + begun[-1].name.rpartition("_")[2]
         return ConfigError(f"writing {step} in {path} was interrupted, and there is no other checkpoint", RERUN)
     inside = sorted(path.glob("*/*_checkpointed_iteration.txt"))
     if inside:

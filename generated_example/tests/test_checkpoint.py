@@ -122,15 +122,21 @@ def test_the_best_checkpoint_is_that_of_the_best_mean(train):
     assert json.loads((run / "global_step_1" / "complete.json").read_text())["score"] == mean
 
 
-def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one_and_says_why(train, capsys, monkeypatch):
+def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one_and_says_why(train, capsys):
+    resource = pytest.importorskip("resource")
     run = train("trainer.save_freq=1")
-    with monkeypatch.context() as patched:
-        full = OSError(errno.ENOSPC, "No space left on device")
-        patched.setattr("generated_example.training.checkpoint._write_manifest", lambda *_: raise_(full))
-        train("trainer.save_freq=1", "trainer.total_training_steps=3", directory=run, code=1)
-    shown = capsys.readouterr().err
-    assert f"cannot save a checkpoint in {run}: No space left on device\nhint: " in shown
-    assert [path.name for path in run.iterdir() if "global_step" in path.name] == ["global_step_1"]
+    parts = run / "global_step_1" / "actor"
+    sizes = [(parts / name).stat().st_size for name in ("model.safetensors", "optimizer.pt")]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for size in sizes:  # the system takes no file that is as large: in torch's words, and in those of safetensors
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, before[1]))
+        try:
+            train("trainer.save_freq=1", "trainer.total_training_steps=3", directory=run, code=1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        shown = capsys.readouterr().err
+        assert f"cannot save a checkpoint in {run}: {os.strerror(errno.EFBIG)}\nhint: " in shown
+        assert [path.name for path in run.iterdir() if "global_step" in path.name] == ["global_step_1"]
     train("trainer.save_freq=1", "trainer.total_training_steps=2", directory=run)
     assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == [1, 2]
 

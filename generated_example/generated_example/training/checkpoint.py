@@ -7,17 +7,20 @@ global_step_20/
     critic/         the same, if there is a critic
     data.pt         where the data loader was
     trainer.pt      random states of every process, KL controller, sample ids
-    complete.json   every file's size; written last
+    complete.json   every file's size and SHA-256; written last
 latest_checkpointed_iteration.txt, best_checkpointed_iteration.txt
 earlier_1/          checkpoints of a run that was started anew in this directory
+damaged_1/          checkpoints that are not as they were written; the run went on from the one before
 """
 
 import contextlib
-import json
+import math
 import os
+import pickle
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,15 +28,29 @@ from typing import Any
 import torch
 
 from ..workers.trained_model import TrainedModel
+from .checkpoint_files import (
+    WRITING,
+    notes_of,
+    read_state,
+    recover,
+    remove,
+    replace_directory,
+    set_aside,
+    what_is_wrong,
+    write_manifest,
+    write_text,
+)
 from .config_loading import ConfigError
 from .distributed import Ranks
+from .hook_errors import HookError
 from .watch import is_connection_error
 
-# What torch and safetensors say of a disk that is full, in errors of their own.
-DISK = re.compile(r"No space left|I/O error|iostream|inline_container")
-MANIFEST = "complete.json"
+# What torch and safetensors say of a disk that does not take what is written, in errors of their own.
+DISK = re.compile(r"I/O error|iostream|inline_container")
+NUMBER = re.compile(r"os error (\d+)")
 LATEST = "latest_checkpointed_iteration.txt"
 BEST = "best_checkpointed_iteration.txt"
+NAME = re.compile(r"global_step_\d+")
 
 
 class CheckpointError(RuntimeError):
@@ -47,12 +64,14 @@ class Checkpoints:
         directory: `trainer.default_local_dir`.
         ranks: rank 0 writes; every process must call `save`.
         keep: how many to keep, besides the best; None: all.
+        digests: whether a checkpoint's contents are compared with their digests before a run goes on from it.
     """
 
-    def __init__(self, directory: Path, ranks: Ranks, keep: int | None = None) -> None:
+    def __init__(self, directory: Path, ranks: Ranks, keep: int | None = None, digests: bool = True) -> None:
         self.directory = directory
         self.ranks = ranks
         self.keep = keep
+        self.digests = digests
 
     def save(
         self,
@@ -76,11 +95,12 @@ class Checkpoints:
                 `trainer.resume_mode=auto` does not go on from it: the next run in the directory starts anew.
         """
         path = self.directory / f"global_step_{step}"
-        scratch = self.directory / f".writing_global_step_{step}"
+        scratch = path.with_name(f"{WRITING}{path.name}")
+        score = score if score is not None and math.isfinite(score) else None
         with self._writing(scratch):
             self._write(scratch, models, data, trainer, {"step": step, "score": score, "finished": finished})
             if self.ranks.rank == 0:
-                _replace_directory(scratch, path)
+                replace_directory(scratch, path)
                 self._mark(step)
         self.ranks.barrier()
         return path
@@ -95,19 +115,19 @@ class Checkpoints:
     ) -> None:
         writes = self.ranks.rank == 0
         if writes:
-            for leftover in self.directory.glob(".writing_global_step_*"):  # of a run that was killed
+            for leftover in self.directory.glob(f"{WRITING}global_step_*"):  # of a run that was killed
                 shutil.rmtree(leftover, ignore_errors=True)
         for name, model in models.items():  # one after the other: rank 0 holds a whole model meanwhile
             model.save(scratch / name, self.ranks)
             optimizer_state = model.optimizer_state(self.ranks)
             if writes:
-                torch.save(optimizer_state, scratch / name / "optimizer.pt")
+                _save(optimizer_state, scratch / name / "optimizer.pt")
             del optimizer_state
         random_states = self.ranks.gather_objects(trainer["random"])
         if writes:
-            torch.save(data, scratch / "data.pt")
-            torch.save({**trainer, "random": random_states}, scratch / "trainer.pt")
-            _write_manifest(scratch, notes)
+            _save(data, scratch / "data.pt")
+            _save({**trainer, "random": random_states}, scratch / "trainer.pt")
+            write_manifest(scratch, notes)
 
     @contextlib.contextmanager
     def _writing(self, scratch: Path) -> Iterator[None]:
@@ -117,6 +137,8 @@ class Checkpoints:
         except Exception as error:
             if self.ranks.rank == 0:
                 shutil.rmtree(scratch, ignore_errors=True)
+            if isinstance(error, CheckpointError):
+                raise CheckpointError(f"cannot save a checkpoint in {self.directory}: {error}") from error
             reason = None if is_connection_error(error) else _disk_error(error)
             if reason is None:
                 raise
@@ -148,29 +170,41 @@ class Checkpoints:
 
     def _begin(self, start: Path | None) -> None:
         step = 0 if start is None else step_of(start)
-        complete = [path for path in self._all() if what_is_wrong(path) is None]
-        others = [path for path in reversed(complete) if step_of(path) > step]
+        others = [path for path in reversed(self._all()) if step_of(path) > step]
         if not others:
             return
-        numbers = (number for number in range(1, 10**6) if not (self.directory / f"earlier_{number}").exists())
-        aside = self.directory / f"earlier_{next(numbers)}"
-        aside.mkdir()
-        for path in others:
-            path.rename(aside / path.name)
+        aside = set_aside(others, "earlier")
         for name in (LATEST, BEST):
             (self.directory / name).unlink(missing_ok=True)
-        if len(others) < len(complete):
-            self._mark(step_of(complete[len(others)]))
+        if (left := self.last_complete()) is not None:
+            self._mark(step_of(left))
         names = ", ".join(path.name for path in others)
         print(f"moved to {aside}, since this run does not continue them: {names}", file=sys.stderr)
 
     def newest(self) -> Path | None:
-        """The last complete checkpoint; says so about newer ones that are not complete."""
+        """Find the last checkpoint that is as it was written, and move damaged ones after it aside.
+
+        Raises:
+            ConfigError: there are checkpoints, and all are damaged.
+        """
+        damaged: dict[Path, str] = {}
         for path in self._all():
-            problem = what_is_wrong(path)
+            problem = what_is_wrong(path, digests=self.digests)
             if problem is None:
+                if damaged:
+                    aside = set_aside(list(damaged), "damaged")
+                    for other, reason in damaged.items():
+                        print(f"warning: {other.name} is damaged, and is in {aside} now: {reason}", file=sys.stderr)
+                    print(f"going on from the one before: {path}", file=sys.stderr)
                 return path
-            print(f"warning: skipping {path}: {problem}", file=sys.stderr)
+            damaged[path] = problem
+        if damaged:
+            listed = "".join(f"\n  {path.name}: {problem}" for path, problem in damaged.items())
+            raise ConfigError(
+                f"no checkpoint in {self.directory} is as it was written{listed}",
+                "put the files that are named back from a backup; or start anew: trainer.resume_mode=disable, which "
+                "moves these checkpoints aside",
+            )
         return None
 
     def last_complete(self) -> Path | None:
@@ -182,129 +216,126 @@ class Checkpoints:
         return self.ranks.on_driver(lambda: self._to_resume(mode, path))
 
     def _to_resume(self, mode: str, path: str | None) -> Path | None:
+        for found in recover(self.directory):
+            print(f"recovered {found}: the run was killed before it had this name", file=sys.stderr)
         if mode == "disable":
             return None
         if mode == "auto":
-            newest = self.newest()
-            return None if newest is None or _notes(newest).get("finished") else newest
+            last = next(iter(self._all()), None)
+            ended = last is not None and what_is_wrong(last) is None and notes_of(last).get("finished")
+            return None if ended else self.newest()
         if path is None:
             raise ConfigError("trainer.resume_mode is resume_path", "set trainer.resume_from_path=.../global_step_N")
-        problem = what_is_wrong(Path(path))
+        chosen = Path(path)
+        if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
+            raise ConfigError(f"{path} is no directory global_step_N", "set trainer.resume_from_path=.../global_step_N")
+        problem = what_is_wrong(chosen, digests=self.digests)
         if problem is not None:
             raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")
-        return Path(path)
+        return chosen
 
     def _all(self) -> list[Path]:
-        """Newest first."""
-        found = [path for path in self.directory.glob("global_step_*") if re.fullmatch(r"global_step_\d+", path.name)]
-        return sorted(found, key=step_of, reverse=True)
+        return all_checkpoints(self.directory)
 
     def _mark(self, step: int) -> None:
         """Note which checkpoint is the latest and which the best, and remove those that are too many."""
-        _write_text(self.directory / LATEST, str(step))
+        write_text(self.directory / LATEST, str(step))
         complete = [path for path in self._all() if what_is_wrong(path) is None]
-        scores = {path: _notes(path)["score"] for path in complete}
-        scored = [path for path in complete if scores[path] is not None]
-        best = max(scored, key=lambda path: (scores[path], step_of(path)), default=None)
+        best = best_of(complete)
         if best is not None:
-            _write_text(self.directory / BEST, str(step_of(best)))
+            write_text(self.directory / BEST, str(step_of(best)))
         if self.keep is not None:
             older = [path for path in complete if step_of(path) <= step and path != best]
             for path in older[max(self.keep, 1) :]:
-                shutil.rmtree(path)
+                remove(path)
+
+
+def all_checkpoints(directory: Path) -> list[Path]:
+    """List the checkpoints in a run's directory, the newest first, whether or not they are complete."""
+    found = [path for path in directory.glob("global_step_*") if NAME.fullmatch(path.name)]
+    return sorted(found, key=step_of, reverse=True)
+
+
+def best_of(complete: list[Path]) -> Path | None:
+    """Choose the checkpoint with the best score in validation, the later one of equals; None: none has a score."""
+    scores = {path: notes_of(path).get("score") for path in complete}
+    scored = [path for path in complete if isinstance(scores[path], (int, float))]
+    return max(scored, key=lambda path: (scores[path], step_of(path)), default=None)
 
 
 def step_of(path: Path) -> int:
-    """The number of steps done at a checkpoint."""
+    """Return the number of steps done at a checkpoint."""
     return int(path.name.removeprefix("global_step_"))
 
 
-def what_is_wrong(path: Path) -> str | None:
-    """Why a directory is no complete checkpoint; None if it is one."""
-    try:
-        files = json.loads((path / MANIFEST).read_text())["files"]
-    except (OSError, ValueError, KeyError):
-        return f"it has no readable {MANIFEST}, so writing it was interrupted"
-    for name, size in files.items():
-        file = path / name
-        if not file.is_file():
-            return f"{name} is missing"
-        if file.stat().st_size != size:
-            return f"{name} has {file.stat().st_size} bytes instead of {size}"
-    return None
-
-
-def _notes(path: Path) -> dict[str, Any]:
-    """What a complete checkpoint says of itself."""
-    notes: dict[str, Any] = json.loads((path / MANIFEST).read_text())
-    return notes
-
-
 def load_state(path: Path, ranks: Ranks) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:
-    """A checkpoint's trainer state, its data loader state, and the random state of this process (if it had one)."""
-    trainer, data = ranks.on_driver(
-        lambda: [torch.load(path / name, weights_only=False) for name in ("trainer.pt", "data.pt")]
-    )
+    """Read the state of trainer and data loader, and the random state of this process; None if the run had fewer."""
+    trainer, data = ranks.on_driver(lambda: [read_state(path / name) for name in ("trainer.pt", "data.pt")])
     random_states = trainer.pop("random")
     return trainer, data, random_states[ranks.rank] if ranks.rank < len(random_states) else None
 
 
 def load_optimizer_state(path: Path, ranks: Ranks) -> dict[str, Any] | None:
-    """Optimizer's and scheduler's state of one of a checkpoint's models; None on other processes than rank 0."""
-    if ranks.rank != 0:
-        return None
-    state: dict[str, Any] = torch.load(path / "optimizer.pt", weights_only=False, map_location="cpu", mmap=True)
-    return state
+    """Read optimizer's and scheduler's state of one of a checkpoint's models; None on other processes than rank 0."""
+    # An error that rank 0 alone knew would leave the others waiting.
+    state: list[dict[str, Any]] = []
+    ranks.on_driver(lambda: state.append(read_state(path / "optimizer.pt")))
+    return state[0] if state else None
+
+
+@contextlib.contextmanager
+def restoring(path: Path) -> Iterator[None]:
+    """Turn an error in what restores a run from a checkpoint's state into one that names the checkpoint."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, AssertionError) as error:
+        if isinstance(error, (ConfigError, HookError)) or is_connection_error(error):
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(
+            f"cannot go on from {path}: its state does not fit this run ({reason:.300})",
+            "resume with the config and the release of verl of the run that wrote it; or start anew from its weights: "
+            f"trainer.resume_mode=disable actor_rollout_ref.model.path={path}/actor",
+        ) from error
+
+
+def check_storable(data: Any) -> None:
+    """Check that the data loader's state, which a hook may have a part in, could be read from a checkpoint.
+
+    Raises:
+        ConfigError: it holds something that is neither a tensor, nor an array, nor plain data.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            _save(data, Path(scratch) / "data.pt")
+        except CheckpointError as error:
+            raise ConfigError(
+                f"what the training data's state_dict() returns cannot be kept in a checkpoint: {error}",
+                "numbers, text, lists, dicts, tensors and NumPy arrays can; classes that a module in custom/ gives to "
+                "torch.serialization.add_safe_globals, too",
+            ) from error
+
+
+def _save(state: Any, file: Path) -> None:
+    """Write a state, and see that it can be read again without running code."""
+    try:
+        with file.open("wb") as opened:  # opened here, or torch would not say what the disk has refused
+            torch.save(state, opened)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise CheckpointError(str(error)) from error
+    try:
+        read_state(file)
+    except ConfigError as error:
+        raise CheckpointError(str(error).partition("\n")[0].partition(f"{file}: ")[2]) from error
 
 
 def _disk_error(error: BaseException) -> str | None:
-    """What the disk, or the file system, has refused; None if the error is another one."""
+    """Say what the disk, or the file system, has refused; None if the error is another one."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError):
             return cause.strerror or str(cause)
+        if number := NUMBER.search(str(cause)):  # safetensors
+            return os.strerror(int(number[1]))
         cause = cause.__cause__ or cause.__context__
-    return str(error) if DISK.search(str(error)) else None
-
-
-def sync_tree(directory: Path) -> None:
-    """Bring everything in a directory to the disk."""
-    for path in sorted(directory.rglob("*")):
-        _sync(path)
-    _sync(directory)
-
-
-def _write_manifest(directory: Path, entries: dict[str, Any]) -> None:
-    """Bring everything in the directory to the disk, and then note that it is complete."""
-    sync_tree(directory)
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    sizes = {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
-    _write_text(directory / MANIFEST, json.dumps({**entries, "files": sizes}, indent=1))
-
-
-def _replace_directory(scratch: Path, path: Path) -> None:
-    if path.exists():
-        outdated = path.with_name(f".outdated_{path.name}")
-        shutil.rmtree(outdated, ignore_errors=True)
-        path.rename(outdated)
-        scratch.rename(path)
-        shutil.rmtree(outdated)
-    else:
-        scratch.rename(path)
-    _sync(path.parent)
-
-
-def _write_text(path: Path, text: str) -> None:
-    scratch = path.with_name(f".{path.name}.writing")
-    scratch.write_text(text)
-    _sync(scratch)
-    scratch.replace(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return f"the disk does not take it ({error})" if DISK.search(str(error)) else None

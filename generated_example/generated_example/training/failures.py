@@ -11,6 +11,7 @@ from ..workers.rollout_interface import RolloutError
 from .checkpoint import CheckpointError
 from .config_loading import ConfigError
 from .distributed import Ranks
+from .divergence import DivergenceError
 from .hook_errors import HookError
 from .watch import HINT, is_connection_error
 
@@ -54,6 +55,6 @@ def _describe(error: BaseException) -> tuple[int, str | None]:
         return 130, "\n".join(["interrupted", *notes])
     if isinstance(error, (ConfigError, DataError, FeatureNotVendored)):
         return 2, "\n".join([f"error: {error}", *notes])
-    if isinstance(error, (HookError, RolloutError, CheckpointError)):
+    if isinstance(error, (HookError, RolloutError, CheckpointError, DivergenceError)):
         return 1, "\n".join([f"error: {error}", *notes])
     return 1, None

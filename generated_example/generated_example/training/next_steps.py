@@ -9,6 +9,7 @@ from typing import Any
 
 from ..output import say
 from .checkpoint import Checkpoints, step_of
+from .config_loading import ConfigError
 from .failures import add_note
 
 
@@ -17,8 +18,12 @@ def noting_checkpoint(checkpoints: Checkpoints, config: Any, total_steps: int) -
     """Let an error (or Ctrl-C) that ends the run carry a note on the last checkpoint and how to resume."""
     try:
         yield
+    except ConfigError:  # the same command would not go on
+        raise
     except (Exception, KeyboardInterrupt) as error:
-        path = checkpoints.last_complete()
+        path = None
+        with contextlib.suppress(ConfigError):  # what cannot be read is not to hide the error that ends the run
+            path = checkpoints.last_complete()
         # Another process's disk may be another one: of what is not there only rank 0 knows.
         if not config.trainer.val_only and (path is not None or checkpoints.ranks.rank == 0):
             add_note(error, interrupted_text(path, config, total_steps))

@@ -228,6 +228,7 @@ data.val_batch_size
 data.val_files
 data.val_max_samples
 data.validation_shuffle
+local.check_digests
 local.device
 local.dtype
 local.env.concurrency

@@ -26,9 +26,10 @@ from ..workers.value_model import Critic
 from . import reward_keys
 from .balance import balance_batch
 from .batches import add_columns, generation_batch, sample_rows, shown_rows, shown_training_rows, write_rows
-from .checkpoint import CheckpointError, Checkpoints
+from .checkpoint import CheckpointError, Checkpoints, check_storable
 from .core_algos import agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
+from .divergence import DivergenceCheck, DivergenceError
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .failures import add_note
 from .hook_calls import calling_estimator
@@ -107,6 +108,7 @@ class LocalPPOTrainer:
         self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
         self.ids = random.Random(config.local.seed)
         self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
+        self.divergence = DivergenceCheck(ranks, policy, critic)
         self.score: float | None = None  # of validation after the last step; None: there was none
 
     def fit(self) -> bool:
@@ -122,12 +124,14 @@ class LocalPPOTrainer:
             return True
         with StopSignal() as stop:
             self._remember_state()
+            first = self.steps_done + 1
             self._prompts = self._batches()
             for prompts in self._prompts:
                 step = self.steps_done + 1
                 is_last = step >= self.total_steps
                 timing: dict[str, float] = {}
                 batch, metrics = self._try_step(prompts, timing)
+                self.divergence.remember(batch)
                 self.steps_done, self.score = step, None
                 if trainer.test_freq > 0 and (is_last or step % trainer.test_freq == 0):
                     with timed("testing", timing):
@@ -136,6 +140,8 @@ class LocalPPOTrainer:
                 metrics.update(compute_data_metrics(batch, use_critic=self.critic is not None))
                 metrics.update(compute_throughout_metrics(batch, timing, n_gpus=self.ranks.world_size))
                 self._remember_state()
+                if step == first:
+                    self.ranks.on_driver(lambda: check_storable(self._remembered["data"]))
                 stopping = self.ranks.any(stop.requested) and not is_last
                 if stopping or self._is_to_be_saved(step):
                     # A run that is killed before the step is logged logs it when it goes on.
@@ -186,13 +192,15 @@ class LocalPPOTrainer:
                     with self._same_random_numbers("critic"):
                         critic_metrics = self.critic.update(batch)
                 metrics.update(self._reduced(critic_metrics))
+                self.divergence.after_update("critic", self.critic, metrics, self.steps_done + 1)
             if config.trainer.critic_warmup <= self.steps_done + 1:
                 with timed("update_actor", timing):
                     with self._same_random_numbers("actor"):
                         actor_metrics = self.policy.update(batch)
+                    metrics.update(self._reduced(actor_metrics))
+                    self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1)
                     with under_way("weights"):
                         self.rollouts.sync_weights()
-                metrics.update(self._reduced(actor_metrics))
         return batch, metrics
 
     @under_way("testing")
@@ -233,7 +241,12 @@ class LocalPPOTrainer:
         return metrics
 
     def save(self) -> None:
-        """Save a checkpoint of the state that `_remember_state` saw."""
+        """Save a checkpoint of the state that `_remember_state` saw.
+
+        Raises:
+            DivergenceError: the policy is not worth saving.
+        """
+        self.divergence.before_saving()
         finished = self.steps_done >= self.total_steps and self.config.trainer.save_freq <= 0
         models = {"actor": self.policy} | ({"critic": self.critic} if self.critic is not None else {})
         state = dict(self._remembered)
@@ -272,8 +285,12 @@ class LocalPPOTrainer:
         try:
             return self.train_step(prompts, timing)
         except Exception as error:
-            if not is_connection_error(error):
+            if isinstance(error, DivergenceError) or is_connection_error(error):
+                raise
+            try:
                 add_note(error, self._save_if_unchanged(bool(stepped)))
+            except DivergenceError as reason:  # an engine says less of a model that gives no probabilities
+                raise reason from error
             raise
         finally:
             for hook in hooks:

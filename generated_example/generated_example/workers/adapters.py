@@ -4,6 +4,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..training.checkpoint_files import check_saved_model
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 
@@ -42,6 +43,8 @@ def starting_point(path: str, model: Any, ranks: Ranks) -> Start:
     """
     wanted, resumes = wants_adapter(model), path != model.path
     holds_adapter = ranks.on_driver(lambda: (Path(path) / ADAPTER_CONFIG).is_file())
+    if model.lora_adapter_path and not resumes:
+        ranks.on_driver(lambda: check_saved_model(model.lora_adapter_path))
     if holds_adapter and not resumes:
         raise ConfigError(
             f"{path} holds a LoRA adapter, and no whole model",

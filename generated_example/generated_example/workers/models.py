@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from omegaconf import OmegaConf
-from safetensors import SafetensorError
 from torch import nn
 
 from ..shims.precision import to_dtype
+from ..training.checkpoint_files import check_saved_model
 from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
 from .model_files import check_model_directory
@@ -25,7 +25,7 @@ def load_tokenizer(model: Any, ranks: Ranks) -> Any:
         check_model_directory(model.path)
         try:
             return AutoTokenizer.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # of many classes: whatever a value makes fail that no tokenizer has
             raise _missing("tokenizer", model.path, error) from error
 
     # Code that comes with a model cannot be sent to other processes: there each reads for itself.
@@ -75,9 +75,10 @@ def load_model(
         _check_packing(attention)
 
     def read_config() -> Any:
+        check_saved_model(path)
         try:
             return AutoConfig.from_pretrained(path, **arguments)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # of many classes: whatever a value makes fail that no model has
             raise _missing("model", path, error) from error
 
     def read_model() -> nn.Module:
@@ -90,7 +91,7 @@ def load_model(
                 return loaded
             with torch.device("meta"):
                 return auto_class.from_config(model_config, **arguments)
-        except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
+        except Exception as error:
             raise _explained(error, path, attention) from error
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
@@ -121,7 +122,9 @@ def _missing(what: str, path: str, error: Exception) -> ConfigError:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    text = " ".join(str(error).split())
+    says_enough = isinstance(error, (OSError, ValueError, RuntimeError, ImportError))
+    return text if says_enough else f"{type(error).__name__}: {text}"
 
 
 def _check_weights(path: str, missing: Iterable[str]) -> None:
@@ -160,7 +163,7 @@ def _explained(error: Exception, path: str, attention: str | None) -> ConfigErro
     """What to tell about a model that transformers does not load."""
     if isinstance(error, ConfigError):
         return error
-    text = " ".join(str(error).split())
+    text = _one_line(error)
     if attention and attention not in ("sdpa", "eager") and (isinstance(error, ImportError) or attention in text):
         return ConfigError(
             f"attention by {attention} is not to be had here: {text}",

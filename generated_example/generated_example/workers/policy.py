@@ -89,6 +89,7 @@ class Policy(TrainedModel):
             start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
             seconds = time.perf_counter() - start
+            self.is_usable = self.has_usable_weights()
         metrics.update(flops_metrics("actor", self.module, batch, seconds, section.ppo_epochs, self._world_size))
         if torch.cuda.is_available():
             metrics["perf/max_memory_allocated_gb"] = torch.cuda.max_memory_allocated() / 1024**3

@@ -57,6 +57,11 @@ def whole(value: Any, device: str | None = "cpu") -> Any:
     return value.detach().to(device) if isinstance(value, torch.Tensor) else value
 
 
+def local(value: torch.Tensor) -> torch.Tensor:
+    """Return this process's share of a tensor: all of it, if the processes do not share it."""
+    return value.to_local() if isinstance(value, DTensor) else value
+
+
 def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
     """A whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
     if isinstance(shared, DTensor) and value.dim() > 0:

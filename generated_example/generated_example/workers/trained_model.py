@@ -17,7 +17,7 @@ from .devices import get_device_id
 from .lora import adapter_settings, adapter_weights, plain_weights, save_adapter
 from .offload import rests, state_at_rest, weights_at_rest
 from .optimizers import build_optimizer
-from .sharding import like, whole
+from .sharding import like, local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
 CONFIGURED = ("initial_lr", "betas", "weight_decay")
@@ -32,6 +32,7 @@ class TrainedModel:
         optimizer: of what is trained.
         scheduler: of the learning rate; steps once per training step.
         tokenizer: is saved beside the model.
+        is_usable: whether this process's share of the weights was finite after the last update.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class TrainedModel:
         self.module = module
         self.lora = adapter_settings(module)
         self.tokenizer = tokenizer
+        self.is_usable = True
         self.optimizer = _optimizer(module, optim)
         weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
         self._weights = weights_at_rest(module, get_device_id(), "cpu" if weights_rest else None)
@@ -77,6 +79,19 @@ class TrainedModel:
         rate = float(self.scheduler.get_last_lr()[0])
         self.scheduler.step()
         return rate
+
+    def has_usable_weights(self) -> bool:
+        """Tell whether this process's share of what is trained is finite, and small enough to be computed with.
+
+        Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
+        model is in use.
+        """
+        norms = [
+            torch.linalg.vector_norm(local(parameter.detach()), dtype=torch.float32)
+            for group in self.optimizer.param_groups
+            for parameter in group["params"]
+        ]
+        return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
     def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
         """All weights by their names in Hugging Face format, whole, with an adapter merged into them.
