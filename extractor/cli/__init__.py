@@ -12,5 +12,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Short-lived, and full of syntax trees that live as long as it does: a collector would only look at them in vain.
     gc.disable()
     from extractor.cli.app import run
+    from extractor.values import limits
+
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), limits.PYTHON_FRAMES))
 
     sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))

@@ -106,13 +106,26 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             _traceback()
-        what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-        output.error(
-            f"this is a bug in vextract: {what}",
-            "please report it in vextract's issue tracker, with the command"
-            + ("" if debug else ", and the traceback that it prints under VEXTRACT_DEBUG=1"),
-        )
-        return BUG
+        return _unforeseen(error, debug)
+
+
+def _unforeseen(error: Exception, debug: bool) -> int:
+    """Say what no command has foreseen, and return the exit code: the machine's, the input's, or a bug of ours."""
+    if isinstance(error, OSError):
+        what = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error)
+        output.error(what, "look at what lies there, its permissions and the free space")
+        return USAGE
+    if isinstance(error, (RecursionError, MemoryError)):
+        problem = "is nested too deep" if isinstance(error, RecursionError) else "does not fit into memory"
+        output.error(f"a file that was read {problem}", "VEXTRACT_DEBUG=1 shows where")
+        return USAGE
+    what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    output.error(
+        f"this is a bug in vextract: {what}",
+        "please report it in vextract's issue tracker, with the command"
+        + ("" if debug else ", and the traceback that it prints under VEXTRACT_DEBUG=1"),
+    )
+    return BUG
 
 
 def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:

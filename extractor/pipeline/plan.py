@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from extractor.project.lock import Lock
+from extractor.values import readers
 from extractor.values.tree import FileKind, Tree
 
 
@@ -106,14 +107,14 @@ def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
     for file in lock.files:
         path = project / file.path
         try:
-            found[file.path] = sha256(path.read_bytes()).hexdigest()
+            found[file.path] = sha256(readers.read_bytes(path)).hexdigest()
         except (FileNotFoundError, NotADirectoryError):
             if path.is_symlink():
                 found[file.path] = "link"
         except IsADirectoryError:
             found[file.path] = "directory"
-        except PermissionError:
-            found[file.path] = "unreadable"
+        except OSError:
+            found[file.path] = "link" if path.is_symlink() else "unreadable"
     return found
 
 

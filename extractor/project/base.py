@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
 from extractor.project.lock import Lock
+from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.tree import FileKind, Tree
 
@@ -52,7 +52,7 @@ def read(project: Path, lock: Lock) -> dict[str, bytes]:
         CheckFailed: the base is missing, damaged, or not the lock's.
     """
     try:
-        data = (project / PATH).read_bytes()
+        data = readers.read_bytes(project / PATH)
     except FileNotFoundError:
         raise CheckFailed(f"{PATH} is missing", hint=_HINT) from None
     except OSError as error:
@@ -68,10 +68,10 @@ def parse(data: bytes, lock: Lock) -> dict[str, bytes]:
             members = archive.infolist()
             _check_names([member.filename for member in members], wanted)
             # Stored members cannot be larger than the file that holds them.
-            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            if not readers.is_stored(archive, len(data)):
                 raise CheckFailed(f"{PATH} is not as vextract writes it: compressed", hint=_HINT)
             found = {member.filename: archive.read(member) for member in members}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
+    except readers.ZIP_ERRORS as error:
         raise CheckFailed(f"{PATH} is damaged: {error}", hint=_HINT) from None
     for path, content in found.items():
         if sha256(content).hexdigest() != wanted[path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,20 +11,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from extractor.project.disk import stays_inside
+from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
 from extractor.values.tree import FileKind, Tree
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NAME = "vextract.lock"
 SCHEMA = 1
 SOURCE_KINDS = ("wheel", "sdist", "checkout", "installed")
 
 _HEADER = "# What this project was generated from. Written by vextract: commit it, do not edit it.\n"
+_LONGEST = 200
 _RESTORE = f"restore {NAME} from version control (`git checkout -- {NAME}`)"
 
 
@@ -128,13 +124,13 @@ def read(project: Path) -> Lock:
     """
     path = project / NAME
     try:
-        data = path.read_bytes()
+        data = readers.read_bytes(path, limits.MAX_TEXT)
     except FileNotFoundError:
         raise UsageError(
             f"{project}: not a vextract project: it has no {NAME}", hint="make one with `vextract new PATH`"
         ) from None
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="check the file's permissions") from None
+        raise UsageError(f"{path}: {error.strerror}", hint=_RESTORE) from None
     return parse(data, str(path))
 
 
@@ -156,8 +152,8 @@ def parse(data: bytes, file: str = NAME) -> Lock:
                 hint=f"take one side whole (`git checkout --ours {NAME}` or `--theirs`), then run `vextract sync`",
             )
     try:
-        top = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        top = readers.toml(text)
+    except readers.TOMLDecodeError as error:
         raise UsageError(f"{file}: damaged: not valid TOML: {error}", hint=_RESTORE) from None
     lock = _Reader(file, text).lock(top)
     body, _, _ = text.rpartition("\n[integrity]\n")
@@ -168,6 +164,10 @@ def parse(data: bytes, file: str = NAME) -> Lock:
 
 def _body_digest(body: str) -> str:
     return sha256(body.encode()).hexdigest()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _pair(key: str, value: str | int | tuple[str, ...]) -> str:
@@ -285,7 +285,8 @@ class _Reader:
 
     def _fail(self, key: str, problem: str) -> NoReturn:
         line = self._line(key)
-        raise UsageError(f"{self._file}{f':{line}' if line else ''}: key `{key}` {problem}", hint=_RESTORE)
+        place = f"{self._file}{f':{line}' if line else ''}"
+        raise UsageError(f"{place}: key `{_shortened(key)}` {_shortened(problem)}", hint=_RESTORE)
 
     def _line(self, key: str) -> int:
         """Line of a key written as vextract writes it; 0 where it is not found."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.project.lock import Lock
+from extractor.values import readers
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.tree import FileKind
 
@@ -50,8 +51,8 @@ def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection
     found = []
     for path in chosen:
         try:
-            ours: bytes | None = (project / path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            ours: bytes | None = readers.read_bytes(project / path)
+        except (FileNotFoundError, NotADirectoryError, readers.NotAFile):
             ours = None
         except OSError as error:
             raise unreadable(path, error) from None

@@ -14,7 +14,7 @@ from extractor.project import base, journal
 from extractor.project.beside import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
 from extractor.project.journal import Phase
 from extractor.project.lock import NAME, Lock
-from extractor.values import releases
+from extractor.values import readers, releases
 from extractor.values.tree import FileKind
 
 
@@ -125,7 +125,7 @@ def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: 
 def _conflict(path: Path) -> int:
     """Return the line of the first marker; 0 where there is none."""
     try:
-        data = path.read_bytes()
+        data = readers.read_bytes(path)
     except OSError:
         return 0
     return merge.first_conflict(data)
@@ -133,13 +133,14 @@ def _conflict(path: Path) -> int:
 
 def _orphans(project: Path) -> list[FileStatus]:
     found = []
-    for folder, _, names in os.walk(project / ORPHANED):
-        for name in sorted(names):
-            path = (Path(folder) / name).relative_to(project).as_posix()
-            if name.endswith(NOTE_SUFFIX) and name.removesuffix(NOTE_SUFFIX) in names:
-                continue
-            note = f"see {path}{NOTE_SUFFIX}" if f"{name}{NOTE_SUFFIX}" in names else ""
-            found.append(FileStatus(path, State.ORPHANED, None, note))
+    top = project / ORPHANED
+    paths = [path.relative_to(project).as_posix() for path in readers.files_below(top)] if top.is_dir() else []
+    known = set(paths)
+    for path in paths:
+        if path.endswith(NOTE_SUFFIX) and path.removesuffix(NOTE_SUFFIX) in known:
+            continue
+        note = f"see {path}{NOTE_SUFFIX}" if f"{path}{NOTE_SUFFIX}" in known else ""
+        found.append(FileStatus(path, State.ORPHANED, None, note))
     return found
 
 
@@ -150,9 +151,9 @@ def _owners(project: Path, lock: Lock) -> list[FileStatus]:
     tops = sorted({path.split("/")[0] for path in known if "/" in path})
     found = [item.name for item in project.iterdir() if item.is_file()]
     for top in tops:
-        for folder, folders, names in os.walk(project / top):
-            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
-            found += [(Path(folder) / name).relative_to(project).as_posix() for name in names]
+        if (project / top).is_dir():
+            below = readers.files_below(project / top, lambda folder: not folder.name.startswith((".", "__pycache__")))
+            found += [path.relative_to(project).as_posix() for path in below]
     return [
         FileStatus(path, State.YOURS, None)
         for path in found

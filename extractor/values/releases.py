@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from packaging.version import InvalidVersion, Version
 
-from extractor.values import resources
+from extractor.values import readers, resources
 from extractor.values.errors import InternalError, UsageError
 from extractor.values.manifest import ChainError, Manifest, combine, parse_manifest, read_toml, renamed
 
@@ -93,4 +93,4 @@ def stated_in_full(release: str) -> dict[str, object]:
 
 def _stated(release: str) -> dict[str, object]:
     path = resources.manifests() / f"verl-{release}.toml"
-    return read_toml(path.read_text(encoding="utf-8"), path.name)
+    return read_toml(readers.read_text(path), path.name)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from extractor.values import readers
 from tests.adopt.forks import Fork
 from tests.releases import ALL, newest_release, source_of
 
@@ -234,13 +235,15 @@ class TestRefused:
         self.refused(run, tmp_path, message="no copy of verl in it")
 
     def test_unreadable(self, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(self: Path) -> bytes:
-            raise PermissionError(13, "Permission denied", str(self))
+        def read(path: Path, *most: int) -> bytes:
+            if "fork" in path.parts:
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path, *most)
 
         (tmp_path / "fork").mkdir()
         (tmp_path / "fork/protocol.py").write_text("")
-        real = Path.read_bytes
-        monkeypatch.setattr(Path, "read_bytes", lambda self: refuse(self) if "fork" in self.parts else real(self))
+        real = readers.read_bytes
+        monkeypatch.setattr(readers, "read_bytes", read)
         self.refused(run, tmp_path / "fork", message="cannot be read: Permission denied")
 
     def test_target_not_empty(self, run, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from extractor.pipeline import generate, source
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.project import disk, journal, lock
-from extractor.values import releases
+from extractor.values import readers, releases
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 from extractor.values.tree import Tree
@@ -241,14 +241,14 @@ def test_a_disk_that_is_full_on_the_way_back(run: Run, edited: Path) -> None:
 
 @pytest.mark.parametrize("command", ["upgrade", "diff"])
 def test_a_file_that_cannot_be_read(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    real = Path.read_bytes
+    real = readers.read_bytes
 
-    def forbidden(path: Path) -> bytes:
+    def forbidden(path: Path, *most: int) -> bytes:
         if path.name == "main.py":
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path)
+        return real(path, *most)
 
-    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    monkeypatch.setattr(readers, "read_bytes", forbidden)
     result = run(command, small)
     assert result.code == 1
     assert result.err.startswith("error: main.py: cannot be read: Permission denied\n")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor.pipeline.source import archive, open_source
+from extractor.pipeline.source import open_source
+from extractor.values import limits
 from extractor.values.errors import SourceError
 from tests.source import archives
 
@@ -83,7 +84,7 @@ def test_wheel_that_unpacks_to_too_much(tmp_path: Path) -> None:
 
 
 def test_archives_are_capped_in_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MAX_UNPACKED", 50)
+    monkeypatch.setattr(limits, "MAX_UNPACKED", 50)
     with pytest.raises(SourceError, match="unpacks to more"):
         open_wheel(tmp_path, archives.wheel())
     with pytest.raises(SourceError, match="unpacks to more"):
@@ -91,7 +92,7 @@ def test_archives_are_capped_in_total(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_archives_are_capped_in_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MAX_MEMBERS", 4)
+    monkeypatch.setattr(limits, "MAX_MEMBERS", 4)
     with pytest.raises(SourceError, match="more than 4 files"):
         open_wheel(tmp_path, archives.wheel())
     with pytest.raises(SourceError, match="more than 4 files"):
@@ -119,8 +120,8 @@ def test_hostile_sdist(tmp_path: Path, member: tarfile.TarInfo, problem: str) ->
 
 
 def test_sdist_whose_headers_are_the_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MAX_UNPACKED", 2**20)
-    monkeypatch.setattr(archive, "MAX_MEMBERS", 100)
+    monkeypatch.setattr(limits, "MAX_UNPACKED", 2**20)
+    monkeypatch.setattr(limits, "MAX_MEMBERS", 100)
     long = archives.member("verl-0.6.1/" + "x" * 2**23)
     with pytest.raises(SourceError, match="unpacks to more"):
         open_sdist(tmp_path, archives.sdist(more=[(long, b"")]))

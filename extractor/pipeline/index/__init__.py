@@ -45,5 +45,7 @@ class Index:
     def __getitem__(self, module: str) -> Module:
         if module not in self._modules:
             path = self._paths[module]
-            self._modules[module] = Module(module, path, self._source.read(path))
+            data = self._source.files[path]
+            text = self._source.read(path)
+            self._modules[module] = Module(module, path, text, data if isinstance(data, bytes) else None)
         return self._modules[module]

@@ -17,6 +17,7 @@ from extractor.pipeline.index.syntax import (
     is_main_guard,
     string_annotations,
 )
+from extractor.values import readers
 from extractor.values.errors import SourceError
 from extractor.values.modules import absolute
 
@@ -24,31 +25,29 @@ from extractor.values.modules import absolute
 class Module:
     """One upstream module, parsed."""
 
-    def __init__(self, name: str, path: str, source: str) -> None:
+    def __init__(self, name: str, path: str, source: str, data: bytes | None = None) -> None:
         self.name = name
         self.path = path
         self.source = source
+        self._data = data if data is not None else source.encode()
         self.is_package = PurePosixPath(path).name == "__init__.py"
         self._uses: dict[int, Uses] = {}
 
     @cached_property
     def sha256(self) -> str:
         """Return the hex digest of the upstream file."""
-        return sha256(self.source.encode()).hexdigest()
+        return sha256(self._data).hexdigest()
 
     @cached_property
     def lines(self) -> list[str]:
-        return self.source.splitlines(keepends=True)
+        return readers.lines_of(self.source)
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
         try:
-            body = ast.parse(self.source).body
+            body = readers.python(self.source).body
         except SyntaxError as error:
-            raise SourceError(
-                f"{self.path}:{error.lineno}: not valid Python: {error.msg}",
-                hint="check that the source is an unmodified release of verl",
-            ) from None
+            raise self._invalid(error) from None
         return tuple(self._statement(index, node) for index, node in enumerate(body))
 
     @cached_property
@@ -202,7 +201,11 @@ class Module:
 
     def _find_uses(self, statement: Statement) -> Uses:
         text = self._text(statement)
-        names = global_names(text, self.path)
+        try:
+            names = global_names(text, self.path)
+        except SyntaxError as error:  # such as a `nonlocal` of nothing, which the parser lets pass
+            error.lineno = statement.line + (error.lineno or 1) - 1
+            raise self._invalid(error) from None
         inner: list[Import] = []
         chains: dict[str, set[tuple[str, ...]]] = {}
         for node in ast.walk(statement.node):
@@ -221,6 +224,13 @@ class Module:
             names={name: frozenset(chains.get(name, {()})) for name in sorted(names)},
             imports=lazy,
             chains={name: frozenset(chains.get(name, ())) for name in sorted(local)},
+        )
+
+    def _invalid(self, error: SyntaxError) -> SourceError:
+        line = f":{error.lineno}" if error.lineno else ""
+        return SourceError(
+            f"{self.path}{line}: not valid Python: {error.msg}",
+            hint="check that the source is an unmodified release of verl",
         )
 
     def _text(self, statement: Statement) -> str:

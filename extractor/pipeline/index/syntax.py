@@ -6,6 +6,8 @@ import ast
 import symtable
 from collections.abc import Iterator
 
+from extractor.values import readers
+
 
 def attribute_chain(node: ast.AST) -> tuple[str, ...]:
     """Return ("a", "b", "c") for the expression a.b.c; () for any other expression."""
@@ -42,10 +44,9 @@ def string_annotations(node: ast.AST) -> Iterator[ast.expr]:
     for annotation in annotations:
         for item in ast.walk(annotation) if annotation is not None else ():
             if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                try:
-                    yield ast.parse(item.value.strip(), mode="eval").body
-                except SyntaxError:
-                    continue
+                expression = readers.expression(item.value)
+                if expression is not None:
+                    yield expression
 
 
 def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) -> Iterator[ast.stmt]:

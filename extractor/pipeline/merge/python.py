@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import symtable
-import warnings
 from collections.abc import Iterator, Sequence
 
 from extractor.pipeline.index.syntax import bound_names, first_line, global_names
 from extractor.pipeline.merge.pieces import Piece, Unsupported, distinct
+from extractor.values import readers
 
 _TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstring"
 
@@ -55,12 +55,10 @@ def complete_imports(merged: str, *sides: str) -> str:
 
 
 def _parse(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise Unsupported(str(error)) from None
+    try:
+        return readers.python(text)
+    except SyntaxError as error:
+        raise Unsupported(str(error)) from None
 
 
 def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -> tuple[Piece, ...]:

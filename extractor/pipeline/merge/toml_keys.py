@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 
 from extractor.pipeline.merge.pieces import Piece, Unsupported, distinct
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from extractor.values import readers
 
 _TABLE = re.compile(r"\s*(\[\[?[^\]]+\]\]?)\s*(?:#.*)?$")
 _ITEM = re.compile(r"\s*[\"'{]?\s*([\w.-]*)")
@@ -26,8 +21,8 @@ def toml_pieces(text: str) -> tuple[Piece, ...]:
     if "\r" in text:
         raise Unsupported("line ends")
     try:
-        tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        readers.toml(text)
+    except readers.TOMLDecodeError as error:
         raise Unsupported(str(error)) from None
     found: list[Piece] = []
     table: Piece | None = None
@@ -57,8 +52,8 @@ def _statements(text: str) -> list[tuple[str, str, str]]:
             continue
         start = line if start is None else start + line
         try:
-            tomllib.loads(start)
-        except tomllib.TOMLDecodeError:
+            readers.toml(start)
+        except readers.TOMLDecodeError:
             continue
         named = _TABLE.fullmatch(start.rstrip("\n"))
         key = named.group(1) if named else start.partition("=")[0].strip()

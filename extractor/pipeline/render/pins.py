@@ -11,7 +11,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from extractor.values import resources
+from extractor.values import readers, resources
 from extractor.values.manifest import Manifest
 from extractor.values.manifest.table import read_toml
 from extractor.values.options import Options
@@ -89,7 +89,7 @@ def _digests() -> Mapping[str, list[str]]:
 def lock_of(engine: str) -> Mapping[str, Any]:
     """Read what scripts/locks.py resolved for an engine: name -> its versions, and the names that it requires."""
     path = resources.locks() / f"{engine}.toml"
-    return read_toml(path.read_text(encoding="utf-8"), path.name) if path.is_file() else {}
+    return read_toml(readers.read_text(path), path.name) if path.is_file() else {}
 
 
 def _number(version: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.values import resources
 from extractor.values.configtree import flatten
-from extractor.values.configtree.compose import read_yaml
+from extractor.values.configtree.compose import read_mapping
 
 _CONFIG = "config/"
 _MAIN = "ppo_trainer.yaml"
@@ -34,7 +34,7 @@ def shipped_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
     Returns:
         By dotted key, sorted; an empty section has the value {}.
     """
-    main = dict(read_yaml(files[f"{_CONFIG}{_MAIN}"]))
+    main = read_mapping(files[f"{_CONFIG}{_MAIN}"])
     groups = _group_files(files, main.pop("defaults"))
     found: dict[str, list[Any]] = {}
     for body in (main, *groups):
@@ -114,7 +114,7 @@ def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str =
         places = [] if package == "_global_" else [*filter(None, above.split(".")), *package.split(".")]
         folder = f"{_CONFIG}{match['group']}/"
         for path in sorted(path for path in files if path.startswith(folder) and path.endswith(".yaml")):
-            body = dict(read_yaml(files[path]) or {})
+            body = read_mapping(files[path])
             yield from _group_files(files, body.pop("defaults", ()), ".".join(places))
             for part in reversed(places):
                 body = {part: body}

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from extractor.pipeline.rewrite.lines import lines_of
+from extractor.values.readers import lines_of
 
 
 @dataclass(frozen=True)

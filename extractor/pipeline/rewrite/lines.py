@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import re
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
-
-
-def lines_of(text: str) -> list[str]:
-    """Split into lines that keep their line ends (`str.splitlines` would also split at form feeds and others)."""
-    return _LINE.findall(text)
 
 
 def with_one_newline(text: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from extractor.pipeline.rewrite.strip_ray import check_no_ray, strip_ray
 from extractor.pipeline.rewrite.substitute_definitions import substitute_imports
 from extractor.pipeline.rewrite.trim_exports import drop_computed_exports, trim_exports
 from extractor.pipeline.slicer import KeptModule, Resolver
-from extractor.values.errors import InternalError
+from extractor.values.errors import InternalError, SourceError
 from extractor.values.manifest import Fix
 
 _SUSPECT = re.compile(r"^[ \t]*(?:from[ \t]+\.|(?:from|import)[ \t].*\b(?:verl|ray)\b)", re.MULTILINE)
@@ -72,7 +72,7 @@ def rewrite_module(
     names = Names(dropped.text)
     mine = [fix for fix in fixes if fix.id in module.fixes]
     kept = Placeholders(dropped.text, names.tree.body, [edit for fix in mine for edit in fix.edits])
-    tree = cst.parse_module(kept.compact)
+    tree = _parse(kept.compact, module)
     needed = substitute_imports(module.substitutes, package)
     for fix in mine:
         tree, applied = apply_fix(tree, fix, dropped.rest, module.upstream_path)
@@ -163,6 +163,16 @@ def _re_exported(tree: cst.Module, text: str, kept: Placeholders, lines: list[st
         return tree, text
     tree = add_imports(tree, lines)
     return tree, kept.whole(tree.code)
+
+
+def _parse(text: str, module: KeptModule) -> cst.Module:
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:  # CPython's parser takes some things that libcst's does not
+        raise SourceError(
+            f"{module.upstream_path}: valid Python that cannot be rewritten: {error.message}",
+            hint="check that the source is an unmodified release of verl",
+        ) from None
 
 
 def _check(text: str, module: KeptModule) -> None:

@@ -9,8 +9,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from extractor.pipeline.rewrite.lines import lines_of
 from extractor.values.manifest import Edit
+from extractor.values.readers import lines_of
 
 _STAND_IN = re.compile(r"^[ \t]*(?:def )?__kept_(\d+)__(?:\(\): \.\.\.)?(?=\r?$)", re.MULTILINE)
 _TOUCHED = re.compile(r"\b(?:verl|__all__|import|__kept_\d+__)\b")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 
-from extractor.pipeline.rewrite.lines import lines_of
 from extractor.values.errors import CheckFailed
+from extractor.values.readers import lines_of
 
 
 class CannotRewrite(CheckFailed):

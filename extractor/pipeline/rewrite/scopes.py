@@ -9,6 +9,8 @@ import ast
 import re
 from dataclasses import dataclass, field
 
+from extractor.values import readers
+
 _PATH = re.compile(r"[A-Za-z_]")
 
 
@@ -109,14 +111,13 @@ class Walk(ast.NodeVisitor):
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if self.in_annotation and isinstance(node.value, str) and _PATH.search(node.value):
-            try:
-                inner = ast.parse(node.value.strip(), mode="eval")
-            except SyntaxError:
+            inner = readers.expression(node.value)
+            if inner is None:
                 return
             for item in ast.walk(inner):
                 if hasattr(item, "lineno"):
                     item.lineno = node.lineno
-            self.visit(inner.body)
+            self.visit(inner)
 
     def bind(self, name: str) -> None:
         declared = self.scope.shared.get(name)

@@ -15,12 +15,12 @@ from libcst.helpers import get_full_name_for_node
 from libcst.metadata import MetadataWrapper
 
 from extractor.pipeline.index.syntax import first_line
-from extractor.pipeline.rewrite.lines import lines_of
 from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.nodes import is_method_call
 from extractor.pipeline.rewrite.problems import CannotRewrite, upstream_line
 from extractor.pipeline.rewrite.ray_calls import CallRules
 from extractor.pipeline.rewrite.ray_meaning import Meaning
+from extractor.values.readers import lines_of
 
 SHIM = "shims.local_executor"
 

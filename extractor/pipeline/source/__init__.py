@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from extractor.pipeline.source import archive, cache, directory, download
 from extractor.pipeline.source.archive import digest
 from extractor.pipeline.source.source import Source, SourceKind
+from extractor.values import readers
 from extractor.values.errors import SourceError
 
 if TYPE_CHECKING:
@@ -140,11 +141,11 @@ def _read_file(path: Path) -> tuple[SourceKind, bytes]:
             hint="pass a .whl, a .tar.gz, a checkout of verl or an installed verl",
         )
     try:
-        if path.stat().st_size > archive.MAX_ARCHIVE:
-            raise SourceError(f"{path}: too large to be verl ({path.stat().st_size:,} bytes)", hint="pass another file")
-        return kind, path.read_bytes()
+        return kind, readers.read_bytes(path)
     except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}", hint="check the file's permissions") from None
+        raise SourceError(
+            f"{path}: {error.strerror}", hint="check the path given to --from, and its permissions"
+        ) from None
 
 
 def _opened(data: bytes, kind: SourceKind, name: str, release: str) -> Source:

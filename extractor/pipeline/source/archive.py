@@ -8,21 +8,17 @@ import re
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
 from extractor.pipeline.source.source import Source, SourceKind
+from extractor.values import limits, readers
 from extractor.values.errors import SourceError
 
-MAX_ARCHIVE = 64 * 2**20
-MAX_UNPACKED = 256 * 2**20
-MAX_MEMBERS = 20_000
-MAX_RATIO = 200
-_SMALL = 2**20
-
+# How each entry of a zip archive's directory begins.
+_ENTRY = b"PK\x01\x02"
 _LICENCE = ("license", "license.txt", "license.md", "licence")
 _NOTICE = ("notice.txt", "notice", "notice.md")
 
@@ -50,16 +46,21 @@ def read_zip(data: bytes, name: str) -> dict[str, bytes]:
     Raises:
         SourceError: damaged, or made to do harm.
     """
+    # The directory of an archive is read whole before anybody can count its entries.
+    if data.count(_ENTRY) > 2 * limits.MAX_MEMBERS:
+        raise _hostile(name, f"it has more than {limits.MAX_MEMBERS:,} files")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             _check_names((member.filename for member in members), name)
             for member in members:
                 _check_zip_member(member, name)
-            if sum(member.file_size for member in members) > MAX_UNPACKED:
-                raise _hostile(name, f"it unpacks to more than {MAX_UNPACKED >> 20} MiB")
+            if sum(member.file_size for member in members) > limits.MAX_UNPACKED:
+                raise _too_large(name)
+            if sum(member.compress_size for member in members) > len(data):
+                raise _hostile(name, "its files overlap")
             return {member.filename: archive.read(member) for member in members}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
+    except readers.ZIP_ERRORS as error:
         raise _damaged(name, error) from None
 
 
@@ -70,28 +71,29 @@ def read_tar(data: bytes, name: str) -> dict[str, bytes]:
         SourceError: damaged, or made to do harm.
     """
     found: dict[str, bytes] = {}
-    total = 0
+    total = count = 0
     try:
         with (
             gzip.GzipFile(fileobj=io.BytesIO(data)) as plain,
             tarfile.open(fileobj=_Limited(plain, name), mode="r|") as archive,  # type: ignore[call-overload]
         ):
             for member in archive:
+                count += 1
+                if count > limits.MAX_MEMBERS:
+                    raise _hostile(name, f"it has more than {limits.MAX_MEMBERS:,} files")
                 if member.isdir():
                     continue
                 if not member.isreg():
                     raise _hostile(name, f"{member.name} is a link or a device")
                 total += member.size
-                if total > MAX_UNPACKED:
-                    raise _hostile(name, f"it unpacks to more than {MAX_UNPACKED >> 20} MiB")
+                if total > limits.MAX_UNPACKED:
+                    raise _too_large(name)
                 if member.name in found:
                     raise _hostile(name, f"{member.name} stands twice")
                 content = archive.extractfile(member)
                 assert content is not None
                 found[member.name] = content.read()
-                if len(found) > MAX_MEMBERS:
-                    raise _hostile(name, f"it has more than {MAX_MEMBERS:,} files")
-    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
+    except (tarfile.TarError, *readers.ZIP_ERRORS) as error:
         raise _damaged(name, error) from None
     _check_names(found, name)
     tops = {path.partition("/")[0] for path in found}
@@ -132,13 +134,13 @@ class _Limited:
     def __init__(self, stream: gzip.GzipFile, name: str) -> None:
         self._stream = stream
         self._name = name
-        self._left = MAX_UNPACKED + MAX_MEMBERS * 2048
+        self._left = limits.MAX_UNPACKED + limits.MAX_MEMBERS * 2048
 
     def read(self, size: int) -> bytes:
         data = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:
-            raise _hostile(self._name, f"it unpacks to more than {MAX_UNPACKED >> 20} MiB")
+            raise _too_large(self._name)
         return data
 
 
@@ -148,26 +150,23 @@ def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
         raise _hostile(name, f"{member.filename} is a link or a device")
     if member.flag_bits & 0x1:
         raise _hostile(name, f"{member.filename} is encrypted")
-    if member.file_size > max(_SMALL, MAX_RATIO * member.compress_size):
+    if member.file_size > max(limits.SMALL_MEMBER, limits.MAX_RATIO * member.compress_size):
         raise _hostile(name, f"{member.filename} unpacks to {member.file_size:,} bytes")
 
 
 def _check_names(names: Iterable[str], archive: str) -> None:
     seen: set[str] = set()
     for name in names:
-        parts = name.split("/")
-        if (
-            name.startswith("/")
-            or re.match(r"[A-Za-z]:", name)
-            or any(part in ("", ".", "..") for part in parts)
-            or any(ord(char) < 32 or char == "\\" for char in name)
-        ):
-            raise _hostile(archive, f"unsafe path {name!r}")
+        if not readers.is_plain_path(name):
+            raise _hostile(archive, f"unsafe path {readers.shown(name)}")
         if name in seen:
             raise _hostile(archive, f"{name} stands twice")
         seen.add(name)
-    if len(seen) > MAX_MEMBERS:
-        raise _hostile(archive, f"it has more than {MAX_MEMBERS:,} files")
+    if len(seen) > limits.MAX_MEMBERS:
+        raise _hostile(archive, f"it has more than {limits.MAX_MEMBERS:,} files")
+    clash = readers.clash(seen)
+    if clash:
+        raise _hostile(archive, clash)
 
 
 def _below(prefix: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -202,6 +201,10 @@ def _release(members: Mapping[str, bytes], name: str) -> str:
 
 def _hostile(name: str, why: str) -> SourceError:
     return SourceError(f"{name}: refused: {why}", hint="this is no archive of verl as released; get it again")
+
+
+def _too_large(name: str) -> SourceError:
+    return _hostile(name, f"it unpacks to more than {readers.size(limits.MAX_UNPACKED)}")
 
 
 def _damaged(name: str, error: Exception) -> SourceError:

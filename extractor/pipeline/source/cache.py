@@ -8,6 +8,7 @@ from pathlib import Path
 
 from extractor.pipeline.source.archive import digest
 from extractor.project.workplace import workplace
+from extractor.values import readers
 from extractor.values.errors import SourceError
 
 ENVIRONMENT = "VEXTRACT_CACHE_DIR"
@@ -114,7 +115,7 @@ def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Pat
 
 def _read(entry: Path) -> bytes | None:
     try:
-        return entry.read_bytes()
+        return readers.read_bytes(entry)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from extractor.pipeline.source.archive import to_source
 from extractor.pipeline.source.source import Source, SourceKind
+from extractor.values import limits, readers
 from extractor.values.errors import SourceError
 
 _TOP_FILES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "NOTICE", "NOTICE.txt", "NOTICE.md", "Notice.txt")
@@ -30,12 +32,17 @@ def read(path: Path) -> Source:
             members.update(_files(root, "tests"))
             for name in _TOP_FILES:
                 file = root / name
-                if file.is_file() and file.resolve().is_relative_to(root.resolve()):
-                    members[name] = file.read_bytes()
+                if file.is_file() and Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):
+                    members[name] = readers.read_bytes(file)
         for info in infos:
             members.update(_files(root, info.name))
+        clash = readers.clash(members)
+        if clash:
+            raise SourceError(f"{path}: {clash}", hint="rename one of them, or remove it")
     except OSError as error:
-        raise SourceError(f"{error.filename or path}: {error.strerror}", hint="check its permissions") from None
+        raise SourceError(
+            f"{error.filename or path}: {error.strerror}", hint="look at what lies there, and its permissions"
+        ) from None
     return to_source(members, kind, tree_digest(members), str(path))
 
 
@@ -63,18 +70,27 @@ def _root(path: Path) -> Path:
 
 
 def _files(root: Path, top: str) -> Iterator[tuple[str, bytes]]:
-    inside = root.resolve()
-    for folder, folders, names in os.walk(root / top):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(names):
-            file = Path(folder) / name
-            if file.suffix == ".pyc" or (top != "verl" and file.is_symlink()):
-                continue
-            if file.is_symlink() and not file.resolve().is_relative_to(inside):
+    inside = os.path.realpath(root)
+    if not os.path.lexists(root / top):
+        return
+    total = 0
+    for file in readers.files_below(root / top, lambda folder: folder.name != "__pycache__"):
+        if file.suffix == ".pyc" or (top != "verl" and file.is_symlink()):
+            continue
+        path = file.relative_to(root).as_posix()
+        if not readers.is_plain_path(path):
+            raise SourceError(f"{root}: unsafe path {readers.shown(path)}", hint="rename the file, or remove it")
+        if file.is_symlink():
+            where = os.path.realpath(file)
+            if not Path(where).is_relative_to(inside):
                 raise SourceError(
                     f"{file}: a link that leads out of the source",
                     hint="replace it by the file, or pass another source",
                 )
-            if not file.is_file():
-                continue
-            yield file.relative_to(root).as_posix(), file.read_bytes()
+        if not file.is_file():
+            continue
+        data = readers.read_bytes(file)
+        total += len(data)
+        if total > limits.MAX_UNPACKED:
+            raise OSError(errno.EFBIG, f"its files have more than {readers.size(limits.MAX_UNPACKED)}", str(root / top))
+        yield path, data

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from extractor.values import readers
 from extractor.values.errors import SourceError
 
 SourceKind = Literal["wheel", "sdist", "checkout", "installed"]
@@ -38,10 +39,10 @@ class Source:
     requires: tuple[str, ...] | None = field(repr=False, default=None)
 
     def read(self, path: str) -> str:
-        """Return the text of a file, its line ends as they are.
+        """Return the text of a file, its line ends as they are and without a byte order mark.
 
         Raises:
-            SourceError: no such file, or not UTF-8.
+            SourceError: no such file, not UTF-8, or too large.
         """
         data = self.files.get(path)
         if data is None:
@@ -49,13 +50,12 @@ class Source:
                 f"verl {self.release} has no file {path}", hint="check that the source is an unmodified release of verl"
             )
         try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise SourceError(
-                f"{path}:{line}: not UTF-8 ({error.reason})",
-                hint="check that the source is an unmodified release of verl",
-            ) from None
+            return readers.python_text(data) if path.endswith(".py") else readers.text_of(data)
+        except SyntaxError as error:
+            place, problem = f"{path}:{error.lineno}" if error.lineno else path, error.msg
+        except OSError as error:
+            place, problem = path, error.strerror or ""
+        raise SourceError(f"{place}: {problem}", hint="check that the source is an unmodified release of verl")
 
     @property
     def lines(self) -> int:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import errno
 import stat
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from extractor.project import base, disk, lock
 from extractor.project.journal import archive
 from extractor.project.journal.entry import Change, Conflict, Journal, Phase
-from extractor.values.errors import CheckFailed
+from extractor.values import readers
+from extractor.values.errors import CheckFailed, UsageError
 
 __all__ = [
     "PATH",
@@ -172,10 +172,10 @@ def read(project: Path) -> Journal | None:
         CheckFailed: it is damaged.
     """
     try:
-        return archive.parse((project / PATH).read_bytes())
+        return archive.parse(readers.read_bytes(project / PATH))
     except FileNotFoundError:
         return None
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+    except (*readers.ZIP_ERRORS, KeyError, TypeError, AttributeError, UsageError) as error:
         raise CheckFailed(
             f"{PATH} cannot be read: {error}",
             hint="restore the project from version control, then remove .vextract/upgrade",
@@ -218,7 +218,7 @@ def _read(project: Path, path: str) -> bytes | None:
     try:
         if not stat.S_ISREG(target.lstat().st_mode):
             raise CheckFailed(f"{path}: in the way: no plain file", hint="move it away, then run the command again")
-        return target.read_bytes()
+        return readers.read_bytes(target)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

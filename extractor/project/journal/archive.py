@@ -10,6 +10,7 @@ from extractor.project import base, lock
 from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.disk import stays_inside
 from extractor.project.journal.entry import Change, Conflict, Journal
+from extractor.values import readers
 
 _INDEX = "journal.json"
 _SCHEMA = 1
@@ -51,7 +52,9 @@ def parse(data: bytes) -> Journal:
         ValueError, KeyError, TypeError, BadZipFile: it is damaged, or another vextract wrote it.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        index = json.loads(archive.read(_INDEX))
+        if not readers.is_stored(archive, len(data)):
+            raise ValueError("it is compressed")
+        index = readers.parse_json(archive.read(_INDEX))
         if index["schema"] != _SCHEMA:
             raise ValueError("another vextract wrote it")
         changes = tuple(

@@ -10,6 +10,7 @@ from extractor.usecases.adopt.carry import Carried
 from extractor.usecases.adopt.needs import Work
 from extractor.usecases.adopt.segments import TOP, Segment, join
 from extractor.usecases.adopt.target_project import OWN, Sides, TargetProject, Unit, is_future
+from extractor.values import readers
 from extractor.values.modules import module_name
 
 
@@ -43,7 +44,7 @@ def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) 
     for unit, work in carried.works.items():
         path = target.own_path(unit.module) if unit.key == OWN else target.sides[unit.module].path
         try:
-            ast.parse(files[path])
+            readers.python(files[path])
         except SyntaxError as error:
             found[unit] = f"the file that it would stand in is not valid Python ({error})"
             continue
@@ -134,7 +135,7 @@ def _imported(data: bytes, name: str, modules: Mapping[str, bytes]) -> set[str]:
         return set()
     found: set[str] = set()
     try:
-        pending: list[ast.AST] = [ast.parse(data)]
+        pending: list[ast.AST] = [readers.python(data)]
     except SyntaxError:
         return set()
     while pending:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections import Counter
@@ -11,12 +12,12 @@ from pathlib import Path
 from extractor.pipeline.source import Source
 from extractor.usecases.adopt.findings import Copy
 from extractor.usecases.adopt.upstream_names import decoded
+from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 from extractor.values.modules import module_name
 
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist", "wandb", "outputs"}
 _SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
-_LARGEST = 4 << 20
 _FEWEST = 3
 _HINT = "pass the directory that holds your copy of verl, or one above it"
 _VERSION = "version/version"
@@ -36,12 +37,13 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
     if not top.is_dir():
         problem = "not a directory" if top.exists() else "no such directory"
         raise UsageError(f"{directory}: {problem}", hint=_HINT)
-    top = top.resolve()
+    top = Path(os.path.realpath(top))
     try:
         found = dict(_files(top))
     except OSError as error:
         raise UsageError(
-            f"{error.filename or directory}: cannot be read: {error.strerror}", hint="check its permissions"
+            f"{error.filename or directory}: cannot be read: {error.strerror}",
+            hint="look at what lies there, and its permissions",
         ) from None
     upstream = {path.removeprefix("verl/") for source in sources.values() for path in source.files}
     root = _root(found, sources)
@@ -69,24 +71,24 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
 def _files(top: Path) -> Iterator[tuple[str, bytes]]:
     """Yield path below the top and bytes of every file that may matter; other vextract projects are passed over."""
 
-    def fail(error: OSError) -> None:
-        raise error
+    def enter(folder: Path) -> bool:
+        hidden = folder.name.startswith(".") or folder.name in _SKIPPED
+        return not hidden and not any(os.path.lexists(folder / name) for name in ("pyvenv.cfg", "vextract.lock"))
 
-    for folder, folders, names in os.walk(top, onerror=fail):
-        if "vextract.lock" in names:
-            folders[:] = []
+    total = 0
+    for path in readers.files_below(top, enter) if not os.path.lexists(top / "vextract.lock") else ():
+        telling = path.suffix in _SUFFIXES or path.name == "version"
+        inside = not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(top)
+        if not telling or not inside or not path.is_file() or path.stat().st_size > limits.MAX_TEXT:
             continue
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".") and name not in _SKIPPED and not (Path(folder) / name / "pyvenv.cfg").exists()
-        )
-        for name in sorted(names):
-            path = Path(folder) / name
-            telling = path.suffix in _SUFFIXES or name == "version"
-            inside = not path.is_symlink() or path.resolve().is_relative_to(top)
-            if telling and inside and path.is_file() and path.stat().st_size <= _LARGEST:
-                yield path.relative_to(top).as_posix(), path.read_bytes()
+        name = path.relative_to(top).as_posix()
+        if not readers.is_plain_path(name):
+            raise OSError(errno.EILSEQ, "a name that not every file system can hold: rename it", readers.shown(name))
+        data = readers.read_bytes(path)
+        total += len(data)
+        if total > limits.MAX_UNPACKED:
+            raise OSError(errno.EFBIG, f"its text files have more than {readers.size(limits.MAX_UNPACKED)}", str(top))
+        yield name, data
 
 
 def _root(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> str | None:

@@ -12,6 +12,7 @@ from extractor.pipeline.index.syntax import chains_of, global_names, string_anno
 from extractor.usecases.adopt.differences import bound_by
 from extractor.usecases.adopt.segments import Segment
 from extractor.usecases.adopt.target_project import OWN, Line, NoPlace, Sides, TargetProject, Unit
+from extractor.values import readers
 
 _BUILTIN = frozenset(dir(builtins))
 
@@ -88,19 +89,20 @@ def work_out_own(target: TargetProject, module: str) -> Work:
 
 
 def _parse(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError) as error:
-            raise NoPlace(f"the result is not valid Python ({error})") from None
+    try:
+        return readers.python(text)
+    except SyntaxError as error:
+        raise NoPlace(f"the result is not valid Python ({error})") from None
 
 
 def _names(tree: ast.Module, core: str) -> set[str]:
     """Return the names that a segment reads from its module."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = global_names(core, "fork")
+        try:
+            found = global_names(core, "fork")
+        except SyntaxError as error:
+            raise NoPlace(f"it is not valid Python ({error})") from None
     for node in ast.walk(tree):
         for annotation in string_annotations(node):
             found.update(chains_of(annotation))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from extractor.pipeline.index.syntax import bound_names, first_line
+from extractor.values import readers
 
 TOP = "comments at the top"
 END = "comments at the end"
@@ -61,12 +61,7 @@ def split(text: str) -> tuple[Segment, ...]:
     Raises:
         SyntaxError: it is not Python.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            body = ast.parse(text).body
-        except ValueError as error:
-            raise SyntaxError(str(error)) from None
+    body = readers.python(text).body
     lines = text.split("\n")
     ends_open = lines[-1] != ""
     if not ends_open:

@@ -11,7 +11,7 @@ from packaging.version import Version
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import DefaultChange, KeyChanges, LostKey, OwnerKey
-from extractor.values import releases
+from extractor.values import readers, releases
 from extractor.values.configtree.settings import Setting, Unreadable, compose, every_setting
 from extractor.values.errors import SourceError, UsageError
 from extractor.values.manifest import inverse, renamed
@@ -59,9 +59,9 @@ def read_config(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such directory", hint="pass a directory of YAML files, such as PROJECT/config")
     return {
-        f"{FOLDER}{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8", errors="replace")
-        for path in sorted(folder.rglob("*.y*ml"))
-        if path.is_file()
+        f"{FOLDER}{path.relative_to(folder).as_posix()}": readers.read_text(path)
+        for path in readers.files_below(folder)
+        if path.suffix in (".yaml", ".yml") and path.is_file()
     }
 
 

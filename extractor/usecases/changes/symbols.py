@@ -12,6 +12,7 @@ from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import Change, Place, SymbolChange
 from extractor.usecases.changes.compare import compare, shape
+from extractor.values import readers
 
 
 def places(generated: Generated) -> dict[str, Place]:
@@ -19,8 +20,8 @@ def places(generated: Generated) -> dict[str, Place]:
     found: dict[str, Place] = {}
     for module in generated.found.modules:
         substituted = {item.statement for item in module.substitutes}
-        lines = module.source.splitlines(keepends=True)
-        body = module.body or tuple(ast.parse(module.source).body)
+        lines = readers.lines_of(module.source)
+        body = module.body or tuple(readers.python(module.source).body)
         for index in module.kept:
             if index in substituted:
                 continue

@@ -13,6 +13,7 @@ from extractor.pipeline.render import templates_of
 from extractor.project import base, lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.explain.explanation import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
+from extractor.values import readers
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
@@ -89,7 +90,7 @@ class Ours:
 
     def _state(self, entry: LockedFile) -> str:
         try:
-            data = (self._project / entry.path).read_bytes()
+            data = readers.read_bytes(self._project / entry.path)
         except OSError:
             return "missing in the project"
         same = sha256(data).hexdigest() == entry.sha256
@@ -103,8 +104,8 @@ class Ours:
         if not path.endswith(".py") or (entry is not None and entry.kind is FileKind.VENDORED):
             return
         try:
-            tree = ast.parse((self._project / path).read_bytes())
-        except (OSError, SyntaxError, ValueError):
+            tree = readers.python(readers.read_bytes(self._project / path))
+        except (OSError, SyntaxError):
             return
         for node in tree.body:
             if isinstance(node, _DEFINITIONS):
@@ -125,7 +126,7 @@ def _own_files(project: Path, locked: Lock) -> Iterator[str]:
     """Files that the owner has added to the package, the config or the tests."""
     known = {file.path for file in locked.files}
     for top in sorted({path.split("/")[0] for path in known if "/" in path}):
-        for path in sorted((project / top).rglob("*")):
+        for path in readers.files_below(project / top) if (project / top).is_dir() else ():
             relative = path.relative_to(project)
             hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.parts)
             if path.is_file() and not hidden and relative.as_posix() not in known:

@@ -24,7 +24,7 @@ from extractor.usecases.export.project import ProjectConfig, load, read_files
 from extractor.usecases.export.rewards import RewardConfig, arguments_as_keys
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.export.verl_interface import VerlInterface
-from extractor.values import resources
+from extractor.values import readers, resources
 from extractor.values.configtree import write_override
 from extractor.values.errors import UsageError
 from extractor.values.modules import module_name
@@ -91,14 +91,14 @@ def export(
         )
     bundle = _Bundle(project, lock, target, config, interface, reward)
     files = bundle.files(tuple(sorted(overrides)), keys, edits, remarks)
-    files.update({path: (project / path).read_bytes() for path in copied.values()})
+    files.update({path: readers.read_bytes(project / path) for path in copied.values()})
     return Export(dict(sorted(files.items())), tuple(keys), tuple(sorted(overrides)), edits, tuple(remarks))
 
 
 def _edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...]:
     base = emitted_base.read(project, lock)
     found = diff.edits(project, lock, base)
-    ours = {edit.path: (project / edit.path).read_bytes() for edit in found if (project / edit.path).is_file()}
+    ours = {edit.path: readers.read_bytes(project / edit.path) for edit in found if (project / edit.path).is_file()}
     return upstream_edits(found, lock, base, ours, source)
 
 
@@ -139,7 +139,7 @@ class _Bundle:
         if edits:
             texts["UPSTREAM.md"] = documents.upstream(edits, self.target)
         files = {path: text.encode() for path, text in texts.items()}
-        files.update({path: (self.project / path).read_bytes() for path in reached.own})
+        files.update({path: readers.read_bytes(self.project / path) for path in reached.own})
         if edits:
             files["upstream.patch"] = b"".join(edit.patch for edit in edits)
         return files
@@ -206,7 +206,10 @@ def _class(path: Path, suffix: str, wanted: bool) -> str:
         raise UsageError(
             f"{path}: no such file, and the config uses it", hint="restore the hook, or name data.train_files"
         )
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    try:
+        tree = readers.python(readers.read_bytes(path))
+    except SyntaxError as error:
+        raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
     names = [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name.endswith(suffix)]
     if not names:
         raise UsageError(f"{path}: no class whose name ends in {suffix}", hint="rename it so that the export finds it")

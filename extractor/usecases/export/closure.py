@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from extractor.project.lock import Lock
+from extractor.values import readers
 from extractor.values.errors import UsageError
 from extractor.values.modules import absolute, is_package, module_name
 from extractor.values.tree import FileKind
@@ -44,7 +45,7 @@ def needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
         if file.kind is FileKind.VENDORED and file.upstream_path is not None and file.path.endswith(".py")
     }
     queue = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
-    queue += sorted(path.relative_to(project).as_posix() for path in (project / package / "custom").rglob("*.py"))
+    queue += readers.python_below(project, f"{package}/custom")
     own: set[str] = set()
     stubs: dict[str, str] = {}
     while queue:
@@ -72,8 +73,8 @@ def _packages(project: Path, path: str) -> Iterable[str]:
 
 def _imports(project: Path, path: str) -> list[str]:
     try:
-        tree = ast.parse((project / path).read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError) as error:
+        tree = readers.python(readers.read_bytes(project / path))
+    except SyntaxError as error:
         raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
     found: list[str] = []
     for node in ast.walk(tree):

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from extractor.values import readers
 from extractor.values.configtree import BadOverride, Composed, Override, compose, flatten, parse_override, resolve
 from extractor.values.errors import UsageError
 
@@ -41,7 +42,9 @@ def read_files(project: Path) -> dict[str, str]:
     if not (folder / MAIN).is_file():
         raise UsageError(f"{folder / MAIN}: no such file", hint="restore it with `vextract sync`")
     return {
-        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.yaml"))
+        path.relative_to(folder).as_posix(): readers.read_text(path)
+        for path in readers.files_below(folder)
+        if path.suffix == ".yaml" and path.is_file()
     }
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from extractor.pipeline.source import Source
+from extractor.values import readers
 from extractor.values.configtree import Composed, Override, compose, flatten, resolve
 from extractor.values.configtree.resolve import select
 
@@ -152,8 +153,4 @@ def _classes(source: Source) -> dict[str, tuple[set[str], list[str]]]:
 
 @lru_cache(maxsize=256)
 def _module(text: str) -> ast.Module:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(text)
+    return readers.python(text)

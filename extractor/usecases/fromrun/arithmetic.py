@@ -7,12 +7,14 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 
+from extractor.values import readers
+
 _BINARY: Mapping[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.FloorDiv: lambda left, right: int(left / right),
-    ast.Mod: lambda left, right: left - right * int(left / right),
+    ast.FloorDiv: lambda left, right: _divided(left, right),
+    ast.Mod: lambda left, right: left - right * _divided(left, right),
     ast.Pow: operator.pow,
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
@@ -30,34 +32,52 @@ _COMPARE: Mapping[type, Callable[[int, int], bool]] = {
 }
 _TERNARY = re.compile(r"^(?P<test>[^?]+)\?(?P<yes>[^:]+):(?P<no>.+)$", re.DOTALL)
 _MAX_EXPONENT = 64
+_MAX_CHOICES = 20
+_LONGEST = 2_000
 
 
 class NotKnown(ValueError):
     """The expression is none that can be worked out here."""
 
 
-def evaluate(text: str, lookup: Callable[[str], str | None]) -> int:
+def _divided(left: int, right: int) -> int:
+    """Divide towards zero, as bash does."""
+    whole = abs(left) // abs(right)
+    return whole if (left < 0) == (right < 0) else -whole
+
+
+def _wrapped(value: int) -> int:
+    """Return a number in 64 bits, as bash has it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> int:
     """Return the value of an expression.
 
     Args:
         text: Between the parentheses, expansions done.
         lookup: The text of a variable; None where it is unknown.
+        depth: How many `?` it stands in.
 
     Raises:
         NotKnown: it names something unknown, or is no arithmetic.
     """
+    if len(text) > _LONGEST or depth > _MAX_CHOICES:
+        raise NotKnown(text[:_LONGEST])
     ternary = _TERNARY.match(text.strip())
     if ternary is not None:
-        chosen = "yes" if evaluate(ternary["test"], lookup) else "no"
-        return evaluate(ternary[chosen], lookup)
+        chosen = "yes" if evaluate(ternary["test"], lookup, depth + 1) else "no"
+        return evaluate(ternary[chosen], lookup, depth + 1)
     prepared = re.sub(r"&&", " and ", re.sub(r"\|\|", " or ", text))
     prepared = re.sub(r"!(?!=)", " not ", prepared)
     prepared = re.sub(r"(?<!/)/(?!/)", "//", prepared)
     prepared = re.sub(r"\$\{?(\w+)\}?", r"\1", prepared)
+    tree = readers.expression(prepared.strip() or "0")
+    if tree is None:
+        raise NotKnown(text)
     try:
-        tree = ast.parse(prepared.strip() or "0", mode="eval")
-        return _Evaluator(lookup).value(tree.body)
-    except (SyntaxError, ZeroDivisionError, RecursionError, OverflowError):
+        return _Evaluator(lookup).value(tree)
+    except (ZeroDivisionError, RecursionError):
         raise NotKnown(text) from None
 
 
@@ -66,6 +86,9 @@ class _Evaluator:
         self._lookup = lookup
 
     def value(self, node: ast.AST) -> int:
+        return _wrapped(self._value(node))
+
+    def _value(self, node: ast.AST) -> int:
         if isinstance(node, ast.Constant) and isinstance(node.value, int):
             return int(node.value)
         if isinstance(node, ast.Name):
@@ -90,6 +113,6 @@ class _Evaluator:
         if text is None:
             raise NotKnown(name)
         text = text.strip() or "0"
-        if not re.fullmatch(r"[+-]?\d+", text):
+        if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
             raise NotKnown(name)
         return int(text)

@@ -15,6 +15,7 @@ from extractor.usecases.export.project import load
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
+from extractor.values import limits, readers
 from extractor.values.configtree.compose import merge, read_yaml
 from extractor.values.errors import InternalError
 from extractor.values.tree import File, FileKind, Tree
@@ -144,7 +145,13 @@ def _take_reward(
         place = folder / Path(path).expanduser()
         if place.is_file():
             target = f"{package}/custom/verl_reward.py"
-            files[target] = File(target, FileKind.HOOK, place.read_bytes())
+            data = readers.read_bytes(place, limits.MAX_TEXT)
+            try:
+                readers.python(data)
+            except SyntaxError as error:  # whatever a script names: nothing but Python gets into the project
+                remarks.append(Remark(key, path, "dropped", f"not copied: it is no Python ({error.msg})"))
+                return
+            files[target] = File(target, FileKind.HOOK, data)
             settings[key] = target
             remarks.append(Remark(key, path, "changed", f"copied to {target}"))
             return
@@ -154,9 +161,11 @@ def _take_reward(
 def _take_hooks(files: dict[str, File], package: str, run: Run) -> None:
     """Take the hooks of an export back as they are."""
     folder = Path(run.file).parent / str(run.hints.get("package", package)) / "custom"
-    for place in sorted(folder.rglob("*.py")) if folder.is_dir() else ():
+    for place in readers.files_below(folder) if folder.is_dir() else ():
+        if place.suffix != ".py":
+            continue
         path = f"{package}/custom/{place.relative_to(folder).as_posix()}"
-        data = place.read_bytes()
+        data = readers.read_bytes(place, limits.MAX_TEXT)
         if path not in files or files[path].kind is FileKind.HOOK:
             files[path] = File(path, FileKind.HOOK, data)
 

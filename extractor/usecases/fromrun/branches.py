@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
-from extractor.usecases.fromrun.expansion import MAX_ROUNDS
 from extractor.usecases.fromrun.statements import Statements
 from extractor.usecases.fromrun.unknowns import unknown, unknowns
 from extractor.usecases.fromrun.variables import Failure, Stop
+from extractor.values.limits import MAX_ROUNDS
 
 
 class Branches(Statements):
@@ -65,6 +65,7 @@ class Branches(Statements):
     def _perhaps(self, ways: list[list[Any]], node: Any, whole: Any = None) -> bool | None:
         """Follow both ways of an unknown condition: what they differ in is unknown behind it."""
         self._doubts += 1
+        self._spend(50 * len(self._variables))
         before, results = dict(self._variables), []
         count = len(self.commands)
         for way in ways:
@@ -139,5 +140,5 @@ class Branches(Statements):
 
 
 def _case_body(item: Any) -> list[Any]:
-    values = item.children_by_field_name("value")
-    return [child for child in item.named_children if child not in values]
+    values = {value.id for value in item.children_by_field_name("value")}
+    return [child for child in item.named_children if child.id not in values]

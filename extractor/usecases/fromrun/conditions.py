@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import warnings
 from fnmatch import fnmatchcase
 from typing import Any
 
 from extractor.usecases.fromrun.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.expansion import Expansions
 from extractor.usecases.fromrun.unknowns import unknowns
+
+# A pattern with more repetitions than this, or a longer text, is not searched for: time grows with their power.
+_REPEATS = 3
+_LONGEST = 200
 
 
 class Conditions(Expansions):
@@ -74,12 +79,22 @@ class Conditions(Expansions):
         if operation == "!=":
             return not fnmatchcase(left, right)
         if operation == "=~":
-            try:
-                return re.search(right, left) is not None
-            except re.error:
-                return None
+            return _found(right, left)
         compare = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}.get(operation, operation)
         try:
             return bool(evaluate(f"{left or 0} {compare} {right or 0}", self._number))
         except NotKnown:
             return None
+
+
+def _found(pattern: str, text: str) -> bool | None:
+    """Search for a script's own pattern; None where that is none, or one that could take for ever."""
+    simple = len(text) <= _LONGEST and len(pattern) <= _LONGEST and not re.search(r"\)\s*[*+?{]", pattern)
+    if not simple or len(re.findall(r"[*+?{]", pattern)) > _REPEATS:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return re.search(pattern, text) is not None
+    except (re.error, RecursionError, OverflowError):
+        return None

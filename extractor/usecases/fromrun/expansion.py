@@ -9,10 +9,12 @@ from typing import Any
 
 from extractor.usecases.fromrun.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.parameters import Parameters
-from extractor.usecases.fromrun.unknowns import unknown, unknowns
-from extractor.usecases.fromrun.variables import Stop, Value, scalar
+from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
+from extractor.usecases.fromrun.variables import Stop, Value, scalar, too_much
+from extractor.values import limits
 
-MAX_ROUNDS = 64
+# What tells where a script lies is no longer than this.
+_SHORT = 300
 # Scripts for several kinds of machines look for the module of each; a project knows none of these.
 _PROBE = re.compile(r"\S*python3? -c import torch_(npu|mlu|musa)\b")
 
@@ -29,16 +31,19 @@ class Expansions(Parameters):
             name = target.children[0].text.decode()
             array = self._variables.get(name)
             index = self._one(target.named_children[-1])
-            if isinstance(array, list) and index.isdigit() and isinstance(value, str):
-                array[int(index) : int(index) + 1] = [value]
+            place = number_of(index)
+            if isinstance(array, list) and place is not None and isinstance(value, str):
+                array[place : place + 1] = [value]
+                self._words_are(array)
             else:
+                self._spend(20 * len(array or ""))
                 entries = dict(array) if isinstance(array, dict) else {}
                 self._variables[name] = {**entries, index: value if isinstance(value, str) else ""}
             return
         if appends:
             old = self._variables.get(name, [] if isinstance(value, list) else "")
             if isinstance(old, list):
-                value = [*old, *(value if isinstance(value, list) else [str(value)])]
+                value = self._words_are([*old, *(value if isinstance(value, list) else [str(value)])])
             else:
                 value = f"{scalar(old)}{scalar(value)}"
         self._put(name, value, keep=isinstance(value, str) and name in self._given)
@@ -48,7 +53,7 @@ class Expansions(Parameters):
             items = [child for child in node.named_children if child.type != "comment"]
             if any(child.type in ("variable_assignment",) for child in items):
                 return {}
-            text = [word for child in items for word in self._words(child)]
+            text = self._words_are([word for child in items for word in self._words(child)])
             keyed = [re.fullmatch(r"\[([^\]]+)\]=(.*)", word, re.DOTALL) for word in text]
             if keyed and all(keyed):
                 return {match[1].strip("\"'"): match[2] for match in keyed if match is not None}
@@ -60,10 +65,14 @@ class Expansions(Parameters):
         method = getattr(self, f"_text_of_{node.type}", None)
         if method is not None:
             text: str = method(node)
-            return text
-        if node.named_children and node.type not in ("word", "number"):
-            return "".join(self._one(child) for child in node.children)
-        return _unescaped(node.text.decode())
+        elif node.named_children and node.type not in ("word", "number"):
+            text = "".join(self._one(child) for child in node.children)
+        else:
+            text = _unescaped(node.text.decode())
+        self._spend(len(text))
+        if len(text) > limits.MAX_WORD:
+            raise too_much(self._file, f"an expansion in it has more than {limits.MAX_WORD:,} characters")
+        return text
 
     def _words(self, node: Any) -> list[str]:
         """Return a node as the words that it expands to."""
@@ -75,10 +84,10 @@ class Expansions(Parameters):
             several = self._array(node)
             if several is not None:
                 return several
-            return self._one(node).split()
+            return self._words_are(self._one(node).split())
         if node.type == "command_substitution":
             text = self._one(node)
-            return [text] if unknowns(text) else text.split()
+            return [text] if unknowns(text) else self._words_are(text.split())
         if node.type == "concatenation":
             return self._braces(node)
         return [self._one(node)]
@@ -92,6 +101,7 @@ class Expansions(Parameters):
             elif several:
                 words[-1] += several[0]
                 words += several[1:]
+                self._words_are(words)
             elif len(node.named_children) == 1:
                 return []
         return words
@@ -99,10 +109,10 @@ class Expansions(Parameters):
     def _braces(self, node: Any) -> list[str]:
         text = self._one(node)
         if "{" in text and any(child.type == "brace_expression" for child in node.children):
-            match = re.search(r"\{(\d+)\.\.(\d+)\}", text)
+            match = re.search(r"\{([0-9]{1,18})\.\.([0-9]{1,18})\}", text)
             if match is not None:
                 low, high = int(match[1]), int(match[2])
-                numbers = range(low, high + 1)[:MAX_ROUNDS]
+                numbers = range(low, high + 1)[: limits.MAX_ROUNDS]
                 return [f"{text[: match.start()]}{number}{text[match.end() :]}" for number in numbers]
         return [text]
 
@@ -126,13 +136,13 @@ class Expansions(Parameters):
         """Return the words of `$@`, `${A[@]}` and the like; None for anything else."""
         text = node.text.decode()
         if text in ("$@", "$*", "${@}", "${*}", "${@:1}"):
-            return list(self._arguments)
+            return self._words_are(list(self._arguments))
         match = re.fullmatch(r"\$\{(\w+)\[[@*]\](?::?[-+].*)?\}", text, re.DOTALL)
         if match is not None:
             value = self._variables.get(match[1], [])
             if ":+" in text or "]+" in text:
                 return self._array_alternative(node, match[1], value)
-            return (
+            return self._words_are(
                 list(value) if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [value]
             )
         return None
@@ -170,6 +180,7 @@ class Expansions(Parameters):
         """`${X:-2}` inside arithmetic, worked out."""
         for child in _descendants(node):
             if child.type == "expansion":
+                self._spend(len(inner))
                 inner = inner.replace(child.text.decode(), self._one(child) or "0", 1)
         return inner
 
@@ -181,13 +192,14 @@ class Expansions(Parameters):
             known = self._known_command(words)
             if known is not None:
                 return known
-        if re.fullmatch(r"\$\(\s*cd\s+.*dirname.*&&\s*pwd(\s+-P)?\s*\)", text, re.DOTALL):
+        if len(text) < _SHORT and re.fullmatch(r"\$\(\s*cd\s+.*dirname.*&&\s*pwd(\s+-P)?\s*\)", text, re.DOTALL):
             return posixpath.dirname(self._file) or "."
         captured = self._captured(inner)
         return unknown(text) if captured is None else captured
 
     def _captured(self, nodes: list[Any]) -> str | None:
         """Return what `a && echo b || echo c` prints, where that can be said without running anything."""
+        self._spend(20 * (len(self.notes) + len(self._variables)))
         kept, notes, variables, doubts = self.commands, list(self.notes), dict(self._variables), self._doubts
         self.commands = []
         try:

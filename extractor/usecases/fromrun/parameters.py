@@ -8,8 +8,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from extractor.usecases.fromrun.arithmetic import NotKnown, evaluate
-from extractor.usecases.fromrun.unknowns import unknown, unknowns
+from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
 from extractor.usecases.fromrun.variables import Variables, scalar
+
+# What working out a variable's number counts for: each may name others, and so on.
+_EVALUATION = 1_000
 
 
 class Parameters(Variables):
@@ -51,11 +54,13 @@ class Parameters(Variables):
         if unknowns(value):
             return value
         if operation in ("%", "%%", "#", "##"):
+            self._spend(len(value) * len(value) // 8)
             return _trimmed(value, operand, operation)
         if operation in ("/", "//", "/#", "/%"):
             pattern, _, new = rest.partition("/")
             pattern = self._loose(pattern)
             new = operand[len(pattern) + 1 :] if operand.startswith(f"{pattern}/") else self._loose(new)
+            self._spend((value.count(pattern) if operation == "//" else 1) * len(new))
             return value.replace(pattern, new, -1 if operation == "//" else 1)
         if operation in (",,", ","):
             return value.lower() if operation == ",," else value[:1].lower() + value[1:]
@@ -103,21 +108,22 @@ class Parameters(Variables):
             try:
                 number = evaluate(index, self._number)
                 return name, items[number], True
-            except (NotKnown, IndexError):
+            except (NotKnown, IndexError, OverflowError):
                 return name, "", False
         name = node.text.decode()
-        if name.isdigit() or name in ("@", "*", "#"):
+        if number_of(name) is not None or name in ("@", "*", "#"):
             value = self._variable(name)
             return name, value, bool(value)
         value_or = self._variables.get(name)
         return name, scalar(value_or) if value_or is not None else "", value_or is not None
 
     def _number(self, name: str) -> str | None:
+        self._spend(_EVALUATION)
         value = self._variables.get(name)
         if value is None or not isinstance(value, str) or unknowns(value):
             return None if value is None or isinstance(value, str) else str(len(value))
         try:
-            return str(evaluate(value, self._number)) if not re.fullmatch(r"[+-]?\d+", value) and value else value
+            return str(evaluate(value, self._number)) if not re.fullmatch(r"[+-]?[0-9]+", value) and value else value
         except (NotKnown, RecursionError):
             return None
 
@@ -143,7 +149,7 @@ def _trimmed(value: str, pattern: str, operation: str) -> str:
 
 
 def _substring(value: str, rest: str) -> str:
-    match = re.fullmatch(r"\s*(-?\d+)\s*(?::\s*(-?\d+))?\s*", rest)
+    match = re.fullmatch(r"\s*(-?[0-9]{1,18})\s*(?::\s*(-?[0-9]{1,18}))?\s*", rest)
     if match is None:
         return unknown(f"{value}:{rest}")
     start = int(match[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +12,15 @@ import yaml
 
 from extractor.usecases.fromrun.script import read_script
 from extractor.usecases.fromrun.unknowns import readable, unknowns
-from extractor.usecases.fromrun.variables import Command
+from extractor.usecases.fromrun.variables import Command, too_much
+from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override
-from extractor.values.configtree.compose import read_yaml
+from extractor.values.configtree.compose import read_mapping, read_yaml
 from extractor.values.errors import UsageError
 
 _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[./])main_ppo(?:\.py)?$")
 _NOTE = re.compile(r"^#\s*vextract:\s*(?P<name>[\w.]+)(?P<mark>[:=])\s*(?P<value>.*)$", re.MULTILINE)
+_AS_EXPORTED = "leave these comments as `vextract export` wrote them, or remove them"
 _QUOTES = "'\""
 
 
@@ -65,11 +66,11 @@ def read_run(
         UsageError: no such file, not readable, or it starts nothing that can be converted.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = readers.read_text(path)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file", hint="pass a launch script, overrides or a resolved config") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}", hint="pass a text file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}", hint="pass a text file") from None
     if not text.strip():
         raise UsageError(f"{path}: empty", hint="pass a launch script, overrides or a resolved config")
     if path.suffix in (".yaml", ".yml"):
@@ -77,7 +78,7 @@ def read_run(
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     if path.suffix not in (".sh", ".bash") and lines and all(_is_override(line.rstrip("\\ ")) for line in lines):
         overrides = tuple(_override(_unquoted(line.rstrip("\\ ")), str(path)) for line in lines)
-        return Run(str(path), overrides, hints=_hints(text), kept=_kept(text))
+        return Run(str(path), overrides, hints=_hints(path, text), kept=_kept(path, text))
     return _from_script(path, text, given, environment, config_dirs)
 
 
@@ -119,6 +120,9 @@ def _from_script(
         )
     notes += _others(reading.commands, command)
     name, overlay, words = _config(arguments, path, config_dirs)
+    count = sum(map(_is_override, words))
+    if count > limits.MAX_OVERRIDES:
+        raise too_much(str(path), f"its launch has more than {limits.MAX_OVERRIDES:,} overrides")
     overrides = tuple(_override(word, f"{path}:{command.line}", notes) for word in words if _is_override(word))
     for word in words:
         if not _is_override(word):
@@ -126,7 +130,17 @@ def _from_script(
                 notes.append(f"{readable(word)}: what it may add is not known")
             elif word not in ("&",):
                 notes.append(f"{readable(word)}: no override, left out")
-    return Run(str(path), overrides, None, name, overlay, tuple(notes), _hints(text), _kept(text), command.environment)
+    return Run(
+        str(path),
+        overrides,
+        None,
+        name,
+        overlay,
+        tuple(notes),
+        _hints(path, text),
+        _kept(path, text),
+        command.environment,
+    )
 
 
 def _launch(words: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -136,14 +150,13 @@ def _launch(words: Sequence[str]) -> tuple[str, list[str]] | None:
     for index, word in enumerate(words):
         if _MAIN.search(word) and "=" not in word:
             return word, list(words[index + 1 :])
-    for word in words:
+    quoted = [word for word in words if " " in word and "main_ppo" in word and len(word) <= limits.MAX_INNER_TEXT]
+    for word in quoted[: limits.MAX_INNER]:
         # a command in quotes, for ssh, bash -c or a job's entry point
-        if " " in word and "main_ppo" in word:
-            inner = read_script(word, "", {}, {}).commands
-            for command in inner:
-                found = _launch(command.words)
-                if found is not None:
-                    return found
+        for command in read_script(word, "", {}, {}).commands:
+            found = _launch(command.words)
+            if found is not None:
+                return found
     return None
 
 
@@ -179,20 +192,36 @@ def _config(
     return name, tuple(overlay), words
 
 
-def _overlay(name: str, folder: str, path: Path, config_dirs: Sequence[Path], found: list[Mapping[str, Any]]) -> str:
+def _overlay(
+    name: str,
+    folder: str,
+    path: Path,
+    config_dirs: Sequence[Path],
+    found: list[Mapping[str, Any]],
+    above: tuple[Path, ...] = (),
+) -> str:
     """Read a config that is the run's own, and those of its own that it starts from; returns verl's it ends at."""
     places = [*config_dirs, Path(readable(folder)), path.parent / readable(folder), path.parent, path.parent / "config"]
     for place in places:
         file = place / f"{name}.yaml"
         if file.is_file():
             try:
-                body = read_yaml(file.read_text(encoding="utf-8")) or {}
+                body = read_mapping(readers.read_text(file))
+            except OSError as error:
+                raise UsageError(f"{file}: cannot be read: {error.strerror}", hint="correct the file") from None
             except yaml.YAMLError as error:
                 raise UsageError(f"{file}: not valid YAML: {error}", hint="correct the file") from None
             main = "ppo_trainer"
-            for entry in body.pop("defaults", []) or []:
+            if file in above:
+                raise UsageError(f"{file}: configs that start from each other in a circle", hint="correct its defaults")
+            entries = body.pop("defaults", [])
+            for entry in entries if isinstance(entries, list) else ():
                 if isinstance(entry, str) and entry not in ("_self_",):
-                    main = entry if "trainer" in entry else _overlay(entry, folder, path, config_dirs, found)
+                    main = (
+                        entry
+                        if "trainer" in entry
+                        else _overlay(entry, folder, path, config_dirs, found, (*above, file))
+                    )
             body.pop("hydra", None)
             found.append(body)
             return main
@@ -221,9 +250,25 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0] else text
 
 
-def _hints(text: str) -> dict[str, Any]:
-    return {found["name"]: json.loads(found["value"]) for found in _NOTE.finditer(text) if found["mark"] == ":"}
+def _hints(path: Path, text: str) -> dict[str, Any]:
+    found = _noted(path, text, ":")
+    for name, value in found.items():
+        texts = value if name == "features" and isinstance(value, list) else [value]
+        if not all(isinstance(item, str) for item in texts):
+            raise UsageError(f"{path}: `# vextract: {name}:` is no text, or list of texts", hint=_AS_EXPORTED)
+    if not str(found.get("package", "proj")).isidentifier():
+        raise UsageError(f"{path}: `# vextract: package:` is no name of a package", hint=_AS_EXPORTED)
+    return found
 
 
-def _kept(text: str) -> dict[str, Any]:
-    return {found["name"]: json.loads(found["value"]) for found in _NOTE.finditer(text) if found["mark"] == "="}
+def _kept(path: Path, text: str) -> dict[str, Any]:
+    return _noted(path, text, "=")
+
+
+def _noted(path: Path, text: str, mark: str) -> dict[str, Any]:
+    try:
+        return {
+            found["name"]: readers.parse_json(found["value"]) for found in _NOTE.finditer(text) if found["mark"] == mark
+        }
+    except ValueError as error:
+        raise UsageError(f"{path}: a comment `# vextract: ...` is no JSON: {error}", hint=_AS_EXPORTED) from None

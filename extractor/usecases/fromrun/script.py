@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from extractor.usecases.fromrun.branches import Branches
-from extractor.usecases.fromrun.variables import Command, Stop
+from extractor.usecases.fromrun.variables import Command, Stop, too_much
+from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 
 
@@ -40,17 +41,42 @@ def read_script(
     Raises:
         UsageError: the text is no bash.
     """
-    tree = _parser().parse(text.encode())
-    reader = Branches(text.encode(), file, given, environment, arguments)
+    source = text.encode()
+    if len(source) > limits.MAX_SCRIPT:
+        raise too_much(file, f"it is larger than {readers.size(limits.MAX_SCRIPT)}")
+    tree = _parser().parse(source)
+    _check_depth(tree, file)
+    reader = Branches(source, file, given, environment, arguments)
     if tree.root_node.has_error:
         bad = next(_errors(tree.root_node))
         line = bad.start_point[0] + 1
         if not any(True for _ in tree.root_node.named_children):
             raise UsageError(f"{file}: no bash script", hint="pass a script, a list of overrides or a YAML file")
         reader.notes.append(f"line {line}: not understood as bash")
-    with contextlib.suppress(Stop):  # `exit`: what follows is not run
-        reader.run(tree.root_node.children)
+    try:
+        with contextlib.suppress(Stop):  # `exit`: what follows is not run
+            reader.run(tree.root_node.children)
+    except RecursionError:  # functions that call each other, each with blocks in blocks
+        raise _too_deep(file) from None
     return Reading(tuple(reader.commands), tuple(dict.fromkeys(reader.notes)))
+
+
+def _check_depth(tree: Any, file: str) -> None:
+    cursor, depth = tree.walk(), 0
+    while True:
+        if cursor.goto_first_child():
+            depth += 1
+            if depth > limits.MAX_SCRIPT_DEPTH:
+                raise _too_deep(file)
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+            depth -= 1
+
+
+def _too_deep(file: str) -> UsageError:
+    return too_much(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep")
 
 
 def _parser() -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 
 from extractor.usecases.fromrun.conditions import Conditions
 from extractor.usecases.fromrun.expansion import is_probe
-from extractor.usecases.fromrun.unknowns import readable, unknown
-from extractor.usecases.fromrun.variables import Command, Failure, Stop
+from extractor.usecases.fromrun.unknowns import number_of, readable, unknown
+from extractor.usecases.fromrun.variables import Command, Failure, Stop, too_much
+from extractor.values import limits
 
 _MAX_DEPTH = 20
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
@@ -28,6 +29,9 @@ class Statements(Conditions):
         return outcome
 
     def _statement(self, node: Any) -> bool | None:
+        self._statements += 1
+        if self._statements > limits.MAX_STATEMENTS:
+            raise too_much(self._file, f"it runs more than {limits.MAX_STATEMENTS:,} statements")
         method = getattr(self, f"_on_{node.type}", None)
         if method is not None:
             result: bool | None = method(node)
@@ -77,7 +81,7 @@ class Statements(Conditions):
                 words += self._words(child.children[0] if child.children else child)
             elif child.type not in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
                 words += self._words(child)
-        words = [word for word in words if word or len(words) > 1]
+        words = self._words_are([word for word in words if word or len(words) > 1])
         if not words:
             for child in node.named_children:
                 if child.type == "variable_assignment":
@@ -87,6 +91,7 @@ class Statements(Conditions):
 
     def _ends_line(self, assignment: Any, command: Any) -> bool:
         """Tell whether a line ends after an assignment that the parser took for the start of the next command."""
+        self._spend(50 * command.child_count)
         children = [child for child in command.children if child.start_byte >= assignment.start_byte]
         for child, following in itertools.pairwise(children):
             if child.type == "variable_assignment":
@@ -102,7 +107,7 @@ class Statements(Conditions):
         if name in ("exit", "return", "break", "continue"):
             raise Failure if name == "exit" and words[1:] not in ([], ["0"]) else Stop
         if name == "shift":
-            del self._arguments[: int(words[1]) if len(words) > 1 and words[1].isdigit() else 1]
+            del self._arguments[: (number_of(words[1]) or 0) if len(words) > 1 else 1]
             return True
         if name == "set" and "--" in words:
             self._arguments = words[words.index("--") + 1 :]
@@ -123,6 +128,7 @@ class Statements(Conditions):
         environment = {
             key: value for key, value in self._variables.items() if key in self._exported and isinstance(value, str)
         }
+        self._spend(20 * len(self._variables) + 20 * len(environment))
         line = node.start_point[0] + 1
         self.commands.append(Command(tuple(words), line, {**environment, **before}))
         if is_probe(words) or name == "false":
@@ -177,6 +183,7 @@ class Statements(Conditions):
     _on_do_group = _on_program = _on_compound_statement
 
     def _on_subshell(self, node: Any) -> bool | None:
+        self._spend(20 * len(self._variables))
         kept = dict(self._variables)
         try:
             return self.run(node.named_children)

@@ -7,6 +7,11 @@ import re
 _MARK = re.compile("\ue000([^\ue001]*)\ue001")
 
 
+def number_of(text: str) -> int | None:
+    """Return a whole number that is written in digits; None for anything else, and for one of more than 64 bits."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+
+
 def unknown(name: str) -> str:
     """Return a stand-in for a text that cannot be known, named after where it would come from."""
     return f"\ue000{name}\ue001"

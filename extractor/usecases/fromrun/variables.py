@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from extractor.usecases.fromrun.unknowns import unknown
+from extractor.usecases.fromrun.unknowns import number_of, unknown
+from extractor.values import limits
+from extractor.values.errors import UsageError
 
 Value = str | list[str] | dict[str, str]
 
@@ -54,6 +56,8 @@ class Variables:
         self._functions: dict[str, Any] = {}
         self._depth = 0
         self._doubts = 0
+        self._statements = 0
+        self._expanded = 0
         self.commands: list[Command] = []
         self.notes: list[str] = []
 
@@ -61,16 +65,37 @@ class Variables:
         """Read statements one after another; the outcome of the last as far as it is known."""
         raise NotImplementedError
 
+    def _spend(self, characters: int) -> None:
+        """Count what expansions make, or what is gone through for them.
+
+        Raises:
+            UsageError: the script makes more than is read.
+        """
+        self._expanded += characters
+        if characters > limits.MAX_EXPANDED or self._expanded > limits.MAX_EXPANDED:
+            raise too_much(self._file, f"its expansions make more than {limits.MAX_EXPANDED:,} characters")
+
+    def _words_are(self, words: list[str]) -> list[str]:
+        """Return words, counted."""
+        if len(words) > limits.MAX_WORDS:
+            raise too_much(self._file, f"a list in it has more than {limits.MAX_WORDS:,} words")
+        self._spend(8 * len(words))
+        return words
+
     def _note(self, node: Any, text: str) -> None:
+        self._spend(len(text))
         self.notes.append(f"line {node.start_point[0] + 1}: {text}")
 
     def _put(self, name: str, value: Value, keep: bool = False) -> None:
+        self._spend(len(value))
+        if len(value) > limits.MAX_WORD:
+            raise too_much(self._file, f"the variable {name} grows beyond {limits.MAX_WORD:,} characters")
         if not keep and name not in self._given:
             self._variables[name] = value
 
     def _variable(self, name: str) -> str:
-        if name.isdigit():
-            number = int(name)
+        number = number_of(name)
+        if number is not None:
             if number == 0:
                 return self._file
             return self._arguments[number - 1] if number <= len(self._arguments) else ""
@@ -87,6 +112,14 @@ class Variables:
 
     def _slice(self, start: int, end: int) -> str:
         return self._source[start:end].decode()
+
+
+def too_much(file: str, what: str) -> UsageError:
+    """Return the error of a script that would take long to read."""
+    return UsageError(
+        f"{file}: too large to be read: {what}",
+        hint="pass what the run resolved to instead: .hydra/config.yaml, or what `--cfg job --resolve` prints",
+    )
 
 
 def scalar(value: Value) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import posixpath
-import warnings
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -12,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from extractor.project import base
 from extractor.project.lock import Lock
 from extractor.usecases.graph.modules import OWNER, Graph, Module
-from extractor.values import releases
+from extractor.values import limits, readers, releases
 from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest
 from extractor.values.modules import absolute, is_package, module_name
@@ -74,7 +73,7 @@ def _files(project: Path, lock: Lock) -> dict[str, bytes]:
     wanted = [file.path for file in lock.files if _is_module(file.path, package)]
     for path in wanted:
         try:
-            found[path] = (project / path).read_bytes()
+            found[path] = readers.read_bytes(project / path, limits.MAX_TEXT)
         except OSError:
             missing.append(path)
     if missing:
@@ -83,10 +82,9 @@ def _files(project: Path, lock: Lock) -> dict[str, bytes]:
         except VextractError:
             emitted = {}
         found.update((path, emitted[path]) for path in missing if path in emitted)
-    for file in sorted((project / package).rglob("*.py")):
-        path = file.relative_to(project).as_posix()
-        if path not in found and file.is_file() and not any(part.startswith(".") for part in PurePosixPath(path).parts):
-            found[path] = file.read_bytes()
+    for path in readers.python_below(project, package):
+        if path not in found:
+            found[path] = readers.read_bytes(project / path, limits.MAX_TEXT)
     return found
 
 
@@ -96,10 +94,8 @@ def _is_module(path: str, package: str) -> bool:
 
 def _parse(data: bytes) -> ast.Module:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the compiler's remarks, such as on invalid escapes
-            return ast.parse(data)
-    except (SyntaxError, ValueError):
+        return readers.python(data)
+    except SyntaxError:
         return ast.Module([], [])  # the owner is in the middle of something
 
 

@@ -15,10 +15,10 @@ from extractor.project.lock import Lock
 from extractor.usecases.provenance.statement import PREDICATE, TYPE, statement
 from extractor.usecases.status import State, status
 from extractor.usecases.verify.report import Check, Report, Status, counted
+from extractor.values import limits, readers
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.tree import Tree
 
-_LARGEST = 64 << 20
 _HINT = "pass what `vextract provenance` has written"
 
 
@@ -151,15 +151,12 @@ def read_statement(path: Path) -> dict[str, Any]:
         UsageError: it cannot be read, or is none.
     """
     try:
-        with path.open("rb") as handle:
-            data = handle.read(_LARGEST + 1)
+        data = readers.read_bytes(path, limits.MAX_TEXT)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint=_HINT) from None
-    if len(data) > _LARGEST:
-        raise UsageError(f"{path}: too large to be a statement of a project", hint=_HINT)
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        found = readers.parse_json(data)
+    except ValueError as error:
         raise UsageError(f"{path}: not valid JSON: {error}", hint=_HINT) from None
     problem = _problem(found)
     if problem:

@@ -13,6 +13,7 @@ from extractor.pipeline.rewrite import changes_in
 from extractor.project import base
 from extractor.project.lock import Lock
 from extractor.usecases.status import FileStatus, status
+from extractor.values import readers
 from extractor.values.tree import FileKind
 
 REQUIREMENTS = "requirements.lock"
@@ -129,7 +130,7 @@ def _file(project: Path, item: FileStatus, lock: Lock, emitted: dict[str, bytes]
 def pins(path: Path) -> tuple[Pin, ...]:
     """Read the exact versions of a lock file of pip, with their digests; a line of any other kind is left out."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
+        text = readers.read_text(path).replace("\\\n", " ")
     except OSError:
         return ()
     found = []

@@ -18,6 +18,7 @@ from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.lock import Lock
 from extractor.usecases.upgrade.settings import Settings, stale
 from extractor.usecases.upgrade.verdicts import Found, Sides, look, plan_upgrade, with_settings
+from extractor.values import readers
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.options import Options
 from extractor.values.tree import is_marked
@@ -192,7 +193,7 @@ def _parked(project: Path) -> frozenset[str]:
     folder = project / ORPHANED
     if not folder.is_dir():
         return frozenset()
-    return frozenset(path.relative_to(project).as_posix() for path in folder.rglob("*"))
+    return frozenset(path.relative_to(project).as_posix() for path in readers.files_below(folder))
 
 
 def check_committed(upgrade: Upgrade) -> None:

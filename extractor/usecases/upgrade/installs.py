@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extractor.pipeline.plan import Plan
+from extractor.values import readers
 
 LOCK, PROJECT = "requirements.lock", "pyproject.toml"
 
@@ -30,11 +31,8 @@ def _pins(data: bytes) -> set[str]:
 
 def _requirements(data: bytes) -> object:
     """Read what `pip install -e .[dev]` does; the text itself where it is no TOML, as with a conflict in it."""
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
     try:
-        project = tomlkit.parse(data.decode(errors="replace")).unwrap().get("project", {})
-    except TOMLKitError:
+        project = readers.toml(data.decode(errors="replace").replace("\r\n", "\n")).get("project", {})
+    except readers.TOMLDecodeError:
         return data
-    return project.get("dependencies"), project.get("optional-dependencies")
+    return [project.get(key) for key in ("dependencies", "optional-dependencies")] if isinstance(project, dict) else []

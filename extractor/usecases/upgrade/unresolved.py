@@ -9,6 +9,7 @@ from pathlib import Path
 
 from extractor.pipeline import merge
 from extractor.project.journal import Journal
+from extractor.values import readers
 from extractor.values.errors import CheckFailed
 
 
@@ -67,7 +68,7 @@ def check(project: Path, entry: Journal) -> None:
 
 def _marked(project: Path, entry: Journal, path: str) -> list[int]:
     try:
-        data = (project / path).read_bytes()
+        data = readers.read_bytes(project / path)
     except OSError:
         # Its owner has removed it, and that resolves it as well.
         return []

@@ -18,6 +18,7 @@ from extractor.usecases.diff import unreadable
 from extractor.usecases.upgrade import parking
 from extractor.usecases.upgrade.settings import Settings, carry
 from extractor.usecases.upgrade.successors import Successor
+from extractor.values import readers
 from extractor.values.tree import File, FileKind, Tree
 
 
@@ -72,13 +73,16 @@ def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
         path = project / name
         plain = not path.is_symlink()
         try:
-            found[name] = Found(path.read_bytes(), plain)
+            found[name] = Found(readers.read_bytes(path), plain)
         except (FileNotFoundError, NotADirectoryError):
             if not plain:
                 found[name] = Found(None, plain=False)
-        except IsADirectoryError:
+        except readers.NotAFile:
             found[name] = Found(None, plain=False)
         except OSError as error:
+            if not plain:
+                found[name] = Found(None, plain=False)
+                continue
             raise unreadable(name, error) from None
     return found
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from extractor.project.lock import NAME, Lock
 from extractor.usecases.upgrade.verdicts import Found
+from extractor.values import readers
 from extractor.values.tree import FileKind
 
 _PLAIN = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false")
@@ -55,7 +56,7 @@ def _data(project: Path, path: str, disk: Mapping[str, Found]) -> bytes | None:
     if path in disk:
         return disk[path].data
     try:
-        return (project / path).read_bytes()
+        return readers.read_bytes(project / path)
     except OSError:
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterator, Mapping
 
@@ -11,6 +10,7 @@ from extractor.usecases.verify import requirements
 from extractor.usecases.verify.report import Check, Status, counted
 from extractor.usecases.verify.scopes import Analysis, Imported
 from extractor.usecases.verify.subject import PythonFile, Subject
+from extractor.values import readers
 from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
 
@@ -42,7 +42,7 @@ def _unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) 
     if found and source is not None and file.upstream:
         for path in source.files:
             if path.endswith(".py") and module_name(path) == file.upstream:
-                tree = ast.parse(source.read(path))
+                tree = readers.python(source.read(path))
                 theirs = Analysis(tree, file.upstream, is_package=path.endswith("__init__.py"))
                 for use in theirs.uses():
                     if not use.bound:

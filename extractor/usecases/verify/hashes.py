@@ -7,6 +7,7 @@ from hashlib import sha256
 from extractor.project import base
 from extractor.usecases.verify.report import Check, Status, counted
 from extractor.usecases.verify.subject import Subject
+from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.tree import FileKind
 
@@ -18,7 +19,7 @@ def check_hashes(subject: Subject, *, strict: bool) -> Check:
         if entry.kind is FileKind.HOOK:
             continue
         try:
-            data = (subject.root / entry.path).read_bytes()
+            data = readers.read_bytes(subject.root / entry.path)
         except OSError:
             missing.append(entry.path)
             continue
@@ -50,5 +51,5 @@ def edited_paths(subject: Subject) -> frozenset[str]:
         file.path
         for file in subject.vendored
         if (entry := subject.lock.file(file.path)) is not None
-        and sha256((subject.root / file.path).read_bytes()).hexdigest() != entry.sha256
+        and sha256(readers.read_bytes(subject.root / file.path)).hexdigest() != entry.sha256
     )

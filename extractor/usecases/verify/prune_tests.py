@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from extractor.pipeline.slicer import NotKept, Resolver
 from extractor.usecases.verify.scopes import Analysis, Imported, Use
+from extractor.values import readers
 
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -54,7 +55,7 @@ def prune(path: str, text: str, module: str, resolver: Resolver) -> Pruned:
         module: Its dotted name.
         resolver: Knows what the project has.
     """
-    tree = ast.parse(text)
+    tree = readers.python(text)
     analysis = Analysis(tree, module)
     units = list(_units(tree.body))
     uses = list(analysis.uses())

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from extractor.values import readers
 
 # Distributions whose import name is not their own with "-" as "_".
 _IMPORT_NAMES = {
@@ -51,8 +47,8 @@ def extras(project: Path) -> tuple[str, ...]:
 
 def _section(project: Path) -> Mapping[str, object]:
     try:
-        data = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        data = readers.toml(readers.read_text(project / "pyproject.toml"))
+    except (OSError, readers.TOMLDecodeError):
         return {}
     section = data.get("project")
     return section if isinstance(section, dict) else {}

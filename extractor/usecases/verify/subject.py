@@ -11,6 +11,7 @@ from pathlib import Path
 from extractor.pipeline import merge
 from extractor.project import lock
 from extractor.project.lock import Lock, LockedFile
+from extractor.values import readers
 from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
 
@@ -91,9 +92,9 @@ def read(root: Path) -> Subject:
         if not entry.path.endswith(".py") or not path.is_file():
             continue
         try:
-            text = path.read_text(encoding="utf-8")
-            tree = ast.parse(text)
-        except (SyntaxError, UnicodeDecodeError, OSError) as error:
+            text = readers.python_text(readers.read_bytes(path))
+            tree = readers.python(text)
+        except (SyntaxError, OSError) as error:
             broken.append(_broken(path, entry.path, error))
             continue
         name = module_name(entry.path)
@@ -103,19 +104,18 @@ def read(root: Path) -> Subject:
     return Subject(root, locked, dict(sorted(files.items())), tuple(broken))
 
 
-def _broken(path: Path, name: str, error: Exception) -> str:
+def _broken(path: Path, name: str, error: SyntaxError | OSError) -> str:
     if not isinstance(error, SyntaxError):
-        return f"{name}: {error}"
-    marker = merge.first_conflict(path.read_bytes())
+        return f"{name}: {error.strerror}"
+    marker = merge.first_conflict(readers.read_bytes(path))
     if marker:
         return f"{name}:{marker}: a marker of a conflict is left"
-    return f"{name}:{error.lineno}: {error.msg}"
+    return f"{name}{f':{error.lineno}' if error.lineno else ''}: {error.msg}"
 
 
 def _own_files(root: Path, locked: Lock) -> Iterator[LockedFile]:
     """Python files that the owner has added to the package; they count as hooks."""
     known = {entry.path for entry in locked.files}
-    for path in sorted((root / locked.options.package).rglob("*.py")):
-        relative = path.relative_to(root).as_posix()
-        if relative not in known and not any(part.startswith(".") for part in path.relative_to(root).parts):
+    for relative in readers.python_below(root, locked.options.package):
+        if relative not in known:
             yield LockedFile(relative, FileKind.HOOK, sha256="")

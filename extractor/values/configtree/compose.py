@@ -12,15 +12,28 @@ from typing import Any
 
 import yaml
 
+from extractor.values import limits, readers
 from extractor.values.configtree.overrides import Override
 from extractor.values.configtree.places import file_of, package_under
 
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
+_MERGE = "tag:yaml.org,2002:merge"
 _CHOICE = re.compile(r"\$\{(\w+)\}")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as OmegaConf reads it: 1e-6 is a number, and a date is text."""
+    """YAML as OmegaConf reads it: 1e-6 is a number, a date is text, and a key may not stand twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if key.value in seen:
+                    line = key.start_mark.line + 1
+                    raise yaml.YAMLError(f"line {line}: the key {key.value!r} stands twice")
+                seen.add(key.value)
+        found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        return found
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -68,9 +81,44 @@ def read_yaml(text: str) -> Any:
     """Return one YAML document, as OmegaConf reads it.
 
     Raises:
+        yaml.YAMLError: it is none, is beyond the limits, or holds what no config does.
+    """
+    readers.check_yaml(text)
+    try:
+        value = yaml.load(text, Loader=_Loader)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+        # What the constructors of YAML's own types raise: a number with thousands of digits, `!!int x`.
+        raise yaml.YAMLError(f"a value that cannot be read ({error})") from None
+    _check_plain(value)
+    return value
+
+
+def read_mapping(text: str) -> dict[str, Any]:
+    """Return a YAML document that is a mapping, or empty.
+
+    Raises:
         yaml.YAMLError: it is none.
     """
-    return yaml.load(text, Loader=_Loader)
+    value = read_yaml(text)
+    if value is not None and not isinstance(value, dict):
+        raise yaml.YAMLError("no mapping at its top")
+    return value or {}
+
+
+def _check_plain(value: Any) -> None:
+    """Refuse what OmegaConf would refuse as well: dates, sets, bytes, and keys that are lists; and huge numbers."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += item.values()
+            pending += item.keys()
+        elif isinstance(item, list):
+            pending += item
+        elif isinstance(item, int) and item.bit_length() > limits.MAX_BITS:
+            raise yaml.YAMLError(f"a number of more than {limits.MAX_BITS} bits")
+        elif item is not None and not isinstance(item, (str, int, float)):
+            raise yaml.YAMLError(f"a value of a type that no config has: {type(item).__name__}")
 
 
 def compose(files: Mapping[str, str], main: str, overrides: Sequence[Override] = ()) -> Composed:
@@ -169,6 +217,7 @@ class _Tree:
         self._choices = {item.key: item for item in overrides if self.is_group(item)}
         self._chosen: dict[str, str] = {}
         self.used: set[Override] = set()
+        self._parts = self._depth = 0
 
     def is_group(self, item: Override) -> bool:
         group = item.key.partition("@")[0]
@@ -178,8 +227,13 @@ class _Tree:
 
     def parts(self, path: str, package: str) -> Iterator[dict[str, Any]]:
         """Yield the texts that are merged, in order, each below its package."""
-        text = self._files[path]
-        body = read_yaml(text) or {}
+        self._parts += 1
+        if self._parts > limits.MAX_CONFIG_PARTS or self._depth > limits.MAX_DATA_DEPTH:
+            raise yaml.YAMLError(f"{path}: its defaults name it again, or more than {limits.MAX_CONFIG_PARTS:,} files")
+        try:
+            body = read_mapping(self._files[path])
+        except yaml.YAMLError as error:
+            raise yaml.YAMLError(f"{path}: {' '.join(str(error).split())}") from None
         entries = body.pop("defaults", []) if isinstance(body.get("defaults"), list) else []
         placed = False
         for entry in entries:
@@ -188,7 +242,9 @@ class _Tree:
                 yield _below(package, body)
                 continue
             for child, where in self._children(entry, posixpath.dirname(path), package):
+                self._depth += 1
                 yield from self.parts(child, where)
+                self._depth -= 1
         if not placed:
             yield _below(package, body)
         if path.count("/") == 0 and package == "":

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from extractor.values import limits
+
 _KEY = re.compile(r"(?P<mark>\+\+|\+|~)?(?P<key>[A-Za-z_$][\w$./@:-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _INT = re.compile(r"[+-]?(?:0|[1-9]\d*(?:_\d+)*|0\d+)\Z")
 _FLOAT = re.compile(r"[+-]?(?:(?:\d[\d_]*\.[\d_]*|\.\d+)(?:e[+-]?\d+)?|\d[\d_]*e[+-]?\d+|inf|nan)\Z", re.IGNORECASE)
+# No number of 64 bits has more.
+_DIGITS = 20
+_SHOWN = 500
 _PLAIN = re.compile(r"[A-Za-z0-9_./@%*+|?~-]+\Z")
 
 
@@ -40,7 +45,9 @@ def parse_override(text: str) -> Override:
     """
     match = _KEY.fullmatch(text.strip())
     if match is None or (match["value"] is None and match["mark"] != "~"):
-        raise BadOverride(f"{text!r} is no key=value")
+        raise BadOverride(f"{text[:_SHOWN]!r} is no key=value")
+    if match["key"].count(".") > limits.MAX_DATA_DEPTH:
+        raise BadOverride(f"{text[:80]!r}...: a key of more than {limits.MAX_DATA_DEPTH} parts")
     value = None if match["value"] is None else _Reader(match["value"].strip(), text).whole()
     return Override(match["mark"] or "", match["key"], value, text)
 
@@ -63,7 +70,7 @@ def _write(value: object) -> str:
     if isinstance(value, str) and (not _PLAIN.match(text) or not isinstance(_scalar(text), str)):
         # Hydra's quotes: a backslash is one, but before a quote, and at the end
         inner = re.sub(r"(\\*)'", lambda found: found[1] * 2 + r"\'", text)
-        inner = re.sub(r"(\\+)\Z", lambda found: found[1] * 2, inner)
+        inner = re.sub(r"(?<!\\)(\\+)\Z", lambda found: found[1] * 2, inner)
         return f"'{inner}'"
     return text
 
@@ -87,6 +94,7 @@ class _Reader:
     def __init__(self, text: str, override: str) -> None:
         self._text = text
         self._at = 0
+        self._depth = 0
         self._override = override
 
     def whole(self) -> object:
@@ -110,10 +118,13 @@ class _Reader:
     def _value(self, ends: str) -> object:
         self._space()
         char = self._text[self._at : self._at + 1]
-        if char == "[":
-            return self._items("]")
-        if char == "{":
-            return dict(self._pairs())
+        if char and char in "[{":
+            self._depth += 1
+            if self._depth > limits.MAX_DATA_DEPTH:
+                self._fail()
+            value = self._items("]") if char == "[" else dict(self._pairs())
+            self._depth -= 1
+            return value
         if char and char in "\"'":
             return self._quoted(char)
         return self._bare(ends)
@@ -164,8 +175,10 @@ class _Reader:
         if end >= len(self._text):
             self._fail()
         self._at = end + 1
-        inner = re.sub(rf"(\\+){quote}", lambda found: "\\" * (len(found[1]) // 2) + quote, self._text[start:end])
-        return re.sub(r"(\\+)\Z", lambda found: "\\" * (len(found[1]) // 2), inner)
+        inner = re.sub(
+            rf"(?<!\\)(\\+){quote}", lambda found: "\\" * (len(found[1]) // 2) + quote, self._text[start:end]
+        )
+        return re.sub(r"(?<!\\)(\\+)\Z", lambda found: "\\" * (len(found[1]) // 2), inner)
 
     def _bare(self, ends: str) -> object:
         start, depth = self._at, 0
@@ -189,6 +202,8 @@ class _Reader:
             self._fail()
         if "\\" in raw:
             return re.sub(r"\\(.)", r"\1", raw)
+        if len(raw) > _DIGITS and _INT.match(raw):
+            self._fail()
         return _scalar(raw)
 
     def _space(self) -> None:
@@ -196,4 +211,4 @@ class _Reader:
             self._at += 1
 
     def _fail(self) -> None:
-        raise BadOverride(f"{self._override!r}: Hydra cannot read the value (quote it: key='...')")
+        raise BadOverride(f"{self._override[:_SHOWN]!r}: Hydra cannot read the value (quote it: key='...')")

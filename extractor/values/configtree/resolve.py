@@ -6,10 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from extractor.values import limits
 from extractor.values.configtree.overrides import BadOverride, parse_override
+from extractor.values.errors import UsageError
 
 _INNER = re.compile(r"\$\{([^${}]*)\}")
 _DEPTH = 40
+# What a value counts for besides its characters.
+_NODE = 20
 
 
 class Unresolved(ValueError):
@@ -63,8 +67,19 @@ class _Resolver:
     def __init__(self, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self._config = config
         self._environment = environment
+        self._spent = 0
+
+    def _spend(self, characters: int, path: tuple[str, ...]) -> None:
+        self._spent += characters + _NODE
+        if self._spent > limits.MAX_RESOLVED:
+            raise UsageError(
+                f"{'.'.join(path[:4])}: the config's interpolations stand for more than"
+                f" {limits.MAX_RESOLVED:,} characters",
+                hint="shorten them: one that is named twice in another doubles it",
+            )
 
     def node(self, value: Any, path: tuple[str, ...], depth: int = 0) -> Any:
+        self._spend(0, path)
         if isinstance(value, Mapping):
             return {key: self.node(item, (*path, str(key)), depth) for key, item in value.items()}
         if isinstance(value, list):
@@ -80,6 +95,7 @@ class _Resolver:
         if depth > _DEPTH:
             raise Unresolved(text)
         while True:
+            self._spend(len(text), path)
             match = _INNER.search(text)
             if match is None:
                 return text

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import yaml
 
+from extractor.values import limits, readers
 from extractor.values.configtree.places import file_of, package_under
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -100,12 +101,16 @@ class _Tree:
     def __init__(self, files: Mapping[str, str], every: bool) -> None:
         self._files = files
         self._every = every
+        self._parts = 0
         self._parsed: dict[str, list[tuple[yaml.ScalarNode, yaml.Node]]] = {}
         # Path of a file -> the packages that its keys have been given.
         self.seen: dict[str, tuple[str, ...]] = {}
 
     def settings(self, path: str, package: str, above: tuple[str, ...] = ()) -> Iterator[Setting]:
         """Yield the settings of a file and of those that its defaults list names, in the order of merging."""
+        self._parts += 1
+        if self._parts > limits.MAX_CONFIG_PARTS:
+            raise Unreadable(f"{path}: the defaults lists name more than {limits.MAX_CONFIG_PARTS:,} files")
         self.seen[path] = tuple(dict.fromkeys((*self.seen.get(path, ()), package)))
         pairs = self._pairs(path)
         own = [
@@ -171,6 +176,7 @@ def _choices(entries: list[yaml.Node]) -> dict[str, str]:
 
 def _mapping(path: str, text: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
     try:
+        readers.check_yaml(text)
         node = yaml.compose(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError) as error:
         raise Unreadable(f"{path}: {error}") from None

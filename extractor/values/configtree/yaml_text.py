@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
+from extractor.values import readers
 from extractor.values.configtree.settings import one_line
 
 # The names of a key, and of the sections that it stands in.
@@ -68,6 +69,7 @@ class Document:
             Unsupported: it cannot be.
         """
         try:
+            readers.check_yaml(text)
             if any(getattr(event, "anchor", None) for event in yaml.parse(text, Loader=_Loader)):
                 raise Unsupported("anchors")
             node = yaml.compose(text, Loader=_Loader)

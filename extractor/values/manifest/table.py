@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from extractor.values import readers
 from extractor.values.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def read_toml(text: str, file: str) -> dict[str, object]:
@@ -23,8 +18,8 @@ def read_toml(text: str, file: str) -> dict[str, object]:
         UsageError: it is not TOML.
     """
     try:
-        data: dict[str, object] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        data: dict[str, object] = readers.toml(text)
+    except readers.TOMLDecodeError as error:
         raise UsageError(
             f"{file}: not valid TOML: {error}", hint="reinstall vextract, or correct the file at the place named"
         ) from None

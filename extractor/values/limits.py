@@ -1,0 +1,58 @@
+"""How much vextract reads: one policy for every kind of input, wherever it comes from.
+
+The sizes of real input stand beside each limit; none comes near it. What is beyond one ends in an error that names it,
+before anything is written. `docs/security.md` says the same to users.
+"""
+
+from __future__ import annotations
+
+# A file that is parsed: Python, YAML, TOML, JSON. The largest file of any release of verl has 105 kB.
+MAX_TEXT = 2**20
+# A file that is read and not parsed, and an archive: a wheel of verl has 1 MB, a base.zip 3 MB, a journal 12 MB.
+MAX_FILE = 64 * 2**20
+# What the members of an archive, or the files of a directory, may have together. A wheel of verl unpacks to 6 MB.
+MAX_UNPACKED = 256 * 2**20
+# Files of an archive or of a directory. A checkout of verl has 1,500.
+MAX_MEMBERS = 20_000
+# Size of a member of a zip archive for each byte that it takes there, from `SMALL_MEMBER` on. Text comes to 20.
+MAX_RATIO = 200
+SMALL_MEMBER = 2**20
+# Directories one in another. verl has 8.
+MAX_FOLDERS = 64
+# Bytes of a name: what file systems hold.
+MAX_NAME = 255
+
+# Levels of a Python syntax tree; an `elif` and a `+` are one each. verl has 21, CPython's own limit on brackets is 200.
+MAX_PYTHON_DEPTH = 150
+# Frames for what visits such a tree: libcst and we take up to ten for each level. The interpreter has 1,000.
+PYTHON_FRAMES = 4_000
+# Levels of YAML, TOML and JSON. A config of verl has 9.
+MAX_DATA_DEPTH = 64
+# Bits of a whole number in YAML, TOML and JSON: what TOML promises.
+MAX_BITS = 64
+# Keys, items and values of a YAML file, with every alias (`*name`) counted as what it stands for. verl's have 1,000.
+MAX_YAML_NODES = 100_000
+# Dots in one line of TOML, since the time for a dotted key grows with their square. Ours have 40.
+MAX_TOML_DOTS = 1_000
+
+# Files that the defaults lists of a config name, each time anew. verl's name 60.
+MAX_CONFIG_PARTS = 2_000
+# Characters that are gone through to resolve the interpolations (`${...}`) of a config. verl's take 300,000.
+MAX_RESOLVED = 20_000_000
+
+# A launch script: its bytes, and how deep it is nested. The longest of verl's has 13 kB, and 20 levels.
+MAX_SCRIPT = 256 * 2**10
+MAX_SCRIPT_DEPTH = 100
+# Overrides of a run. verl's scripts have up to 150.
+MAX_OVERRIDES = 1_000
+# Statements that are read, each round of a loop and each call of a function anew. verl's scripts have up to 250.
+MAX_STATEMENTS = 20_000
+# Characters of all texts that its expansions make. verl's scripts make up to 100,000.
+MAX_EXPANDED = 20_000_000
+# Characters of one text, words of one list, and rounds of one loop.
+MAX_WORD = 2**20
+MAX_WORDS = 50_000
+MAX_ROUNDS = 64
+# Commands in quotes (`bash -c "..."`) that are looked into, and the characters of one.
+MAX_INNER = 20
+MAX_INNER_TEXT = 20_000

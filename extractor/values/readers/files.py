@@ -1,0 +1,173 @@
+"""Files and directories that may come from anywhere, and what they may be called."""
+
+from __future__ import annotations
+
+import errno
+import lzma
+import os
+import re
+import stat
+import struct
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from extractor.values import limits
+
+
+class NotAFile(OSError):
+    """A directory, a pipe, a device or a socket where a file should be."""
+
+
+def read_bytes(path: Path, most: int = limits.MAX_FILE) -> bytes:
+    """Return the bytes of a plain file.
+
+    Args:
+        path: Where it lies.
+        most: How many bytes it may have.
+
+    Raises:
+        NotAFile: something else lies there.
+        OSError: nothing does, it cannot be read, or it is larger.
+    """
+    # A pipe that nobody writes to would block whoever opens it.
+    with os.fdopen(
+        os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
+    ) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise NotAFile(errno.EINVAL, "not a plain file", str(path))
+        # What is appended meanwhile does not get past the limit either.
+        data = file.read(most + 1) if found.st_size <= most else b""
+        if found.st_size > most or len(data) > most:
+            raise OSError(errno.EFBIG, f"larger than {size(most)}", str(path))
+        return data
+
+
+def read_text(path: Path, most: int = limits.MAX_TEXT) -> str:
+    """Return the text of a plain file, with line feeds as line ends and without a byte order mark.
+
+    Raises:
+        OSError: as for `read_bytes`, or it is not UTF-8.
+    """
+    return text_of(read_bytes(path, most), path, most).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def text_of(data: bytes, path: Path | None = None, most: int = limits.MAX_TEXT) -> str:
+    """Return bytes as text without a byte order mark, its line ends as they are.
+
+    Raises:
+        OSError: they are not UTF-8, or more than we read.
+    """
+    name = None if path is None else str(path)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"larger than {size(most)}", name)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise OSError(errno.EILSEQ, f"not UTF-8 text (line {line}: {error.reason})", name) from None
+
+
+# Whatever `zipfile` raises for an archive that is damaged.
+ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    RuntimeError,  # and so NotImplementedError and RecursionError
+    OSError,
+    ValueError,
+    OverflowError,
+    AttributeError,
+)
+
+
+def is_stored(archive: zipfile.ZipFile, length: int) -> bool:
+    """Tell whether nothing in an archive is compressed, or takes the same bytes as another member of it."""
+    members = archive.infolist()
+    stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    return stored and sum(member.file_size for member in members) <= length
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people write it."""
+    return f"{count >> 20} MiB" if count >= 2**20 else f"{count >> 10} KiB"
+
+
+def is_plain_path(path: str) -> bool:
+    """Return True for a relative POSIX path that stays below where it starts, and that every file system can hold."""
+    parts = path.split("/")
+    return (
+        not any(part in ("", ".", "..") for part in parts)
+        and not re.match(r"[A-Za-z]:", path)
+        and "\\" not in path
+        and path.isprintable()  # and so no surrogates: it is UTF-8
+        and len(parts) <= limits.MAX_FOLDERS
+        and all(len(part.encode()) <= limits.MAX_NAME for part in parts)
+    )
+
+
+def shown(path: str) -> str:
+    """Return a path from elsewhere as it may be printed."""
+    return repr(path if len(path) <= limits.MAX_NAME else f"{path[: limits.MAX_NAME]}...")
+
+
+def clash(paths: Iterable[str]) -> str:
+    """Say which of these paths a file system may take for one, or needs as a directory; empty where none."""
+    seen: dict[str, str] = {}
+    for path in sorted(paths):
+        other = seen.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
+        if other != path:
+            return f"{other} and {path} are one file where the case of letters does not count"
+    for path in sorted(seen.values()):
+        folder = path.rpartition("/")[0]
+        while folder:
+            other = seen.get(unicodedata.normalize("NFC", folder).casefold(), "")
+            if other:
+                return f"{other} is a file, and {path} lies in it"
+            folder = folder.rpartition("/")[0]
+    return ""
+
+
+def files_below(top: Path, enter: Callable[[Path], bool] = lambda folder: True) -> Iterator[Path]:
+    """Yield what lies below a directory and is no directory, sorted; links to directories are not followed.
+
+    Args:
+        top: The directory.
+        enter: Says of a directory below it whether it is looked into.
+
+    Raises:
+        OSError: a directory cannot be read, or there are too many files, or directories too deep in each other.
+    """
+    pending, count = [(top, 0)], 0
+    while pending:
+        folder, depth = pending.pop()
+        if depth > limits.MAX_FOLDERS:
+            raise OSError(errno.ELOOP, f"more than {limits.MAX_FOLDERS} directories in each other", str(top))
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        count += len(found)
+        if count > limits.MAX_MEMBERS:
+            raise OSError(errno.EFBIG, f"more than {limits.MAX_MEMBERS:,} files", str(top))
+        yield from (folder / entry.name for entry in found if not entry.is_dir(follow_symlinks=False))
+        inside = [folder / entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+        pending += [(item, depth + 1) for item in reversed(inside) if enter(item)]
+
+
+def python_below(project: Path, folder: str) -> list[str]:
+    """Return the Python files below a directory of a project, relative to the project; what is hidden is left out.
+
+    Raises:
+        OSError: as for `files_below`.
+    """
+    top = project / folder
+    found = files_below(top, lambda inner: not inner.name.startswith(".")) if top.is_dir() else ()
+    return [
+        path.relative_to(project).as_posix()
+        for path in found
+        if path.suffix == ".py" and not path.name.startswith(".") and path.is_file()
+    ]

@@ -1,0 +1,87 @@
+"""Python source that may come from anywhere; nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import io
+import re
+import tokenize
+import warnings
+from typing import Literal
+
+from extractor.values import limits
+from extractor.values.readers.files import size
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+def lines_of(text: str) -> list[str]:
+    """Split into lines, with their ends, where Python does (`str.splitlines` also splits at form feeds and others)."""
+    return _LINE.findall(text)
+
+
+def python_text(data: bytes) -> str:
+    """Return the text of a Python file, its line ends as they are and without a byte order mark.
+
+    Raises:
+        SyntaxError: it is larger than we read, not UTF-8, declares another encoding, or holds null bytes.
+    """
+    if len(data) > limits.MAX_TEXT:
+        raise SyntaxError(f"larger than {size(limits.MAX_TEXT)}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        wrong = SyntaxError(f"not UTF-8 ({error.reason})")
+        wrong.lineno = data.count(b"\n", 0, error.start) + 1
+        raise wrong from None
+    declared, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    if codecs.lookup(declared).name not in ("utf-8", "utf-8-sig", "ascii"):
+        raise SyntaxError(f"its encoding is {declared}, and only UTF-8 is read")
+    if "\0" in text:
+        raise SyntaxError("it holds null bytes")
+    return text
+
+
+def python(source: str | bytes) -> ast.Module:
+    """Parse Python; nothing of it is run, and the compiler's warnings are not shown.
+
+    Raises:
+        SyntaxError: it is none, or is larger or nested deeper than we read.
+    """
+    tree = _parsed(python_text(source) if isinstance(source, bytes) else source.removeprefix("\ufeff"), "exec")
+    assert isinstance(tree, ast.Module)
+    return tree
+
+
+def expression(text: str) -> ast.expr | None:
+    """Parse an expression, such as an annotation in quotes; None where it is none, or nested deeper than we read."""
+    try:
+        tree = _parsed(text.strip(), "eval")
+    except SyntaxError:
+        return None
+    assert isinstance(tree, ast.Expression)
+    return tree.body
+
+
+def _parsed(text: str, mode: Literal["exec", "eval"]) -> ast.AST:
+    if len(text) > limits.MAX_TEXT:
+        raise SyntaxError(f"larger than {size(limits.MAX_TEXT)}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree: ast.AST = ast.parse(text, mode=mode)
+        except (RecursionError, MemoryError):
+            raise _too_deep() from None
+        except ValueError as error:
+            raise SyntaxError(str(error)) from None
+    level = [tree]
+    for _ in range(limits.MAX_PYTHON_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return tree
+    raise _too_deep()
+
+
+def _too_deep() -> SyntaxError:
+    return SyntaxError(f"nested more than {limits.MAX_PYTHON_DEPTH} levels deep")
