@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Remote calls of upstream, carried out by threads of this process."""
 
 from __future__ import annotations

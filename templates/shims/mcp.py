@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Tools behind a Model Context Protocol server: upstream's client is not part of its released wheel."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Passes that compute a prompt once for all its responses, which this project does not have."""
 
 from typing import Any, NoReturn

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """What is left of upstream's profiler where the feature is not vendored: nothing is logged."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """What hooks register their algorithms with, under the names that later releases of verl have for it in core_algos.
 
 training/registries.py does the work. It builds on core_algos, which offers these functions, and so comes in late.

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """In one process a batch is passed by reference: there is no queue to put it into."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """The value loss of one pass, as its part of the loss of the whole batch."""
 
 from __future__ import annotations

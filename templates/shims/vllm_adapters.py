@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """LoRA adapters in vLLM: none. The policy hands over weights with its adapter merged into them."""
 
 

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """What the vendored code asks about vLLM itself."""
 
 from importlib.metadata import PackageNotFoundError, version

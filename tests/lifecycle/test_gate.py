@@ -214,13 +214,18 @@ def test_modes_stay_plain(small: Path) -> None:
     assert stat.S_IMODE((small / "main.py").stat().st_mode) == 0o755
 
 
-@pytest.mark.parametrize("layer", ["../../..", "0.6.1/../../x", "/etc", "", ".."])
-def test_a_manifest_renders_no_templates_from_elsewhere(layer: str) -> None:
-    settings = REST.replace('engines = ["hf"]', f'engines = ["hf"]\nlayers = ["{layer}"]')
-    with pytest.raises(UsageError, match="layers"):
-        parse_manifest(
-            read_toml(f'{settings}[layout]\n"a/" = "b/"\n[roles.x]\nsymbols = ["verl.a:b"]\n', "x.toml"), "x.toml"
-        )
+@pytest.mark.parametrize("name", ["../../..", "0.6.1/../../x", "/etc", "", ".."])
+@pytest.mark.parametrize("key", ["release", "engines", "algorithms", "roles", "features"])
+def test_a_manifest_renders_no_templates_from_elsewhere(key: str, name: str) -> None:
+    """The names of releases, engines and features are parts of paths below templates/."""
+    quoted = json.dumps(name)
+    text = f'{REST}[layout]\n"a/" = "b/"\n[roles.x]\nsymbols = ["verl.a:b"]\n'
+    text = text.replace('release = "1.2.3"', f"release = {quoted}") if key == "release" else text
+    text = text.replace('engines = ["hf"]', f"engines = [{quoted}]") if key == "engines" else text
+    text = text.replace('algorithms = ["grpo"]', f"algorithms = [{quoted}]") if key == "algorithms" else text
+    text += f'[{key}.{quoted}]\nsymbols = ["verl.a:b"]\nsummary = "x"\n' if key in ("roles", "features") else ""
+    with pytest.raises(UsageError, match=key):
+        parse_manifest(read_toml(text, "x.toml"), "x.toml")
 
 
 def test_a_killed_sync_leaves_nothing_after_the_next(small: Path) -> None:

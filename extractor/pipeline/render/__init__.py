@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from jinja2 import StrictUndefined
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
+from packaging.version import Version
 
 from extractor import __version__
 from extractor.pipeline.render.pins import checked_pins_for
@@ -29,6 +30,10 @@ PACKAGE = "__package__"
 _PRESETS = "config/preset/"
 # Engines that share a layer with others: what talks to a server is the same whichever server it is.
 _ENGINE_LAYERS = {"vllm": ("server", "vllm"), "sglang": ("server", "sglang")}
+# Templates that releases up to some one need instead; an empty FILE.absent says that they have no FILE.
+_UNTIL = "until"
+_ABSENT = ".absent"
+_MARK = "vextract:template"
 _MARKER = re.compile(r"vextract:(template|hook)\b")
 
 
@@ -62,15 +67,16 @@ def render(
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     texts: dict[str, str] = {}
     for layer in layers:
-        texts.update(_layer(layer, environment, context, options.package))
+        _stand_over(texts, _layer(layer, environment, context, options.package))
     for path in [path for path in texts if path.startswith(_PRESETS)]:
         if PurePosixPath(path).stem not in manifest.algorithms:
             del texts[path]
-    shims = dict(_layer("shims", environment, context, options.package))
+    shims: dict[str, str] = {}
+    _stand_over(shims, _layer("shims", environment, context, options.package))
     texts.update(_needed_shims(shims, found, vendored, options.package, texts.values()))
     code = {item.path: item.text for item in vendored}
     settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
-    texts.update(_layer("settings", environment, {**context, **settings}, options.package))
+    _stand_over(texts, _layer("settings", environment, {**context, **settings}, options.package))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
     return [File(path, _kind(path, text), text.encode()) for path, text in sorted(texts.items())]
 
@@ -89,11 +95,11 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
     context = _choices(manifest, options)
     texts: dict[str, str] = {}
     for layer in _layers(manifest, options):
-        texts.update(_layer(f"{layer}/config", environment, context, options.package))
+        _stand_over(texts, _layer(layer, environment, context, options.package, "config"))
     return {
-        f"config/{path}": text
+        path: text
         for path, text in sorted(texts.items())
-        if not path.startswith("preset/") or PurePosixPath(path).stem in manifest.algorithms
+        if not path.startswith(_PRESETS) or PurePosixPath(path).stem in manifest.algorithms
     }
 
 
@@ -101,8 +107,10 @@ def templates_of(manifest: Manifest, options: Options) -> dict[str, tuple[str, .
     """Return the templates behind each file of a project, below templates/; of several the last one is the file's."""
     found: dict[str, tuple[str, ...]] = {}
     for layer in (*_layers(manifest, options), "settings", "shims"):
-        for path, template, _ in _templates(layer, options.package):
+        for path, template, text in _templates(layer, options.package):
             found[path] = (*found.get(path, ()), f"{layer}/{template}")
+            if text is None:
+                del found[path]
     return found
 
 
@@ -182,40 +190,64 @@ def _values_in_presets(key: str, manifest: Manifest, layers: tuple[str, ...]) ->
 
 
 def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
-    """Layers of templates, a later one's file replacing an earlier one's of the same path.
+    """Return the layers of templates, a later one's file replacing an earlier one's of the same path.
 
-    A release's variant of a part stands over that part only: what a recipe replaces stays the recipe's.
+    The layers hold what the newest release needs. What older ones need instead stands over the part that it belongs
+    to, in `until/V/PART` for the releases up to V: what a recipe replaces stays the recipe's.
     """
     engine = [f"engine/{name}" for name in _ENGINE_LAYERS.get(options.engine, (options.engine,))]
     parts = ("base", f"recipe/{options.recipe}", *engine, *(f"feature/{name}" for name in options.features))
     return tuple(
-        layer for part in parts for layer in (part, *(f"release/{release}/{part}" for release in manifest.layers))
+        layer
+        for part in parts
+        for layer in (part, *(f"{_UNTIL}/{release}/{part}" for release in _until(manifest.release)))
     )
 
 
+def _until(release: str) -> list[str]:
+    """Return the releases V of the folders `until/V` that hold templates for a release, the newest first."""
+    folder = resources.templates() / _UNTIL
+    known = sorted((item.name for item in folder.iterdir()), key=Version, reverse=True) if folder.is_dir() else []
+    return [name for name in known if Version(name) >= Version(release)]
+
+
+def _stand_over(texts: dict[str, str], layer: Iterable[tuple[str, str | None]]) -> None:
+    """Put a layer's files over those of the layers before it."""
+    for path, text in layer:
+        if text is None:
+            texts.pop(path, None)
+        else:
+            texts[path] = text
+
+
 def _layer(
-    layer: str, environment: SandboxedEnvironment, context: Mapping[str, object], package: str
-) -> Iterator[tuple[str, str]]:
-    for path, template, text in _templates(layer, package):
-        if template.suffix == ".jinja":
-            try:
-                text = environment.from_string(text).render(context)
-            except TemplateError as error:
-                raise InternalError(
-                    f"template {layer}/{template}: {error}", hint="report this as a bug in vextract"
-                ) from error
+    layer: str, environment: SandboxedEnvironment, context: Mapping[str, object], package: str, below: str = ""
+) -> Iterator[tuple[str, str | None]]:
+    """Render the files of a layer, or of a directory in it; None stands for a file that is left out."""
+    for path, template, text in _templates(layer, package, below):
+        if text is not None:
+            text = text.replace(_MARK, f"{_MARK} {layer}/{template}", 1)
+            if template.suffix == ".jinja":
+                try:
+                    text = environment.from_string(text).render(context)
+                except TemplateError as error:
+                    raise InternalError(
+                        f"template {layer}/{template}: {error}", hint="report this as a bug in vextract"
+                    ) from error
         yield path, text
 
 
-def _templates(layer: str, package: str) -> Iterator[tuple[str, PurePosixPath, str]]:
-    """Return the files of a layer: the path in the project, the path in the layer, and the text."""
+def _templates(layer: str, package: str, below: str = "") -> Iterator[tuple[str, PurePosixPath, str | None]]:
+    """Return the files of a layer: the path in the project, the path in the layer, and the text; None: left out."""
     root = resources.templates() / layer
-    if not root.is_dir():
+    if not (root / below).is_dir():
         return
-    for template, text in sorted(_files(root, PurePosixPath())):
-        relative = template.with_suffix("") if template.suffix == ".jinja" else template
+    for template, text in sorted(_files(root / below, PurePosixPath(below))):
+        absent = template.suffix == _ABSENT
+        relative = template.with_suffix("") if absent else template
+        relative = relative.with_suffix("") if relative.suffix == ".jinja" else relative
         path = "/".join(package if part == PACKAGE else part for part in relative.parts)
-        yield (f"{package}/shims/{path}" if layer == "shims" else path), template, text
+        yield (f"{package}/shims/{path}" if layer == "shims" else path), template, None if absent else text
 
 
 def _files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
@@ -260,7 +292,7 @@ def _package_files(package: str, paths: set[str]) -> Iterator[tuple[str, str]]:
         path = f"{folder}/__init__.py"
         if path not in paths:
             name = folder.replace("/", ".")
-            yield path, f'# vextract:template - edit freely; upgrades merge your edits\n"""The package {name}."""\n'
+            yield path, f'# vextract:template - edit freely\n"""The package {name}."""\n'
 
 
 def _kind(path: str, text: str) -> FileKind:

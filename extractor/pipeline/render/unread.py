@@ -126,7 +126,7 @@ def _words_of_parts() -> tuple[tuple[str, frozenset[str]], ...]:
     """Collect the words of the code that each engine and each feature brings, in any release."""
     root = resources.templates()
     found: dict[str, set[str]] = {}
-    for top in (root, *sorted((root / "release").iterdir())):
+    for top in (root, *sorted((root / "until").iterdir())):
         for kind in ("engine", "feature"):
             if not (top / kind).is_dir():
                 continue

@@ -16,7 +16,7 @@ from extractor.values.manifest import difference, read_toml
 from extractor.values.manifest.write import write_manifest
 from extractor.values.releases import load
 
-_FIRST = ("schema", "release", "follows", "engines", "algorithms", "layers", "source")
+_FIRST = ("schema", "release", "follows", "engines", "algorithms", "source")
 
 
 @dataclass(frozen=True)

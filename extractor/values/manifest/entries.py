@@ -154,7 +154,6 @@ class Manifest:
     algorithms: tuple[str, ...]
     keep_effects: tuple[str, ...] = ()
     drop_effects: tuple[str, ...] = ()
-    layers: tuple[str, ...] = ()
     renamed_keys: Mapping[str, str] = field(default_factory=dict)
     former_keys: Mapping[str, str] = field(default_factory=dict)
     borrowed_from: str | None = None

@@ -44,7 +44,7 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
     top = reader.top
     top.keys_are(
         "schema release follows source layout roles features replacements fixes requirements engines algorithms effects"
-        " layers renamed_keys"
+        " renamed_keys"
     )
     if top.integer("schema") != SCHEMA:
         raise reader.error("schema", f"this vextract reads schema {SCHEMA}", hint="upgrade vextract")
@@ -75,12 +75,12 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
         algorithms=tuple(sorted(top.strings("algorithms"))),
         keep_effects=effects.strings("keep", optional=True),
         drop_effects=effects.strings("drop", optional=True),
-        layers=top.strings("layers", optional=True),
         renamed_keys=_renamed_keys(top.table("renamed_keys", optional=True)),
     )
-    for layer in manifest.layers:
-        if not re.fullmatch(r"\d[\w.]*\w", layer):
-            raise reader.error("layers", f"holds {layer!r}", hint="name a release, as below templates/release/")
+    for key, names in (("engines", manifest.engines), ("algorithms", manifest.algorithms)):
+        for name in names:
+            if not re.fullmatch(r"\w+", name):
+                raise reader.error(key, f"holds {name!r}", hint="name them as their templates are named")
     _check_references(manifest, reader)
     return manifest
 

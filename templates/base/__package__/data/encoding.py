@@ -1,17 +1,67 @@
-# vextract:template - edit freely; upgrades merge your edits
-"""From the items of a dataset to prompts as tokens."""
+# vextract:template - edit freely
+"""From the items of a dataset to prompts as tokens.
+
+In this release of verl a dataset gives messages, and the rollout encodes them. Here they are encoded as they are read,
+as the releases before did, so that one that is too long is known before it is answered.
+"""
 
 from typing import Any
 
+import torch
 from torch.utils.data import Dataset
+
+from ..utils.model import compute_position_id_with_mask
+from ..utils.torch_functional import postprocess_data
 
 
 def encoded(dataset: Dataset, tokenizer: Any, data: Any) -> Dataset:
-    """The dataset itself, whose items have their tokens in this release of verl.
+    """A dataset of the same prompts, as tokens.
 
     Args:
-        dataset: of prompts.
+        dataset: of prompts, as messages in `raw_prompt`; what it has encoded itself stays as it is.
         tokenizer: of the policy.
         data: the config's `data` section.
     """
-    return dataset
+    return EncodedPrompts(dataset, tokenizer, data)
+
+
+class EncodedPrompts(Dataset):
+    """A dataset with the prompts of another one, left-padded: input_ids, attention_mask, position_ids, raw_prompt_ids.
+
+    What else one asks of it, the other dataset answers.
+    """
+
+    def __init__(self, dataset: Any, tokenizer: Any, data: Any) -> None:
+        self.dataset = dataset
+        self._tokenizer = tokenizer
+        # Read once: reading a config takes longer than encoding a short prompt.
+        self._template = dict(data.get("apply_chat_template_kwargs") or {})
+        self._keeps_chat, self._keeps_text = data.get("return_raw_chat"), data.get("return_full_prompt")
+        self._limits = {"max_length": data.max_prompt_length, "truncation": data.get("truncation", "error")}
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "dataset" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        item = dict(self.dataset[index])
+        item.pop("dummy_tensor", None)
+        if "input_ids" in item or "raw_prompt" not in item:
+            return item
+        tokenizer = self._tokenizer
+        messages = item["raw_prompt"] if self._keeps_chat else item.pop("raw_prompt")
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **self._template)
+        tokens = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]], dtype=torch.long)
+        input_ids, attention_mask = postprocess_data(
+            tokens, torch.ones_like(tokens), pad_token_id=tokenizer.pad_token_id, left_pad=True, **self._limits
+        )
+        item["input_ids"], item["attention_mask"] = input_ids[0], attention_mask[0]
+        item["position_ids"] = compute_position_id_with_mask(attention_mask)[0]
+        item["raw_prompt_ids"] = input_ids[0][attention_mask[0].bool()].tolist()
+        if self._keeps_text:
+            item["full_prompts"] = text
+        return item

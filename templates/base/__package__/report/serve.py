@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Serve the page of runs on this machine, made anew whenever their files have changed."""
 
 import hashlib

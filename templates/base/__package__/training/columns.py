@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """A step's metrics as the columns of a table, and as text."""
 
 import math

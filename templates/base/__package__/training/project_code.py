@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Look things up in the text of the project's code, hooks included, without importing any of it."""
 
 import ast

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """How far the rollout engine's own probabilities are from the policy's."""
 
 from typing import Any

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """From validation samples to metrics, in upstream's names."""
 
 import numbers

@@ -1,49 +1,45 @@
-# vextract:template - edit freely; upgrades merge your edits
-"""The vendored actor, without passes over padding, and with the entropy of the passes that it learns from."""
+# vextract:template - edit freely
+"""The vendored engine with verl's losses, as the actor that the trainer knows."""
 
 from typing import Any
 
 import torch
 
-from ..training.core_algos import agg_loss
-from .dp_actor import DataParallelPPOActor
-from .padding import without_common_padding
-from .shared_forward import SharedForward
+from ..protocol import DataProto
+from .engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from .local_engine import LocalEngine, named
+from .utils.losses import ppo_loss
+from .utils.padding import no_padding_2_padding
 
 
-class Actor(SharedForward, DataParallelPPOActor):
-    """Upstream's `DataParallelPPOActor`; `noting_entropy` makes its next update note the entropy."""
+class Actor(LocalEngine, FSDPEngineWithLMHead):
+    """Upstream's `FSDPEngineWithLMHead` and `ppo_loss`, around a model that is there already.
+
+    With `noting_entropy` its next update takes the log-probabilities that it computes as the old ones, too, and notes
+    the entropy: what is right where a batch is used for exactly one update, and what verl did up to 0.7.
+    """
 
     noting_entropy = False
 
-    def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
-        """`compute_log_prob` by name: log_probs and, if asked for, entropys, (bs, response_length)."""
-        log_probs, entropys = self.compute_log_prob(data, calculate_entropy=calculate_entropy)
-        return {"log_probs": log_probs, "entropys": entropys} if calculate_entropy else {"log_probs": log_probs}
+    def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
+        """log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
+        squares = self.config.get("calculate_sum_pi_squared", False)
+        outputs = self.infer(data, calculate_entropy=calculate_entropy, calculate_sum_pi_squared=squares)
+        return {"entropys" if name == "entropy" else name: value for name, value in outputs.items()}
 
-    def update_policy(self, data: Any) -> dict[str, Any]:
-        """Train on a batch, as upstream does.
-
-        Returns:
-            Upstream's metrics, and `actor/entropy` if `noting_entropy` is set: over all tokens of the responses, before
-            the update that they belong to.
-        """
-        self._entropies: list[torch.Tensor] = []
-        self._masks: list[torch.Tensor] = []
-        metrics: dict[str, Any] = super().update_policy(data)
-        if self._entropies:
-            entropies, masks = self.rows_of_all(torch.cat(self._entropies)), self.rows_of_all(torch.cat(self._masks))
-            metrics["actor/entropy"] = agg_loss(entropies, masks, self.config.loss_agg_mode).item()
+    def update_policy(self, data: DataProto) -> dict[str, Any]:
+        """Train on a batch; returns upstream's metrics, named actor/*, each a list."""
+        entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
+        loss = _on_policy_loss if self.noting_entropy else ppo_loss
+        metrics = named("actor/", self.train(data, loss, calculate_entropy=entropy or self.noting_entropy))
+        if self.noting_entropy:
+            metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics
 
-    def _forward_micro_batch(
-        self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool = False
-    ) -> tuple[torch.Tensor | None, torch.Tensor]:
-        """Log-probabilities of a micro-batch, and their entropy if asked for: both (bs, response_length)."""
-        noting = self.noting_entropy and torch.is_grad_enabled()
-        inputs = without_common_padding(micro_batch)
-        entropy, log_probs = super()._forward_micro_batch(inputs, temperature, calculate_entropy or noting)
-        if noting:
-            self._entropies.append(entropy.detach())
-            self._masks.append(micro_batch["response_mask"])
-        return entropy if calculate_entropy else None, log_probs
+
+def _on_policy_loss(config: Any, model_output: dict[str, torch.Tensor], data: Any, **settings: Any) -> Any:
+    """verl's loss, with the log-probabilities of this very pass as the old ones."""
+    data["old_log_probs"] = no_padding_2_padding(model_output["log_probs"].detach(), data)
+    if config.entropy_coeff == 0:  # it is only noted: nothing is to go back through it
+        model_output["entropy"] = model_output["entropy"].detach()
+    return ppo_loss(config, model_output=model_output, data=data, **settings)

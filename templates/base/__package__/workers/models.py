@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Tokenizer and models of the run, read from disk."""
 
 import importlib

@@ -1,32 +1,59 @@
-# vextract:template - edit freely; upgrades merge your edits
-"""From the project's config to what the vendored actor takes in this release of verl."""
+# vextract:template - edit freely
+"""From the project's config to what the vendored engine and optimizer take in this release of verl."""
 
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
-from ..training.config.config import CheckpointConfig
 from ..training.rollout_correction import policy_loss_changes
 from .config.actor import FSDPActorConfig, PolicyLossConfig
+from .config.engine import FSDPEngineConfig
 from .config.optimizer import FSDPOptimizerConfig
 
-# Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
-# the old ones.
+# Whether the actor, on the only update of a batch, takes the log-probabilities that it computes as the old ones, too.
 TAKES_OWN_LOG_PROBS = True
+ENGINE_SETTINGS = (
+    "ulysses_sequence_parallel_size",
+    "entropy_from_logits_with_chunking",
+    "entropy_checkpointing",
+    "use_torch_compile",
+)
 
 
 def actor_config(config: Any, settings: dict[str, Any]) -> FSDPActorConfig:
-    """The vendored actor's config.
+    """What the vendored losses read.
 
     Args:
         config: the whole config.
         settings: the actor's, with its sizes counted in responses.
     """
+    section = config.actor_rollout_ref.actor
     changed = {
         "rollout_n": config.actor_rollout_ref.rollout.n,
-        "optim": FSDPOptimizerConfig(**settings["optim"]),
-        "fsdp_config": OmegaConf.create(settings["fsdp_config"]),  # which has `dtype` before upstream's class does
+        "optim": optimizer_config(section),
+        "fsdp_config": engine_config(section),
         "policy_loss": PolicyLossConfig(**{**settings["policy_loss"], **policy_loss_changes(config)}),
-        "checkpoint": CheckpointConfig(),
     }
-    return FSDPActorConfig(**{**settings, **changed})
+    kept = {name: value for name, value in settings.items() if name != "use_torch_compile"}
+    return FSDPActorConfig(**{**kept, **changed})
+
+
+def engine_config(section: Any) -> FSDPEngineConfig:
+    """The vendored engine's config, from the section of a model (actor, ref or critic)."""
+    if isinstance(section.fsdp_config, FSDPEngineConfig):
+        return section.fsdp_config
+    settings = {name: section[name] for name in ENGINE_SETTINGS if name in section}
+    return FSDPEngineConfig(**{**_node(section.fsdp_config), **settings, "strategy": "fsdp2"})
+
+
+def optimizer_config(section: Any) -> FSDPOptimizerConfig | None:
+    """The vendored optimizer's config, from the section of a model; None: it is not trained."""
+    optim = section.get("optim")
+    if optim is None or isinstance(optim, FSDPOptimizerConfig):
+        return optim
+    return FSDPOptimizerConfig(**{**_node(optim), "clip_grad": section.grad_clip})
+
+
+def _node(section: DictConfig) -> dict[str, Any]:
+    node: Any = OmegaConf.to_container(section, resolve=True)
+    return dict(node)

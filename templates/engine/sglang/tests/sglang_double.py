@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """A server with the part of SGLang's HTTP API that this project uses, for machines where SGLang cannot run.
 
 It generates with transformers, one token at a time, and takes nothing that SGLang's documentation does not name: an

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """What the tests add to the settings of a run: more responses. Without vLLM there are no runs."""
 
 from collections.abc import Callable, Sequence

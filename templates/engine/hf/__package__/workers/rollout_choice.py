@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """The rollout engine of this project: transformers."""
 
 from typing import Any

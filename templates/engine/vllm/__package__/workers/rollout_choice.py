@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """The rollout engine of this project: vLLM, in the trainer's own process or behind HTTP."""
 
 from typing import Any

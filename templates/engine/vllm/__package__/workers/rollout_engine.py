@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """The rollout by vLLM, in this same process, with the weights of the policy."""
 
 import contextlib

@@ -1,6 +1,114 @@
-# vextract:template - edit freely; upgrades merge your edits
-"""What the in-process engine is built on: in this release upstream's own rollout by vLLM."""
+# vextract:template - edit freely
+"""What the in-process engine is built on: vLLM's `LLM`. This release of verl has vLLM in servers behind Ray only.
 
-from .vllm_rollout_spmd import vLLMRollout as VllmRollout
+It does what upstream's `vLLMRollout` did in the releases that had it, with the same settings.
+"""
 
-__all__ = ["VllmRollout"]
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from vllm import LLM, SamplingParams
+
+from ..protocol import DataProto
+from .servers.assembly import assemble
+from .servers.interface import Response
+
+
+class VllmRollout:
+    """Writes responses by a vLLM that has no memory of its own but this process's.
+
+    Args:
+        config: the `rollout` section of the config, with `seed`, this process's own.
+        model_path: a directory in Hugging Face format, or a name on the hub.
+        tokenizer: of the model.
+        trust_remote_code: whether the model may bring code of its own.
+    """
+
+    def __init__(self, config: Any, model_path: str, tokenizer: Any, trust_remote_code: bool) -> None:
+        self.config = config
+        self.pad_token_id = tokenizer.pad_token_id
+        max_model_len = int(config.max_model_len or config.prompt_length + config.response_length)
+        if config.max_num_batched_tokens < max_model_len and config.enable_chunked_prefill:
+            raise ValueError(
+                f"with enable_chunked_prefill, max_num_batched_tokens={config.max_num_batched_tokens} must not be less "
+                f"than max_model_len={max_model_len}"
+            )
+        further = {name: value for name, value in config.engine_kwargs.vllm.items() if value is not None}
+        self.inference_engine = LLM(
+            model=model_path,
+            enable_sleep_mode=config.free_cache_engine,
+            tensor_parallel_size=config.tensor_model_parallel_size,
+            distributed_executor_backend="external_launcher",
+            dtype=config.dtype,
+            enforce_eager=config.enforce_eager,
+            gpu_memory_utilization=config.gpu_memory_utilization,
+            disable_custom_all_reduce=True,
+            skip_tokenizer_init=False,
+            max_model_len=max_model_len,
+            max_num_seqs=config.max_num_seqs,
+            load_format=config.load_format,
+            disable_log_stats=config.disable_log_stats,
+            max_num_batched_tokens=config.max_num_batched_tokens,
+            enable_chunked_prefill=config.enable_chunked_prefill,
+            enable_prefix_caching=config.enable_prefix_caching,
+            trust_remote_code=trust_remote_code,
+            seed=config.seed,
+            **further,
+        )
+        self.sampling_params = SamplingParams(
+            n=1,
+            logprobs=0,  # those of the tokens themselves
+            max_tokens=config.response_length,
+            temperature=config.temperature,
+            top_k=config.top_k,
+            top_p=config.top_p,
+            ignore_eos=config.ignore_eos,
+            repetition_penalty=config.get("repetition_penalty", 1.0),
+            detokenize=False,
+        )
+
+    def generate_sequences(self, prompts: DataProto) -> DataProto:
+        """Write a response to each prompt; see `assemble` for what comes back.
+
+        Args:
+            prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left, and the
+                column raw_prompt_ids; `meta_info` has eos_token_id, pad_token_id, and may have do_sample, validate.
+        """
+        meta_info, val_kwargs = prompts.meta_info, self.config.val_kwargs
+        sampling: dict[str, Any] = {}
+        if not meta_info.get("do_sample", True):
+            sampling = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "temperature": 0}
+        elif meta_info.get("validate", False):
+            sampling = {name: val_kwargs[name] for name in ("top_k", "top_p", "temperature")}
+        inputs: Any = [{"prompt_token_ids": list(ids)} for ids in prompts.non_tensor_batch["raw_prompt_ids"]]
+        with self.update_sampling_params(**sampling):
+            outputs = self.inference_engine.generate(inputs, self.sampling_params, use_tqdm=False)
+        answers = [output.outputs[0] for output in outputs]
+        responses = [Response(list(answer.token_ids), _log_probs(answer)) for answer in answers]
+        eos = meta_info["eos_token_id"]
+        return assemble(
+            prompts.to("cpu"),
+            responses,
+            self.config.response_length,
+            self.pad_token_id,
+            [eos] if isinstance(eos, int) else eos,
+            self.config.calculate_log_probs,
+        )
+
+    @contextlib.contextmanager
+    def update_sampling_params(self, **settings: Any) -> Iterator[None]:
+        """Within it responses are sampled with other settings."""
+        before = {name: getattr(self.sampling_params, name) for name in settings}
+        for name, value in settings.items():
+            setattr(self.sampling_params, name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self.sampling_params, name, value)
+
+
+def _log_probs(answer: Any) -> list[float]:
+    """The log-probability of each token of a response, as it was sampled."""
+    return [entry[token].logprob for token, entry in zip(answer.token_ids, answer.logprobs, strict=True)]

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """vLLM in the trainer's own process: what it must be told beforehand, and what its failures mean."""
 
 import os

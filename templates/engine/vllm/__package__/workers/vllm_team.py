@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """vLLM in several processes that hold one model together: rollout.tensor_model_parallel_size of them.
 
 Each holds a part of every matrix, so none can write a response without the others. Upstream's sharding managers, in the

@@ -1,9 +1,35 @@
-# vextract:template - edit freely; upgrades merge your edits
-"""The vendored critic."""
+# vextract:template - edit freely
+"""The vendored engine with verl's loss, as the critic that the trainer knows."""
 
-from .dp_critic import DataParallelPPOCritic
-from .shared_forward import SharedForward
+from typing import Any
+
+import torch
+
+from ..protocol import DataProto
+from .engine.fsdp.transformer_impl import FSDPEngineWithValueHead
+from .local_engine import LocalEngine, named
+from .utils.losses import value_loss
 
 
-class SharedCritic(SharedForward, DataParallelPPOCritic):
-    """Upstream's `DataParallelPPOCritic`, whose passes several processes compute together."""
+class SharedCritic(LocalEngine, FSDPEngineWithValueHead):
+    """Upstream's `FSDPEngineWithValueHead` and `value_loss`, around a model that is there already.
+
+    Args:
+        config: the section `critic`.
+        module: the model, on its device.
+        optimizer: of the model.
+    """
+
+    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer) -> None:
+        config.use_remove_padding = config.model.use_remove_padding
+        config.fsdp_config = config.model.fsdp_config
+        config.loss_scale_factor = None
+        super().__init__(config, module, optimizer)
+
+    def compute_values(self, data: DataProto) -> torch.Tensor:
+        """The value at each token of the responses, (bs, response_length) float32, 0 on padding."""
+        return self.infer(data)["values"]
+
+    def update_critic(self, data: DataProto) -> dict[str, Any]:
+        """Train on a batch; returns upstream's metrics, named critic/*, each a list."""
+        return named("critic/", self.train(data, value_loss))

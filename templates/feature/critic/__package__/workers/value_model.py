@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """The critic: a model with one number per token, trained to foretell the reward."""
 
 import time

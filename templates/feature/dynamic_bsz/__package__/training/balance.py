@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Spread long and short responses evenly over the processes, as upstream's trainer does."""
 
 from typing import Any

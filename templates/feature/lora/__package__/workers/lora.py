@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """LoRA by peft: small matrices beside the model's own are trained, and the model itself stays as it is.
 
 Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021 (arXiv:2106.09685). Settings and their meaning are

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """How much of what the GPUs could compute an update uses, as upstream's workers report it."""
 
 from functools import cache

@@ -1,23 +1,19 @@
-# vextract:template - edit freely; upgrades merge your edits
-"""Bypass mode of rollout correction as this release of verl has it: the loss clips against the rollout's policy."""
+# vextract:template - edit freely
+"""Bypass mode of rollout correction as this release of verl has it: it has a loss of its own."""
 
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from ..protocol import DataProto
-from .config_loading import ConfigError
-from .rollout_corr_helper import apply_rollout_correction
+from .rollout_corr_helper import apply_bypass_mode
 
 
 def bypass(batch: DataProto, section: Any) -> None:
     """Give a batch the log-probabilities of its rollout as old_log_probs."""
-    if section.use_policy_gradient:
-        raise ConfigError(
-            "algorithm.rollout_correction.use_policy_gradient is true, which this trainer does not have",
-            "leave it false: bypass_mode then clips against the rollout's policy",
-        )
-    apply_rollout_correction(batch=batch, rollout_corr_config=section, policy_loss_config={})
+    apply_bypass_mode(batch=batch, rollout_corr_config=section, policy_loss_config=OmegaConf.create())
 
 
 def loss_of_bypass(section: Any) -> dict[str, Any]:
-    """Settings of the policy loss in bypass mode: none of its own."""
-    return {}
+    """Settings of the policy loss in bypass mode: they select the loss that corrects by itself."""
+    return {"loss_mode": "bypass_mode", "rollout_correction": OmegaConf.to_container(section, resolve=True)}

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """The rollout engine's policy is not quite the trained one: importance weights and rejection, by upstream's functions.
 
 Needs the engine's log-probabilities: actor_rollout_ref.rollout.calculate_log_probs=true.

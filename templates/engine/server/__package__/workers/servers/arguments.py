@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """From settings to a server's command line."""
 
 import json

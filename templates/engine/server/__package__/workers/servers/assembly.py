@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """From the tokens of responses to a batch of tensors."""
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """The rollout by a server: the engine that the trainer sees."""
 
 import contextlib

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """JSON over HTTP to one server, many requests at a time."""
 
 import asyncio

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """What the engine asks of a kind of server."""
 
 from collections.abc import Iterable, Mapping, Sequence

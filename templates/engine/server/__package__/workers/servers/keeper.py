@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Runs a server for as long as the trainer lives.
 
     python keeper.py TRAINER_PID SCRATCH_DIRECTORY COMMAND...

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """The server as a process of its own: started, awaited, watched and stopped."""
 
 import contextlib

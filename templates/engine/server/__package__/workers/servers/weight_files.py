@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Weights as files in shared memory, where a server on this machine reads them."""
 
 import os

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """SGLang's server, by its native API: /generate, /update_weights_from_disk and the memory saver.
 
 Written after SGLang's documentation (Native APIs, Sampling Parameters, SGLang for RL Systems).

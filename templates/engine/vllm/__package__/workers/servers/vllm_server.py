@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """vLLM's OpenAI-compatible server, with the endpoints of its development mode for the weights."""
 
 import os

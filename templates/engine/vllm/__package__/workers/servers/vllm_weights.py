@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """What vLLM's workers need to take weights from the trainer. The server's process imports this file, and little else.
 
 vLLM mixes the class into its worker (`--worker-extension-cls`) and calls its methods for POST /collective_rpc.

@@ -1,0 +1,138 @@
+# vextract:template - edit freely
+"""The vendored training engine around a model that this project has loaded, placed and will save itself."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..protocol import DataProto
+from ..shims.precision import to_dtype
+from ..utils import tensordict_utils as tu
+from ..utils.metric.utils import Metric
+from ..utils.py_functional import append_to_dict
+from .role_configs import engine_config, optimizer_config
+from .shared_forward import SharedForward
+from .utils.padding import left_right_2_no_padding, no_padding_2_padding
+
+# What the engine and its losses read of a batch, where it is there.
+COLUMNS = (
+    "input_ids",
+    "attention_mask",
+    "position_ids",
+    "prompts",
+    "responses",
+    "response_mask",
+    "old_log_probs",
+    "advantages",
+    "ref_log_prob",
+    "rollout_is_weights",
+    "values",
+    "returns",
+)
+
+
+class LocalEngine(SharedForward):
+    """Mixed into a vendored engine, before it: batches come padded, and the model comes from outside.
+
+    Args:
+        config: the section of the model (actor, ref or critic), with `use_remove_padding`.
+        module: the model, on its device.
+        optimizer: of what is trained; None: it is not trained.
+    """
+
+    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+        self.config = config
+        model = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
+        super().__init__(model, engine_config(config), optimizer_config(config), None)  # type: ignore[call-arg]
+        self.module, self.optimizer = module, optimizer
+        self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
+
+    def infer(self, data: DataProto, **settings: Any) -> dict[str, torch.Tensor]:
+        """What the model says of the responses' tokens: each (bs, response_length) float32.
+
+        Args:
+            data: `meta_info` has the size of the passes and the temperature.
+            settings: what is to be computed, as the engine takes it.
+        """
+        meta = data.meta_info
+        batch = self._unpadded(data, meta["use_dynamic_bsz"], meta["micro_batch_size"], meta["max_token_len"])
+        tu.assign_non_tensor(batch, **settings)
+        with self.eval_mode(disable_auto_offload=True):  # type: ignore[attr-defined]
+            outputs = self.infer_batch(batch)["model_output"]  # type: ignore[attr-defined]
+        return {name: no_padding_2_padding(value, batch).float() for name, value in outputs.items()}
+
+    def train(self, data: DataProto, loss: Callable[..., Any], **settings: Any) -> dict[str, Any]:
+        """Train on a batch: all its mini-batches, `ppo_epochs` times.
+
+        Args:
+            data: the rows whose passes this process takes part in.
+            loss: one of verl's losses; it gets the section as its config.
+            settings: what is to be computed, as the engine takes it.
+
+        Returns:
+            Its metrics, each a list.
+        """
+
+        def loss_function(**inputs: Any) -> Any:
+            return loss(self.config, **inputs)
+
+        section = self.config
+        rows, tokens = section.ppo_micro_batch_size_per_gpu, section.ppo_max_token_len_per_gpu
+        metrics: dict[str, Any] = {}
+        with self.train_mode(disable_auto_offload=True):  # type: ignore[attr-defined]
+            for _ in range(section.ppo_epochs):
+                for part in data.split(section.ppo_mini_batch_size):
+                    batch = self._unpadded(part, section.use_dynamic_bsz, rows, tokens)
+                    tu.assign_non_tensor(batch, global_batch_size=self._rows_of_all(len(part)), **settings)
+                    output = self.train_batch(batch, loss_function=loss_function)  # type: ignore[attr-defined]
+                    append_to_dict(metrics, self._summary(output))
+        return metrics
+
+    def _unpadded(self, data: DataProto, by_tokens: bool, rows: int, tokens: int) -> Any:
+        """A batch as the engine takes it: without padding, with the size of its passes."""
+        columns = [name for name in COLUMNS if name in data.batch.keys()]
+        images = [name for name in ("multi_modal_inputs",) if name in data.non_tensor_batch]
+        chosen = data.select(columns, images, [])
+        if "response_mask" not in columns:
+            chosen.batch["response_mask"] = data.batch["attention_mask"][:, -data.batch["responses"].shape[1] :]
+        chosen.meta_info["temperature"] = data.meta_info.get("temperature", 1.0)
+        batch = left_right_2_no_padding(chosen.to_tensordict())
+        rows_of_pass = next(size for size in range(min(rows, len(data)), 0, -1) if len(data) % size == 0)
+        tu.assign_non_tensor(
+            batch,
+            use_dynamic_bsz=by_tokens,
+            micro_batch_size_per_gpu=rows_of_pass,
+            max_token_len_per_gpu=tokens,
+            use_remove_padding=self.config.use_remove_padding,
+        )
+        return batch
+
+    def _rows_of_all(self, rows: int) -> int:
+        """The rows of a mini-batch that all processes together compute."""
+        if self._ranks.world_size == 1:
+            return rows
+        count = torch.tensor(rows)
+        dist.all_reduce(count, group=self.get_data_parallel_group())
+        return int(count)
+
+    def _summary(self, output: dict[str, Any]) -> dict[str, float]:
+        """The metrics of one optimizer step, over all passes of all processes."""
+        found = {**output["metrics"], "loss": sum(output["loss"])}
+        parts = self._ranks.gather_objects(found)[:: self.sharers]
+        return {name: _one_number([part[name] for part in parts]) for name in found}
+
+
+def named(prefix: str, metrics: dict[str, Any]) -> dict[str, Any]:
+    """Metrics whose names all begin with `prefix`."""
+    return {name if name.startswith(prefix) else prefix + name: value for name, value in metrics.items()}
+
+
+def _one_number(values: list[Any]) -> float:
+    """From what each process has to a number: verl's metrics know how; of others it is the mean."""
+    if isinstance(values[0], Metric):
+        return float(Metric.aggregate_dp(values))
+    numbers = [number for value in values for number in (value if isinstance(value, list) else [value])]
+    return float(sum(numbers) / len(numbers))

@@ -1,0 +1,27 @@
+# vextract:template - edit freely
+"""From the project's config to what the vendored vLLM rollout takes in this release of verl."""
+
+from dataclasses import fields
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from .config.model import HFModelConfig
+from .config.rollout import RolloutConfig, SamplingConfig
+
+
+def vllm_arguments(config: Any, settings: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """The arguments of `vLLMRollout`."""
+    model = config.actor_rollout_ref.model
+    known = {field.name for field in fields(RolloutConfig)} - {"multi_turn"}
+    rollout = {name: value for name, value in settings.items() if name in known}
+    rollout["val_kwargs"] = SamplingConfig(**settings["val_kwargs"])
+    model_config = HFModelConfig(
+        path=model.path,
+        trust_remote_code=model.trust_remote_code,
+        override_config=OmegaConf.to_container(model.override_config, resolve=True),  # type: ignore[arg-type]
+    )
+    model_config.tokenizer = tokenizer
+    rollout_config = RolloutConfig(**rollout)
+    rollout_config.seed = settings["seed"]  # which upstream asks for, and has no field for
+    return {"config": rollout_config, "model_config": model_config, "device_mesh": None}

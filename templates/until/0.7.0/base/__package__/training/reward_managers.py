@@ -1,0 +1,32 @@
+# vextract:template - edit freely
+"""From the config to a reward manager, as this release of verl makes one."""
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
+from . import reward_keys
+from .reward import load_reward_manager
+
+
+def registered_managers() -> dict[str, Any]:
+    """The reward managers by name: verl's own that this project has, and the owner's."""
+    return dict(REWARD_MANAGER_REGISTRY)
+
+
+def manager_class(config: Any) -> Any:
+    """The class of the manager that the config names."""
+    return REWARD_MANAGER_REGISTRY[OmegaConf.select(config, reward_keys.MANAGER)]
+
+
+def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[str, Any]) -> Any:
+    """The manager that the config names: called with a batch and `return_dict`, it scores it.
+
+    Args:
+        config: the whole config.
+        tokenizer: of the policy.
+        num_examine: how many responses of each data source it prints.
+        arguments: further ones of its constructor.
+    """
+    return load_reward_manager(config, tokenizer, num_examine=num_examine, **arguments)

@@ -1,0 +1,19 @@
+# vextract:template - edit freely
+"""Bypass mode of rollout correction as this release of verl has it: the loss clips against the rollout's policy."""
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from ..protocol import DataProto
+from .rollout_corr_helper import apply_bypass_mode
+
+
+def bypass(batch: DataProto, section: Any) -> None:
+    """Give a batch the log-probabilities of its rollout as old_log_probs."""
+    apply_bypass_mode(batch=batch, rollout_corr_config=section, policy_loss_config=OmegaConf.create())
+
+
+def loss_of_bypass(section: Any) -> dict[str, Any]:
+    """Settings of the policy loss in bypass mode: none of its own."""
+    return {}

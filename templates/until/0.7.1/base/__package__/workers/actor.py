@@ -1,0 +1,51 @@
+# vextract:template - edit freely
+"""The vendored actor, without passes over padding, and with the entropy of the passes that it learns from."""
+
+from typing import Any
+
+import torch
+
+from ..training.core_algos import agg_loss
+from .dp_actor import DataParallelPPOActor
+from .padding import without_common_padding
+from .shared_forward import SharedForward
+
+
+class Actor(SharedForward, DataParallelPPOActor):
+    """Upstream's `DataParallelPPOActor`; `noting_entropy` makes its next update note the entropy."""
+
+    noting_entropy = False
+
+    def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
+        """log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
+        outputs: dict[str, torch.Tensor] = self.compute_log_prob(data, calculate_entropy=calculate_entropy)
+        return outputs
+
+    def update_policy(self, data: Any) -> dict[str, Any]:
+        """Train on a batch, as upstream does.
+
+        Returns:
+            Upstream's metrics, and `actor/entropy` if `noting_entropy` is set: over all tokens of the responses, before
+            the update that they belong to.
+        """
+        self._entropies: list[torch.Tensor] = []
+        self._masks: list[torch.Tensor] = []
+        metrics: dict[str, Any] = super().update_policy(data)
+        if self._entropies:
+            entropies, masks = self.rows_of_all(torch.cat(self._entropies)), self.rows_of_all(torch.cat(self._masks))
+            metrics["actor/entropy"] = agg_loss(entropies, masks, self.config.loss_agg_mode).item()
+        return metrics
+
+    def _forward_micro_batch(
+        self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool = False
+    ) -> dict[str, torch.Tensor]:
+        """Log-probabilities of a micro-batch, and their entropy if asked for: both (bs, response_length)."""
+        noting = self.noting_entropy and torch.is_grad_enabled()
+        inputs = without_common_padding(micro_batch)
+        outputs: dict[str, torch.Tensor] = super()._forward_micro_batch(
+            inputs, temperature, calculate_entropy or noting
+        )
+        if noting:
+            self._entropies.append(outputs["entropys"].detach())
+            self._masks.append(micro_batch["response_mask"])
+        return outputs

@@ -1,0 +1,32 @@
+# vextract:template - edit freely
+"""From the project's config to what the vendored actor takes in this release of verl."""
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from ..training.config.config import CheckpointConfig
+from ..training.rollout_correction import policy_loss_changes
+from .config.actor import FSDPActorConfig, PolicyLossConfig
+from .config.optimizer import FSDPOptimizerConfig
+
+# Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
+# the old ones.
+TAKES_OWN_LOG_PROBS = True
+
+
+def actor_config(config: Any, settings: dict[str, Any]) -> FSDPActorConfig:
+    """The vendored actor's config.
+
+    Args:
+        config: the whole config.
+        settings: the actor's, with its sizes counted in responses.
+    """
+    changed = {
+        "rollout_n": config.actor_rollout_ref.rollout.n,
+        "optim": FSDPOptimizerConfig(**settings["optim"]),
+        "fsdp_config": OmegaConf.create(settings["fsdp_config"]),  # which has `dtype` before upstream's class does
+        "policy_loss": PolicyLossConfig(**{**settings["policy_loss"], **policy_loss_changes(config)}),
+        "checkpoint": CheckpointConfig(),
+    }
+    return FSDPActorConfig(**{**settings, **changed})

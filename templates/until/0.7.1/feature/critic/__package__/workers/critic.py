@@ -1,0 +1,9 @@
+# vextract:template - edit freely
+"""The vendored critic."""
+
+from .dp_critic import DataParallelPPOCritic
+from .shared_forward import SharedForward
+
+
+class SharedCritic(SharedForward, DataParallelPPOCritic):
+    """Upstream's `DataParallelPPOCritic`, whose passes several processes compute together."""
