@@ -196,12 +196,10 @@ def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
     to, in `until/V/PART` for the releases up to V: what a recipe replaces stays the recipe's.
     """
     engine = [f"engine/{name}" for name in _ENGINE_LAYERS.get(options.engine, (options.engine,))]
+    # An inferred manifest has the roles of the one that it was inferred from, and these are what the templates call.
+    until = _until(manifest.borrowed_from or manifest.release)
     parts = ("base", f"recipe/{options.recipe}", *engine, *(f"feature/{name}" for name in options.features))
-    return tuple(
-        layer
-        for part in parts
-        for layer in (part, *(f"{_UNTIL}/{release}/{part}" for release in _until(manifest.release)))
-    )
+    return tuple(layer for part in parts for layer in (part, *(f"{_UNTIL}/{release}/{part}" for release in until)))
 
 
 def _until(release: str) -> list[str]:
