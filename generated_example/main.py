@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/main.py.jinja - edit freely
 """Train.
 
     python main.py                                  a toy model learns a toy environment, in a minute, on any machine

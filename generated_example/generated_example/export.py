@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/export.py.jinja - edit freely
 """Write a checkpoint as a plain model in Hugging Face format.
 
     python -m generated_example.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint

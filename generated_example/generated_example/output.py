@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/output.py - edit freely
 """Print for a reader that may leave early."""
 
 import os

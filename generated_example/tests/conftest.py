@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/conftest.py.jinja - edit freely
 """What the tests share: the toy model, made once, and a batch of prompts that have been answered."""
 
 import os

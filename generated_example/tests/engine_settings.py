@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template engine/hf/tests/engine_settings.py - edit freely
 """What the tests add to the settings of a run: nothing, since transformers is there."""
 
 from collections.abc import Callable, Sequence

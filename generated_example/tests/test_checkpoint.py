@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_checkpoint.py.jinja - edit freely
 """A resumed run is the run that was not interrupted, bit for bit."""
 
 import errno

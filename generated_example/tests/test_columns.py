@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_columns.py.jinja - edit freely
 """What of a step's metrics a table shows, and how."""
 
 import math

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_data.py.jinja - edit freely
 """Every kind of data file that the config may name, and what a bad one gets."""
 
 import copy

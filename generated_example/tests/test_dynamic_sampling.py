@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_dynamic_sampling.py.jinja - edit freely
 """Groups of equal rewards are left out, and others drawn until there are enough."""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_episodes.py.jinja - edit freely
 """An episode of several turns as the trainer sees it: which tokens are the model's, and where the rewards are."""
 
 import contextlib

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_hook_calls.py.jinja - edit freely
 """A policy loss or an estimator of one's own that is wrong is named at its first call, and what is expected is said."""
 
 import importlib

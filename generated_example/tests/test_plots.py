@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_plots.py.jinja - edit freely
 """The curves of a run show what there is, and nothing else."""
 
 import pytest

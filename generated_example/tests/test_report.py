@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_report.py.jinja - edit freely
 """The page about runs: complete, safe to open, and the same for the same files."""
 
 import csv

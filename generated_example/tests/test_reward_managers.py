@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_reward_managers.py.jinja - edit freely
 """Managers that score one response each time are called as those that score a batch."""
 
 import contextlib

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template recipe/toy/tests/test_rewarding.py.jinja - edit freely
 """From the config to rewards: a model as judge, the overlong penalty, scores from processes."""
 
 import pytest

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_timing.py.jinja - edit freely
 """What is under way, and how far it has come."""
 
 import pytest

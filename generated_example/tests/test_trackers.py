@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_trackers.py.jinja - edit freely
 """What each tracker gets, read back. Those whose package is not installed are left out."""
 
 import json

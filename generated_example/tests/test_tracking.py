@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_tracking.py.jinja - edit freely
 """What a run leaves behind, also when it is resumed or killed."""
 
 import json

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_trainer.py.jinja - edit freely
 """Short runs of the whole program: a few steps of a toy model on a CPU."""
 
 import math

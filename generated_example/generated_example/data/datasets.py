@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/data/datasets.py
 """From the config's `data` section to the training and the validation dataset.
 
 Files may be in verl's schema (parquet with prompt, data_source, reward_model...) or plain: parquet or JSON lines with

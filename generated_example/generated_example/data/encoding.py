@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/data/encoding.py - edit freely
 """From the items of a dataset to prompts as tokens.
 
 In this release of verl a dataset gives messages, and the rollout encodes them. Here they are encoded as they are read,

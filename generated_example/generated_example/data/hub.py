@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/data/hub.py
 """A data set from the Hugging Face hub, if it can be reached; otherwise a reason that a person understands."""
 
 from pathlib import Path

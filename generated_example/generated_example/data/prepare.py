@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/data/prepare.py
 """Write the prompts as parquet in verl's schema: to train on them from files, for full verl, or for a look at the rows.
 
     python -m <package>.data.prepare --out data [key=value ...]

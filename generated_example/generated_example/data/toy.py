@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/data/toy.py
 """A toy model for the first run: a character tokenizer and a small random-init Qwen2, saved as Hugging Face does.
 
 It needs no download and learns the exercises of `custom/env_wrapper.py` on a CPU within a minute. For anything real,

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/data/toy_size.py
 """The size of the toy model: what learns in under a minute on one core."""
 
 HIDDEN_SIZE = 64

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/report/__main__.py.jinja - edit freely
 """Write a page about one or several runs: a single HTML file that needs nothing else, also no network.
 
     python -m generated_example.report checkpoints/generated_example/default

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/report/curves.py - edit freely
 """The curves of a page: which metrics make a chart, in which group it stands, and what is left of a long series."""
 
 import math

@@ -1,4 +1,4 @@
-// vextract:template - edit freely; upgrades merge your edits
+// vextract:template base/__package__/report/page.js - edit freely
 // What stands around the charts. Text of models gets into the page as text only, never as HTML.
 
 const find = id => document.getElementById(id);

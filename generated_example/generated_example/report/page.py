@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/report/page.py - edit freely
 """From runs to one HTML file. The same files give the same bytes: nothing depends on the clock or the machine."""
 
 import re

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/report/phases.py - edit freely
 """Where the time of a step goes: upstream's timing_s/* as layers that add up."""
 
 from typing import Any

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/report/runs.py - edit freely
 """What a run has left in its directory, read as it stands: also half-written, or still being written."""
 
 import math

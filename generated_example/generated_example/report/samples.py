@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/report/samples.py - edit freely
 """What the model wrote: the same validation prompts through the run, some training prompts of each step."""
 
 import json

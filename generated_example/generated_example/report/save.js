@@ -1,4 +1,4 @@
-// vextract:template - edit freely; upgrades merge your edits
+// vextract:template base/__package__/report/save.js - edit freely
 // Pictures and tables to take away, made in the page: also of a file, without a network.
 
 const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "font-size", "text-anchor"];

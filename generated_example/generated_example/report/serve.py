@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/report/serve.py - edit freely
 """Serve the page of runs on this machine, made anew whenever their files have changed."""
 
 import hashlib

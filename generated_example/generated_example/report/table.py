@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/report/table.py - edit freely
 """All metrics of runs as a table of comma-separated values, exactly as they were logged."""
 
 import csv

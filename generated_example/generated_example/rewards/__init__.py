@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/__init__.py
 """What rewards are made of. Hooks in `custom/` use these modules; none of them needs anything else of this package.
 
 - text: rules: answers in a text, tags, lengths, repetition

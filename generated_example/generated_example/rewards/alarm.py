@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/alarm.py
 """An alarm in training: the reward rises while something else says that the model does not get better."""
 
 import math

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/attack.py
 """Try known hacks against a reward, and print what got through: `python -m PACKAGE.rewards.attack`.
 
 Without arguments it is the reward of custom/reward_manager.py, on a question and on a task with tests. What got

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/code_tests.py
 """Tests of a program, in the forms that data sets have them."""
 
 import json

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/components.py
 """Several scores of one response, and the weights that make them one reward."""
 
 import math

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/manager.py
 """A reward manager for rewards that are read off the text of a response. `custom/reward_manager.py` derives from it."""
 
 import sys

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/reward_model.py
 """A sequence-classification model as judge of responses. Upstream: verl/workers/fsdp_workers.py, RewardModelWorker."""
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/samples.py
 """What the model wrote and what each component of its reward was worth: a file of all, and a table now and then."""
 
 import json

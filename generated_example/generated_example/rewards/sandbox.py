@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandbox.py
 """Run a program that the model wrote, with limits, apart from everything that is not its own.
 
 A program sees Python, the system's libraries and a directory of its own in memory; no file of the trainer's, no process

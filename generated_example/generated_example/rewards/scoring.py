@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/scoring.py
 """A scoring function over the samples of a batch, in their order, however slow or unreliable it is."""
 
 import asyncio

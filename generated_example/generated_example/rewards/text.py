@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/text.py
 """Rules that read a response as text. All of them are plain functions of strings and numbers."""
 
 import re

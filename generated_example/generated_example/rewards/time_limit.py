@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/time_limit.py
 """A time limit for a call of a plain function: one that hangs ends."""
 
 import signal

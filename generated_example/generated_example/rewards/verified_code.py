@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/verified_code.py
 """What a program that the model wrote is worth: the share of its tests that it passes."""
 
 import re

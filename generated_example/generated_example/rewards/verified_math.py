@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/verified_math.py
 """Whether two mathematical answers are the same, by math-verify (https://github.com/huggingface/Math-Verify)."""
 
 import logging

@@ -1,2 +1,2 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/__init__.py - edit freely
 """Small stand-ins for upstream code that this project does not need as it is."""

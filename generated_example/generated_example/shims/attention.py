@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/attention.py - edit freely
 """Packing a padded batch into one row of real tokens and back: flash-attn where it is installed, plain torch elsewhere.
 
 The functions have flash-attn's signatures (`flash_attn.bert_padding`), and the same results.

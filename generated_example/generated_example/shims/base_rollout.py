@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/base_rollout.py - edit freely
 """The base class of a rollout whose weights live in this process."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/config_types.py - edit freely
 """Configuration classes that upstream names in annotations; here a section of the config is an OmegaConf node."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/device.py - edit freely
 """Device helpers that upstream's code expects of every backend, and that a CPU lacks."""
 
 from __future__ import annotations

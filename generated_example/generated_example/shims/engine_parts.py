@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/engine_parts.py - edit freely
 """Parts of upstream's training engine that this project does in other ways, or not at all."""
 
 from __future__ import annotations

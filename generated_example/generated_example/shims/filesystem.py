@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/filesystem.py - edit freely
 """Paths of data and models: local files, or names on a model hub."""
 
 from __future__ import annotations

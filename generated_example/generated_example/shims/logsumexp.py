@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/logsumexp.py - edit freely
 """A sum over the vocabulary that needs little memory and few calls."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/nested_rows.py - edit freely
 """The rows of nested tensors, joined, cut and divided in few calls."""
 
 from __future__ import annotations

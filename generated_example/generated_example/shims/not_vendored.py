@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/not_vendored.py.jinja - edit freely
 """Upstream functions of features that this project was made without; calling one says which feature is missing."""
 
 from __future__ import annotations

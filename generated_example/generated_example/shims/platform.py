@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/platform.py - edit freely
 """The device that a process computes on: an accelerator that torch knows, or the CPU."""
 
 from __future__ import annotations

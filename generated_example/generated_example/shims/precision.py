@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/precision.py - edit freely
 """The dtype that a forward pass computes in."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/quantization.py - edit freely
 """Training with quantized weights, which this project does not do."""
 
 from torch import nn

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template shims/torch_state_dict.py - edit freely
 """torch's own state-dict functions; upstream carries a copy of them for torch 2.6."""
 
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict

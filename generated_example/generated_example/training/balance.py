@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/balance.py - edit freely
 """The place of batch balancing, in a project that was created without it."""
 
 from ..protocol import DataProto

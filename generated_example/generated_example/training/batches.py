@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/batches.py - edit freely
 """What goes to the rollout, and what a person reads of what came back."""
 
 import json

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/checkpoint_files.py - edit freely; upgrades merge your edits
 """The files of a checkpoint: listed with size and SHA-256, compared before they are used, read without running code.
 
 A checkpoint is written beside its place and then renamed. What a killed run leaves of that is finished by `recover`.

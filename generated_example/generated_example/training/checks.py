@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/checks.py - edit freely
 """What is checked before anything is loaded: settings that only make sense together."""
 
 from typing import Any

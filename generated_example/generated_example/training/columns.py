@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/columns.py - edit freely
 """A step's metrics as the columns of a table, and as text."""
 
 import math

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/config_loading.py - edit freely
 """From the files in config/ and the command line to one checked config.
 
 The YAML is composed by Hydra, so `key=value`, `+new.key=value` and `preset=ppo` work as they do with verl. What differs

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/dataloading.py - edit freely
 """Batches of prompts, in an order that a resumed run continues exactly."""
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/distributed.py - edit freely
 """The processes of a run: one, or as many as torchrun started.
 
 Every process runs the same training loop. What upstream's driver does over the global batch, each process does over

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/dynamic_sampling.py - edit freely
 """Dynamic sampling: groups of equal rewards teach nothing, so others are drawn (https://arxiv.org/abs/2503.14476).
 
 The settings, `algorithm.filter_groups` and `data.gen_batch_size`, are those of upstream's DAPO recipe.

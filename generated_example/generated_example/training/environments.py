@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/environments.py - edit freely
 """Calls the environments of a batch together, and keeps what goes wrong in one of them from the others.
 
 An environment that raises, hangs or returns what nothing can be made of costs its own sample: it is not called again.

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/episodes.py - edit freely
 """Episodes of several turns: the model writes, the environment answers, until it is done or the budget is spent.
 
 responses:      |  model  |  environment  |  model  |  environment  |  model  |  padding  |

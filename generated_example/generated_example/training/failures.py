@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/failures.py - edit freely
 """What a run says when it fails: one message, however many processes it has."""
 
 import sys

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/flops.py - edit freely
 """The place of the count of floating point operations, in a project that was created without it."""
 
 from typing import Any

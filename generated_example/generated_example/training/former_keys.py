@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/former_keys.py.jinja - edit freely
 """What settings were called in earlier releases of verl, so that an old name is answered with the new one."""
 
 from collections.abc import Container

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/training/hook_calls.py
 """Watch the calls of the owner's policy losses and advantage estimators, and the import of the hooks.
 
 verl calls what is registered under a name. While it does, a checked stand-in is registered under the name of an

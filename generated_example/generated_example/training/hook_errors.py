@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/training/hook_errors.py
 """Check what the hooks return, and say which hook was wrong, on which sample, before the numbers spread.
 
 A NaN in one reward reaches every weight within a step, and a tensor of the wrong shape is often broadcast without a

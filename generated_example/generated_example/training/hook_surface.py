@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/hook_surface.py - edit freely
 """What the hooks in custom/, and the tests that came with them, may import from this package.
 
 Hooks are written once and never again, so every project has these names in these modules, whichever release of verl it

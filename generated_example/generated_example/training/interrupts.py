@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/interrupts.py - edit freely
 """Stop at the end of a step when the user, or the scheduler of the machine, asks for it; at once when asked again."""
 
 import contextlib

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/next_steps.py - edit freely
 """Say, at the end of a run, which checkpoint there is and how to go on from it."""
 
 import contextlib

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/observations.py - edit freely
 """What an environment says, as tokens that go on after the tokens that the model has sampled.
 
 The model's own tokens are never decoded and tokenised again: that may give other tokens than the sampled ones, and

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/occupancy.py - edit freely
 """One run at a time in a directory: two would write into the same metrics and replace each other's checkpoints."""
 
 import contextlib

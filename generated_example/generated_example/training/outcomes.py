@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/outcomes.py - edit freely
 """What came of the episodes of a batch: their rewards, their failures, and the metrics of both."""
 
 import sys

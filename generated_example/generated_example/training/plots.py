@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/training/plots.py
 """The curves of a run as one picture. matplotlib is imported only when there is something to draw."""
 
 import math

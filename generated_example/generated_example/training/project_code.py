@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/project_code.py - edit freely
 """Look things up in the text of the project's code, hooks included, without importing any of it."""
 
 import ast

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/provenance.py.jinja - edit freely
 """Where a run comes from: command, commit, versions and device. environment.json holds it."""
 
 import importlib.metadata

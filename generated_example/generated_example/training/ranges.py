@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/ranges.py - edit freely
 """Which numbers a setting may have. A wrong one would fail far from its cause, or train nothing without a word."""
 
 import math

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/registries.py - edit freely
 """Advantage estimators and policy losses by name, as this release of verl keeps them."""
 
 from .core_algos import (

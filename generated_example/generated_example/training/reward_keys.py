@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/reward_keys.py - edit freely
 """What this release of verl calls the settings of the reward."""
 
 MANAGER = "reward.reward_manager.name"

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/reward_managers.py - edit freely
 """From the config to a reward manager, as this release of verl makes one.
 
 verl's own managers score one response each time, in coroutines (its "reward loop"). The owner's may be of that kind, or

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/rewarding.py - edit freely
 """From the config to the functions that score a batch, in training and in validation.
 
 Rewards are computed by one process, rank 0, over the global batch.

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/rollout_check.py - edit freely
 """How far the rollout engine's own probabilities are from the policy's."""
 
 from typing import Any

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/rollouts.py - edit freely
 """From a batch of prompts to a batch of responses, over all processes."""
 
 from typing import Any

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/setting_checks.py - edit freely
 """Checks of a composed config that need nothing slow: does something read each setting, does each name exist."""
 
 import sys

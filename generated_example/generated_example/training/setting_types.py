@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/setting_types.py - edit freely
 """What type a setting has, and which values."""
 
 from typing import Any

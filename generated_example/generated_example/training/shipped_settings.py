@@ -1,4 +1,4 @@
-# vextract:template - made anew by every upgrade
+# vextract:template settings/__package__/training/shipped_settings.py.jinja - made anew by every upgrade
 """What the config of this project had when it was made, for the checks at the start of a run."""
 
 # The engine that rollouts come from, and how: in this process (sync), or over HTTP (async).

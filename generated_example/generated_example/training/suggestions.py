@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/suggestions.py - edit freely
 """What a mistyped name most likely meant."""
 
 import difflib

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/terminal.py - edit freely
 """What a run looks like in a terminal: a table that updates in place, or one line per step where there is none.
 
 Below the table stand the phases under way (`timing.phases`) with their time and, where they have told what they expect,

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/timing.py - edit freely
 """How long each phase of a step takes, which ones are under way, and how far they have come.
 
 Whatever works through parts (prompts, passes, decode steps) says so here, without knowing whether anybody watches:

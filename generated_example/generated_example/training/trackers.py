@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/trackers.py - edit freely
 """Where a run's numbers can go besides its own files: a class for each tracker that `trainer.logger` may name."""
 
 import contextlib

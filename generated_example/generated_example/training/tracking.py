@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/training/tracking.py
 """Where the numbers of a run go: the terminal, metrics.jsonl, generations.jsonl, curves.png, and trackers.
 
 Beside them stand config.yaml, the run's settings, and environment.json, where and when it ran; `report/` makes a page

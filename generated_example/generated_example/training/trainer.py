@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/trainer.py - edit freely
 """The training loop: upstream's `RayPPOTrainer.fit`, in upstream's order and with upstream's metric names, without Ray.
 
 Every number comes from a vendored function. One step is: prompts -> responses -> reward -> old log-probabilities ->

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/unread.py - edit freely
 """Find settings that would change nothing: those that nothing in this project reads, and those that are switched off.
 
 A setting counts as read if its name stands in the project's code, hooks included. Which of the shipped ones do not is

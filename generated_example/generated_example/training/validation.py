@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/validation.py - edit freely
 """From validation samples to metrics, in upstream's names."""
 
 import numbers

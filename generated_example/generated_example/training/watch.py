@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/watch.py - edit freely
 """Notices when another process of the run has died or hangs, so that none waits for it for ever.
 
 torchrun ends the processes of its own machine when one of them fails. It does not see one that hangs, nor do the other

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/actor.py - edit freely
 """The vendored engine with verl's losses, as the actor that the trainer knows."""
 
 from typing import Any

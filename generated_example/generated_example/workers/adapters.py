@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/adapters.py - edit freely
 """Whether a model is trained by an adapter (LoRA), and where the model and the adapter come from."""
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/devices.py - edit freely
 """The device that this process computes on."""
 
 from ..utils.device import get_device_id, get_device_name

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/local_engine.py - edit freely
 """The vendored training engine around a model that this project has loaded, placed and will save itself."""
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/lora.py - edit freely
 """The place of LoRA adapters, in a project that was created without them."""
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/model_files.py - edit freely
 """Check what a model's directory holds, before any of it is loaded."""
 
 import json

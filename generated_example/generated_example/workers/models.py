@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/models.py - edit freely
 """Tokenizer and models of the run, read from disk."""
 
 import importlib

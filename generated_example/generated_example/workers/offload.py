@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/offload.py - edit freely
 """What waits in CPU memory while nothing uses it: weights, and the state of an optimizer.
 
 Upstream's workers move both before and after each of their calls (`fsdp_config.param_offload`, `optimizer_offload`).

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/optimizers.py - edit freely
 """The optimizer of a model."""
 
 from collections.abc import Iterable

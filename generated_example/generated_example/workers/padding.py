@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/padding.py - edit freely
 """Columns that are padding in every row: no pass needs to compute them."""
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/passes.py - edit freely
 """Several processes compute the passes of an update together, so that it does not depend on how many they are.
 
 A pass (a micro-batch) is the unit that upstream computes a loss over: the mean over its tokens, say. Averaging the

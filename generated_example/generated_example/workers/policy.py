@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/policy.py - edit freely
 """The policy that is trained, and the reference that it may be held close to.
 
 Both are a vendored actor around a model (see actor.py); what is here is what upstream's workers do around it.

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/role_configs.py - edit freely
 """From the project's config to what the vendored engine and optimizer take in this release of verl."""
 
 from typing import Any

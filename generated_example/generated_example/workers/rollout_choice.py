@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template engine/hf/__package__/workers/rollout_choice.py - edit freely
 """The rollout engine of this project: transformers."""
 
 from typing import Any

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template engine/hf/__package__/workers/rollout_engine.py - edit freely
 """The rollout by transformers' own `generate`: slow for large models, and with nothing to install or to wait for.
 
 An engine is whatever has the three methods of `RolloutEngine`.

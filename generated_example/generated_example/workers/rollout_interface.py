@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/rollout_interface.py - edit freely
 """What the trainer asks of a rollout engine. `rollout_choice.py` says which one this project has."""
 
 from contextlib import AbstractContextManager

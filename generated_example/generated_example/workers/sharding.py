@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/sharding.py - edit freely
 """Models on this process's device, or shared out between the processes by FSDP2."""
 
 from typing import Any

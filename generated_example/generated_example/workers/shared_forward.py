@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/shared_forward.py - edit freely
 """How a process forwards its part of a pass that it shares with others."""
 
 from typing import Any

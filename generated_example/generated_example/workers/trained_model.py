@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/trained_model.py - edit freely
 """A model with its optimizer and the course of its learning rate."""
 
 import warnings

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template base/__package__/workers/value_model.py - edit freely
 """The place of the critic, in a project that was created without one."""
 
 from typing import Any

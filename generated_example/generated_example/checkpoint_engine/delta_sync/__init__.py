@@ -1,2 +1,2 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """The package generated_example.checkpoint_engine.delta_sync."""

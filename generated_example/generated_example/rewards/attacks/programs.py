@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/attacks/programs.py
 """Programs that do not solve their task, and try to get its reward, or to do harm."""
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/attacks/texts.py
 """Responses that do not answer their question, and try to be taken for an answer."""
 
 NUMBERS = range(-100, 1001)

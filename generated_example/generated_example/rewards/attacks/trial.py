@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/attacks/trial.py
 """Tries hacks against a scoring function."""
 
 import ast

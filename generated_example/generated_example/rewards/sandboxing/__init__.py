@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/__init__.py
 """What runs a program that the model wrote, and what judges it: in processes of their own, apart from the trainer.
 
 For each program there is a `supervisor`, which forks a candidate and, where there are asserts, a judge:

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/candidate.py
 """Runs a program, and answers calls of what it defines. Everything here is in the reach of the program itself."""
 
 import builtins

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/channel.py
 """Messages over a pair of pipes: a length of four bytes, and so many bytes."""
 
 import os

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/client.py
 """The trainer's side of a server of supervisors."""
 
 import json

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/isolation.py
 """What keeps a program from everything that is not its own, on this machine."""
 
 import os

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/judge.py
 """Evaluates tests against a candidate that it has only a channel to."""
 
 import ast

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/landlock.py
 """Landlock: a process gives up access to all files but those named, to TCP, and to signalling others."""
 
 import ctypes

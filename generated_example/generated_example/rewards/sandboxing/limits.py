@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/limits.py
 """What a program may use: the kernel's limits of a process, and the memory of all its processes together."""
 
 import os

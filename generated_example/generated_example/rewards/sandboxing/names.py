@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/names.py
 """Which names of a test stand for what the program defines.
 
 A test that compares with a function which the program may define as well would let the program decide: `isclose`, say,

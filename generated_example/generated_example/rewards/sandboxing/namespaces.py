@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/namespaces.py
 """Namespaces: a process has process ids, mounts, a network, IPC objects and a root directory of its own.
 
 The root is a file system in memory, of limited size, that nobody else sees and that ends with the process; what

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/remote.py
 """Stand-ins, in the judge's process, for what a candidate's program defines.
 
 What crosses to the judge is plain data, or a `Remote`: a number by which the candidate knows an object. A Remote

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/seccomp.py
 """A filter of system calls: those that no program needs which computes an answer fail with EPERM."""
 
 import ctypes

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/server.py
 """A process that forks supervisors, so that each need not import what it needs. It never sees a program or a test.
 
 Its standard input is a socket, from which it takes one descriptor for each supervisor. It ends when the trainer closes

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/supervisor.py
 """The process between the trainer and the programs: starts them, keeps their time, and says how they ended.
 
 It reads two messages: what the candidate may know, and, where there are asserts, the tests. It forks the candidate

@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/system.py
 """Linux system calls that Python has no function for."""
 
 import ctypes

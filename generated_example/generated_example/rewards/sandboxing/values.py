@@ -1,4 +1,4 @@
-# vextract:template
+# vextract:template base/__package__/rewards/sandboxing/values.py
 """Plain data as bytes, and back: what a candidate and its judge say to each other.
 
 JSON, in which everything but None, truth values, texts, small integers, finite floats and lists is an object with one
