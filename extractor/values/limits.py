@@ -43,8 +43,11 @@ MAX_RESOLVED = 20_000_000
 # A launch script: its bytes, and how deep it is nested. The longest of verl's has 13 kB, and 20 levels.
 MAX_SCRIPT = 256 * 2**10
 MAX_SCRIPT_DEPTH = 100
-# Overrides of a run. verl's scripts have up to 150.
+# Overrides of a run, the characters of one, and of all together: the time of Hydra's parser grows with the square of a
+# list's length. verl's scripts have up to 150, with 10,000 characters.
 MAX_OVERRIDES = 1_000
+MAX_OVERRIDE = 20_000
+MAX_OVERRIDES_TEXT = 100_000
 # Statements that are read, each round of a loop and each call of a function anew. verl's scripts have up to 250.
 MAX_STATEMENTS = 20_000
 # Characters of all texts that its expansions make. verl's scripts make up to 100,000.

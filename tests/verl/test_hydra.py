@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hydra
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from extractor.usecases.export.target import Target
 from extractor.values.configtree import BadOverride, compose, flatten, parse_override, resolve, write_override
 from tests.releases import every_release, source_of
 
+RESERVED = ("null", "true", "false", "inf", "nan")
 OVERRIDES = ["data.train_batch_size=17", "+data.env.x=[1,a,'b c',{k: 1e-6}]", "actor_rollout_ref.actor.optim.lr=1e-6"]
 
 
 @pytest.mark.parametrize("release", every_release())
 @pytest.mark.usefixtures("verl")
 def test_composes_as_hydra_does(release: str, tmp_path: Path) -> None:
-    hydra = pytest.importorskip("hydra")
     omegaconf = pytest.importorskip("omegaconf")
     target = Target.of(source_of(release))
     for path, text in target.files.items():
@@ -31,22 +36,72 @@ def test_composes_as_hydra_does(release: str, tmp_path: Path) -> None:
     assert ours == {key: None if value == "???" else value for key, value in expected.items()}
 
 
-@pytest.mark.parametrize(
-    "value",
-    [None, True, 3, -1, 1e-6, 0.5, "a", "a b", "it's", 'say "x"', "a,b", "[x]", "1", "true", "null", "", "a=b", "$x",
-     "C:\\a\\", "\\'", [1, "a b", [None]], {"a": 1, "b": {"c": "d e"}}, [], {}, "/a/b-c_d.parquet", "x:y", "ä"],
-)  # fmt: skip
-def test_written_values_are_read_back(value: object) -> None:
+# What a config may hold; a mapping's keys are names, for which alone Hydra's grammar has words.
+NAMES = st.from_regex(r"[A-Za-z_/][A-Za-z0-9_./-]*", fullmatch=True).filter(lambda name: name.lower() not in RESERVED)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None)
+@given(VALUES)
+@example("~/models/a")
+@example("007")
+@example("a=b")
+@example("'a\\'")
+@example("${x}{y}")
+@example("ä\n\t")
+@example("")
+@example(float("inf"))
+def test_hydra_reads_what_is_written(value: object) -> None:
     text = write_override("a.b", value)
+    assert OverridesParser.create().parse_override(text).value() == value
     assert parse_override(text).value == value
-    parser = pytest.importorskip("hydra.core.override_parser.overrides_parser").OverridesParser.create()
-    assert parser.parse_override(text).value() == value
 
 
-@pytest.mark.parametrize("text", ["a", "=1", "a=[1", "a={b:1", "a='x", "a=[1]2", "--flag"])
-def test_what_is_no_override(text: str) -> None:
+@pytest.mark.parametrize("text", [f"a={'[' * 100}", "a=[" + "a," * 20_000 + "]", f"{'a.' * 100}b=1", f"a={'1' * 9999}"])
+def test_what_would_take_hydra_long_is_refused(text: str) -> None:
     with pytest.raises(BadOverride):
         parse_override(text)
+
+
+@pytest.mark.parametrize("key", ["a b", "x:y", "a=b", "[k]", 1, True, None])
+def test_keys_of_mappings(key: object) -> None:
+    assert parse_override(write_override("a", {key: "v"})).value == {key: "v"}
+
+
+@pytest.mark.parametrize("key", ["", "1", "true", "~", "'", "é"])
+def test_keys_that_hydra_has_no_words_for(key: str) -> None:
+    with pytest.raises(BadOverride, match="cannot express"):
+        write_override("a", {key: 1})
+
+
+PROBES = [
+    f"a={value}"
+    for value in ["int(3)", "007", "1_000", "a\\b", "{1: 2}", "'x", '"x\\""', "'\\\\'", "~", "~/x", "${b}", "$b", "a:b",
+                  "é", "a b ", " a", "a\tb", "[1,]", "[a, 'b,c']", "{a: {b: [1]}}", "str(1)", "sort([2,1])", "f(1)",
+                  "1,2", "choice(a,b)", "range(3)", "glob(*)", ".5", "1.", "1e3", "+1", "-0", "NULL", "True", "nan",
+                  "\\,", "a#b", "!x", "<a>", "a;b", "x=y", "", "'a'b", "[a]b", "{a}", "0x10", "1:2:3"]
+] + ["~a", "~a=1", "+a=1", "++a=1", "+++a=1", "a", "=1", "--a=1", "a.0=1", "a b=1", " a=1", "$a=1", "a/b=c", "a@b=c",
+     "a/b@c.d=e", "a.b@c=1", "-a=1", "a-b=1", "1a=1", "a..b=1", "é=1", "a[0]=1"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PROBES)
+def test_overrides_mean_what_hydra_says(text: str) -> None:
+    try:
+        theirs = OverridesParser.create().parse_override(text)
+        refused = theirs.is_sweep_override() or not theirs.key_or_group
+    except HydraException:
+        refused = True
+    if refused:
+        with pytest.raises(BadOverride):
+            parse_override(text)
+        return
+    ours = parse_override(text)
+    assert f"{ours.mark}{ours.key}" == theirs.get_key_element()
+    assert repr(ours.value) == repr(theirs.value())
 
 
 FILES = {"main.yaml": "a:\n  b: 1\n  c: null\n  open: {}\nd: ${a.b}\n"}
@@ -61,6 +116,8 @@ FILES = {"main.yaml": "a:\n  b: 1\n  c: null\n  open: {}\nd: ${a.b}\n"}
         ("+a.b=2", "a.b is there already: leave the + out"),
         ("++a.b=2", None),
         ("~a.b", None),
+        ("~a.b=1", None),
+        ("~a.b=2", "a.b is 1, and only that value could be deleted by name"),
         ("~a.x", "there is no key a.x"),
         ("+a.open.new=1", None),
         ("a.open.new=1", "there is no key a.open.new"),

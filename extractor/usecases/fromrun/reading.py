@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from extractor.usecases.fromrun.script import read_script
-from extractor.usecases.fromrun.unknowns import readable, unknowns
+from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.usecases.fromrun.variables import Command, too_much
 from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override
@@ -77,7 +77,7 @@ def read_run(
         return _from_yaml(path, text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     if path.suffix not in (".sh", ".bash") and lines and all(_is_override(line.rstrip("\\ ")) for line in lines):
-        overrides = tuple(_override(_unquoted(line.rstrip("\\ ")), str(path)) for line in lines)
+        overrides = _overrides([_unquoted(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), overrides, hints=_hints(path, text), kept=_kept(path, text))
     return _from_script(path, text, given, environment, config_dirs)
 
@@ -89,7 +89,7 @@ def _from_yaml(path: Path, text: str) -> Run:
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         # Hydra's own .hydra/overrides.yaml
-        return Run(str(path), tuple(_override(item, str(path)) for item in config))
+        return Run(str(path), _overrides(config, str(path)))
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",
@@ -120,10 +120,7 @@ def _from_script(
         )
     notes += _others(reading.commands, command)
     name, overlay, words = _config(arguments, path, config_dirs)
-    count = sum(map(_is_override, words))
-    if count > limits.MAX_OVERRIDES:
-        raise too_much(str(path), f"its launch has more than {limits.MAX_OVERRIDES:,} overrides")
-    overrides = tuple(_override(word, f"{path}:{command.line}", notes) for word in words if _is_override(word))
+    overrides = _overrides([word for word in words if _is_override(word)], f"{path}:{command.line}")
     for word in words:
         if not _is_override(word):
             if unknowns(word) == (word[1:-1],):
@@ -235,15 +232,22 @@ def _is_override(word: str) -> bool:
     return re.match(r"[\"']?(?:~[\w.@/]+$|(?:\+\+|\+|~)?[A-Za-z_][\w.@/]*=)", word) is not None
 
 
-def _override(word: str, where: str, notes: list[str] | None = None) -> Override:
+def _overrides(words: Sequence[str], where: str) -> tuple[Override, ...]:
+    if len(words) > limits.MAX_OVERRIDES:
+        raise too_much(where, f"more than {limits.MAX_OVERRIDES:,} overrides")
+    if sum(map(len, words)) > limits.MAX_OVERRIDES_TEXT:
+        raise too_much(where, f"overrides of more than {limits.MAX_OVERRIDES_TEXT:,} characters")
+    return tuple(_override(word, where) for word in words)
+
+
+def _override(word: str, where: str) -> Override:
+    text, back = with_words(word)
     try:
-        return parse_override(word)
+        found = parse_override(text)
     except BadOverride as error:
-        if unknowns(word):
-            match = re.match(r"(\+\+|\+|~)?([\w.@/]+)=(.*)", word, re.DOTALL)
-            if match is not None:
-                return Override(match[1] or "", match[2], match[3], word)
-        raise UsageError(f"{where}: {readable(str(error))}", hint="Hydra would refuse it as well: correct it") from None
+        said = readable(back(str(error)))
+        raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None
+    return Override(found.mark, back(found.key), back(found.value), word)
 
 
 def _unquoted(text: str) -> str:

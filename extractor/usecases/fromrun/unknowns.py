@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 _MARK = re.compile("\ue000([^\ue001]*)\ue001")
 
@@ -25,3 +27,27 @@ def unknowns(text: str) -> tuple[str, ...]:
 def readable(text: str) -> str:
     """Return the text as it may be shown."""
     return _MARK.sub(lambda found: found[1] if found[1].startswith("$") else f"${found[1]}", text)
+
+
+def with_words(text: str) -> tuple[str, Callable[[Any], Any]]:
+    """Put a plain word in place of each unknown part, for parsers that know nothing of these.
+
+    Returns:
+        The text, and what puts the unknown parts back into whatever a parser makes of it.
+    """
+    marks = list(dict.fromkeys(found[0] for found in _MARK.finditer(text)))
+    words = {f"vextract_unknown_{number}_": mark for number, mark in enumerate(marks)}
+    for word, mark in words.items():
+        text = text.replace(mark, word)
+
+    def back(value: Any) -> Any:
+        if isinstance(value, str):
+            for word, mark in words.items():
+                value = value.replace(word, mark)
+        elif isinstance(value, list):
+            return [back(item) for item in value]
+        elif isinstance(value, dict):
+            return {back(key): back(item) for key, item in value.items()}
+        return value
+
+    return text, back

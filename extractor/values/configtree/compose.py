@@ -176,6 +176,8 @@ def apply(config: dict[str, Any], item: Override) -> Problem | None:
     if item.mark == "~":
         if not known:
             return _unknown(config, item)
+        if item.value is not None and item.value != parent[name]:
+            return Problem(item, f"{item.key} is {parent[name]!r}, and only that value could be deleted by name")
         del parent[name]
         return None
     if item.mark == "+" and known and parent[name] is not None and not isinstance(item.value, (dict, list)):

@@ -1,23 +1,29 @@
-"""Hydra's command-line overrides: `key=value`, `+key=value`, `++key=value`, `~key`, read and written."""
+"""Hydra's command-line overrides: `key=value`, `+key=value`, `++key=value`, `~key`, read by Hydra's own parser."""
 
 from __future__ import annotations
 
+import copy
+import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from extractor.values import limits
 
-_KEY = re.compile(r"(?P<mark>\+\+|\+|~)?(?P<key>[A-Za-z_$][\w$./@:-]*)(?:=(?P<value>.*))?", re.DOTALL)
-_INT = re.compile(r"[+-]?(?:0|[1-9]\d*(?:_\d+)*|0\d+)\Z")
-_FLOAT = re.compile(r"[+-]?(?:(?:\d[\d_]*\.[\d_]*|\.\d+)(?:e[+-]?\d+)?|\d[\d_]*e[+-]?\d+|inf|nan)\Z", re.IGNORECASE)
-# No number of 64 bits has more.
-_DIGITS = 20
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override as HydraOverride
+
+# What stands without quotes: a word that Hydra reads as text wherever it stands.
+_PLAIN = re.compile(r"[A-Za-z_/][\w./-]*\Z", re.ASCII)
+_NO_TEXT = ("null", "true", "false", "inf", "nan")
+# Hydra's grammar has no quotes for the key of a mapping: these stand behind a backslash in it.
+_SPECIAL = re.compile(r"[\\()\[\]{}:=, \t]")
 _SHOWN = 500
-_PLAIN = re.compile(r"[A-Za-z0-9_./@%*+|?~-]+\Z")
 
 
 class BadOverride(ValueError):
-    """An override that Hydra would not read either."""
+    """An override that Hydra refuses, or a value that its grammar cannot express."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +47,67 @@ def parse_override(text: str) -> Override:
     """Read one override.
 
     Raises:
-        BadOverride: it is none.
+        BadOverride: Hydra refuses it, or it is a sweep over several values.
     """
-    match = _KEY.fullmatch(text.strip())
-    if match is None or (match["value"] is None and match["mark"] != "~"):
+    _check_size(text)
+    found = _parsed(text)
+    if found.is_sweep_override():
+        raise BadOverride(f"{text[:_SHOWN]!r} is a sweep over several values (quote a comma: key='a,b')")
+    key = found.key_or_group if found.package is None else f"{found.key_or_group}@{found.package}"
+    return Override(_mark(found), key, copy.deepcopy(found.value()), text)
+
+
+def _check_size(text: str) -> None:
+    """Refuse what Hydra's parser would take long for, or descend into without end."""
+    shown, key = f"{text[:80]!r}...", text.partition("=")[0]
+    if len(text) > limits.MAX_OVERRIDE:
+        raise BadOverride(f"{shown} has more than {limits.MAX_OVERRIDE:,} characters")
+    if key.count(".") > limits.MAX_DATA_DEPTH:
+        raise BadOverride(f"{shown}: a key of more than {limits.MAX_DATA_DEPTH} parts")
+    depth = 0
+    for char in text:
+        depth += (char in "([{") - (char in ")]}" and depth > 0)
+        if depth > limits.MAX_DATA_DEPTH:
+            raise BadOverride(f"{shown}: more than {limits.MAX_DATA_DEPTH} brackets in each other")
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> HydraOverride:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        found = OverridesParser.create().parse_override(text)
+    except (HydraException, RecursionError, ValueError) as error:
+        raise BadOverride(f"{text[:_SHOWN]!r} is no override for Hydra: {_reason(error)}") from None
+    if not found.key_or_group:
         raise BadOverride(f"{text[:_SHOWN]!r} is no key=value")
-    if match["key"].count(".") > limits.MAX_DATA_DEPTH:
-        raise BadOverride(f"{text[:80]!r}...: a key of more than {limits.MAX_DATA_DEPTH} parts")
-    value = None if match["value"] is None else _Reader(match["value"].strip(), text).whole()
-    return Override(match["mark"] or "", match["key"], value, text)
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """Return what Hydra says, without the override that it repeats."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    lines = str(error).splitlines()
+    said = lines[1] if len(lines) > 1 and lines[0].startswith("Error parsing override") else lines[0]
+    return f"{said[:_SHOWN]} (quote the value: key='...')"
+
+
+def _mark(found: HydraOverride) -> str:
+    if found.is_force_add():
+        return "++"
+    if found.is_add():
+        return "+"
+    return "~" if found.is_delete() else ""
 
 
 def write_override(key: str, value: object, mark: str = "") -> str:
-    """Return an override as Hydra reads it, not yet quoted for a shell."""
+    """Return an override as Hydra reads it, not yet quoted for a shell.
+
+    Raises:
+        BadOverride: Hydra's grammar has no words for the value.
+    """
     return f"{mark}{key}={_write(value)}"
 
 
@@ -65,150 +119,35 @@ def _write(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{','.join(map(_write, value))}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_write(item)}" for key, item in value.items()) + "}"
-    text = repr(value) if isinstance(value, float) else str(value)
-    if isinstance(value, str) and (not _PLAIN.match(text) or not isinstance(_scalar(text), str)):
-        # Hydra's quotes: a backslash is one, but before a quote, and at the end
-        inner = re.sub(r"(\\*)'", lambda found: found[1] * 2 + r"\'", text)
-        inner = re.sub(r"(?<!\\)(\\+)\Z", lambda found: found[1] * 2, inner)
-        return f"'{inner}'"
+        return "{" + ",".join(f"{_write_key(key)}:{_write(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value).lower()
+    if isinstance(value, str):
+        return value if _is_plain(value) else _quoted(value)
+    return str(value)
+
+
+def _is_plain(text: str) -> bool:
+    return _PLAIN.match(text) is not None and text.lower() not in _NO_TEXT
+
+
+def _quoted(text: str) -> str:
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return QuotedString(text, Quote.single).with_quotes()
+
+
+def _write_key(key: object) -> str:
+    """Write a mapping's key, for which Hydra has backslashes and no quotes."""
+    text = _SPECIAL.sub(r"\\\g<0>", key) if isinstance(key, str) else _write(key)
+    if isinstance(key, str) and not _is_plain(key) and _keys_of(f"{{{text}: 0}}") != [key]:
+        raise BadOverride(f"{key!r}: Hydra's grammar cannot express this key of a mapping")
     return text
 
 
-def _scalar(text: str) -> object:
-    lower = text.lower()
-    if lower in ("null",):
-        return None
-    if lower in ("true", "false"):
-        return lower == "true"
-    if _INT.match(text):
-        return int(text.replace("_", ""))
-    if _FLOAT.match(text):
-        return float(text.replace("_", ""))
-    return text
-
-
-class _Reader:
-    """A value in Hydra's grammar."""
-
-    def __init__(self, text: str, override: str) -> None:
-        self._text = text
-        self._at = 0
-        self._depth = 0
-        self._override = override
-
-    def whole(self) -> object:
-        if not self._text:
-            return ""
-        if self._text[0] in "[{" or self._text[0] in "\"'":
-            value = self._value("")
-            self._space()
-            if self._at == len(self._text):
-                return value
-            if self._text[0] in "[{":
-                self._fail()
-        if self._text[0] in "\"'":
-            self._fail()
-        self._at = 0
-        value = self._value("")
-        if self._at != len(self._text):
-            self._fail()
-        return value
-
-    def _value(self, ends: str) -> object:
-        self._space()
-        char = self._text[self._at : self._at + 1]
-        if char and char in "[{":
-            self._depth += 1
-            if self._depth > limits.MAX_DATA_DEPTH:
-                self._fail()
-            value = self._items("]") if char == "[" else dict(self._pairs())
-            self._depth -= 1
-            return value
-        if char and char in "\"'":
-            return self._quoted(char)
-        return self._bare(ends)
-
-    def _items(self, end: str) -> list[object]:
-        self._at += 1
-        found: list[object] = []
-        while not self._ends_with(end):
-            found.append(self._value(",]"))
-            self._comma(end)
-        return found
-
-    def _pairs(self) -> list[tuple[str, object]]:
-        self._at += 1
-        found: list[tuple[str, object]] = []
-        while not self._ends_with("}"):
-            key = self._value(":")
-            self._space()
-            if self._text[self._at : self._at + 1] != ":":
-                self._fail()
-            self._at += 1
-            found.append((str(key), self._value(",}")))
-            self._comma("}")
-        return found
-
-    def _ends_with(self, end: str) -> bool:
-        self._space()
-        if self._at >= len(self._text):
-            self._fail()
-        if self._text[self._at] == end:
-            self._at += 1
-            return True
-        return False
-
-    def _comma(self, end: str) -> None:
-        self._space()
-        char = self._text[self._at : self._at + 1]
-        if char == ",":
-            self._at += 1
-        elif char != end:
-            self._fail()
-
-    def _quoted(self, quote: str) -> str:
-        start = self._at + 1
-        end = start
-        while end < len(self._text) and self._text[end] != quote:
-            end += 2 if self._text[end] == "\\" else 1
-        if end >= len(self._text):
-            self._fail()
-        self._at = end + 1
-        inner = re.sub(
-            rf"(?<!\\)(\\+){quote}", lambda found: "\\" * (len(found[1]) // 2) + quote, self._text[start:end]
-        )
-        return re.sub(r"(?<!\\)(\\+)\Z", lambda found: "\\" * (len(found[1]) // 2), inner)
-
-    def _bare(self, ends: str) -> object:
-        start, depth = self._at, 0
-        while self._at < len(self._text):
-            char = self._text[self._at]
-            if char == "\\":
-                self._at += 2
-                continue
-            if self._text.startswith("${", self._at):
-                depth += 1
-                self._at += 1
-            elif depth and char == "}":
-                depth -= 1
-            elif not depth and (char in ends or (char in ",{}[]" and not ends)):
-                if not ends:
-                    self._fail()
-                break
-            self._at += 1
-        raw = self._text[start : self._at].strip()
-        if not raw and ends:
-            self._fail()
-        if "\\" in raw:
-            return re.sub(r"\\(.)", r"\1", raw)
-        if len(raw) > _DIGITS and _INT.match(raw):
-            self._fail()
-        return _scalar(raw)
-
-    def _space(self) -> None:
-        while self._at < len(self._text) and self._text[self._at].isspace():
-            self._at += 1
-
-    def _fail(self) -> None:
-        raise BadOverride(f"{self._override[:_SHOWN]!r}: Hydra cannot read the value (quote it: key='...')")
+def _keys_of(text: str) -> list[object]:
+    try:
+        value = parse_override(f"x={text}").value
+    except BadOverride:
+        return []
+    return list(value) if isinstance(value, dict) else []
