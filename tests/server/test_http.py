@@ -93,33 +93,38 @@ def connect(http: Any, server: Answers) -> Iterator[Callable[..., Any]]:
         connection.close()
 
 
-def test_answers_come_in_the_order_of_the_requests(connect: Any) -> None:
+def asking(http: Any, bodies: list[Any]) -> list[Any]:
+    """Requests with these bodies, whose answers are taken as they are."""
+    return [http.Ask(lambda _, body=body: body, lambda answer, _: answer) for body in bodies]
+
+
+def test_answers_come_in_the_order_of_the_requests(connect: Any, http: Any) -> None:
     def slower_first(body: Any, number: int) -> Any:
         time.sleep(0.002 * (20 - body))
         return body * 2
 
-    assert connect(slower_first).post_all("/x", list(range(20))) == [2 * n for n in range(20)]
+    assert connect(slower_first).post_all("/x", asking(http, list(range(20)))) == [2 * n for n in range(20)]
 
 
-def test_no_more_requests_are_under_way_than_allowed(connect: Any, server: Answers) -> None:
+def test_no_more_requests_are_under_way_than_allowed(connect: Any, http: Any, server: Answers) -> None:
     def slow(body: Any, number: int) -> Any:
         time.sleep(0.02)
         return body
 
-    connect(slow, concurrency=3).post_all("/x", list(range(12)))
+    connect(slow, concurrency=3).post_all("/x", asking(http, list(range(12))))
     assert server.most_under_way == 3
 
 
-def test_a_broken_connection_is_tried_again(connect: Any, server: Answers) -> None:
+def test_a_broken_connection_is_tried_again(connect: Any, http: Any, server: Answers) -> None:
     connection = connect(lambda body, number: None if number <= 2 else body)
-    assert connection.post_all("/x", [7]) == [7]
+    assert connection.post_all("/x", asking(http, [7])) == [7]
     assert server.count == 3
 
 
 def test_what_changes_the_server_is_sent_once(connect: Any, http: Any, server: Answers) -> None:
     connection = connect(lambda body, number: None)
     with pytest.raises(http.RolloutError, match="cannot be reached"):
-        connection.post("/x", 7)
+        connection.post("/x", 7, lambda answer: answer)
     assert server.count == 1
 
 
@@ -129,21 +134,21 @@ def test_there_is_no_other_attempt_when_it_is_known_why(connect: Any, http: Any,
 
     connection = connect(lambda body, number: None, check=check)
     with pytest.raises(http.RolloutError, match="has ended"):
-        connection.post_all("/x", [7])
+        connection.post_all("/x", asking(http, [7]))
     assert server.count == 1
 
 
 def test_an_error_of_the_server_is_told_and_not_tried_again(connect: Any, http: Any, server: Answers) -> None:
     connection = connect(lambda body, number: (400, {"error": {"message": "prompt is too long"}}))
     with pytest.raises(http.RolloutError, match="/x: 400 prompt is too long"):
-        connection.post_all("/x", [7])
+        connection.post_all("/x", asking(http, [7]))
     assert server.count == 1
 
 
 def test_no_answer_in_time_is_told(connect: Any, http: Any) -> None:
     connection = connect(lambda body, number: time.sleep(1), timeout=0.2)
     with pytest.raises(http.RolloutError, match="did not answer within"):
-        connection.post_all("/x", [7])
+        connection.post_all("/x", asking(http, [7]))
 
 
 def test_when_one_fails_the_others_are_dropped(connect: Any, http: Any, server: Answers) -> None:
@@ -154,5 +159,5 @@ def test_when_one_fails_the_others_are_dropped(connect: Any, http: Any, server: 
         return body
 
     with pytest.raises(http.RolloutError, match="no"):
-        connect(answer, concurrency=1).post_all("/x", list(range(20)))
+        connect(answer, concurrency=1).post_all("/x", asking(http, list(range(20))))
     assert server.count < 4

@@ -226,6 +226,9 @@ def test_a_server_given_by_url_serves_a_second_engine(tied: Served) -> None:
     assert second.process is None
     assert second.generate_sequences(tied.prompts()).batch["responses"].shape == (len(QUESTIONS), RESPONSE_LENGTH)
     second.close()
+    with pytest.raises(tied.vserved("workers.rollout_interface").RolloutError, match="has other weights than it was"):
+        tied.generate(2)
+    tied.engine.sync_weights()
     tied.check()  # it goes on
 
 
@@ -278,7 +281,7 @@ def test_weights_that_do_not_fit_are_told_and_the_next_are_taken(tied: Served) -
 
     directory = str(tied.engine.directory)
     with pytest.raises(tied.vserved("workers.rollout_interface").RolloutError, match="could not load_weights_file"):
-        tied.engine.server.update([("model.norm.weight", torch.zeros(3))], directory)
+        tied.engine.server.update([("model.norm.weight", torch.zeros(3))], directory, "1")
     assert list(Path(directory).iterdir()) == []
     tied.engine.sync_weights()
     tied.check()

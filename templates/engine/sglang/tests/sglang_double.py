@@ -80,6 +80,7 @@ class Model:
 
     def __init__(self, path: str, context_length: int | None = None, load_format: str = "auto") -> None:
         self.path = self.tokenizer_path = path
+        self.weight_version = "default"
         self.module = AutoModelForCausalLM.from_pretrained(path).to(torch.float32).eval()
         if load_format == "dummy":
             with torch.no_grad():
@@ -97,7 +98,7 @@ class Model:
             "tokenizer_path": self.tokenizer_path,
             "is_generation": True,
             "preferred_sampling_params": None,
-            "weight_version": "default",
+            "weight_version": self.weight_version,
             "has_image_understanding": False,
             "has_audio_understanding": False,
         }
@@ -118,7 +119,7 @@ class Model:
             raise BadRequest(f"{len(prompt)} + {limit} tokens are more than the context of {self.context_length}")
         written, reason = self._write(prompt, limit, params)
         meta_info: dict[str, Any] = {
-            "id": "0",
+            "id": body.get("rid", "0"),
             "finish_reason": reason,
             "prompt_tokens": len(prompt),
             "completion_tokens": len(written),
@@ -170,6 +171,7 @@ class Model:
             return {"success": False, "message": f"Failed to update weights: {wrong}.", "num_paused_requests": 0}
         self.module.load_state_dict(weights, strict=False)
         self.path = body["model_path"]
+        self.weight_version = body.get("weight_version") or self.weight_version
         return {"success": True, "message": "Succeeded to update model weights.", "num_paused_requests": 0}
 
     def memory(self, path: str, body: dict[str, Any]) -> None:

@@ -4,9 +4,10 @@
 import contextlib
 import shutil
 import socket
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -19,7 +20,7 @@ from ..rollout_interface import RolloutError
 from ..trained_model import TrainedModel
 from .assembly import assemble
 from .http import Connection
-from .interface import Request, Response, Sampling, Server
+from .interface import Request, Response, Rules, Sampling, Server
 from .process import ServerProcess
 from .weight_files import bytes_of, make_directory, with_output_matrix
 
@@ -57,7 +58,7 @@ class ServerEngine:
             ranks.on_driver(self._make_directory)
             url = self.settings.url or ranks.on_driver(lambda: self._start(kind))
             self.connection = self._connect(url)
-            self.server = kind(self.connection, config)
+            self.server = kind(self.connection, config, self._rules())
             ranks.together(lambda: self.server.check(policy.module.config, self.max_model_len))
             self.sleeps = self._sleeps()
             self.sync_weights()
@@ -87,6 +88,7 @@ class ServerEngine:
             Request(row, self._room(len(row), response_length), seed) for row, seed in zip(rows, seeds, strict=True)
         ]
         responses = self.server.generate(requests, sampling)
+        self._check_weights()
         return self._assemble(prompts, responses, response_length)
 
     @contextlib.contextmanager
@@ -108,6 +110,7 @@ class ServerEngine:
     def sync_weights(self) -> None:
         """Hand the policy's weights to the server. Every process must call this; it returns when they are in use."""
         weights = self.policy.full_weights()
+        version = uuid.uuid4().hex
         error: Exception | None = None
         if self.ranks.rank == 0:
             try:
@@ -115,7 +118,7 @@ class ServerEngine:
                 assert self.directory is not None
                 needs_output_matrix = get_device_name() == "cpu"
                 complete = with_output_matrix(weights, self.policy.module, needs_output_matrix)
-                self.server.update(complete, str(self.directory))
+                self.server.update(complete, str(self.directory), version)
             except Exception as caught:
                 error = caught
                 try:
@@ -124,7 +127,7 @@ class ServerEngine:
                     error = ended
         for _ in weights:  # every process takes part in gathering each
             pass
-        self.ranks.on_driver(lambda: _raise(error))
+        self.version = self.ranks.on_driver(lambda: version if error is None else _raise(error))
 
     def close(self) -> None:
         """Stop the server, if this process started it. May be called more than once."""
@@ -167,6 +170,16 @@ class ServerEngine:
         run_directory = Path(self.config.trainer.default_local_dir)
         self.directory = make_directory(self.settings.weights_directory, run_directory, needed)
 
+    def _check_weights(self) -> None:
+        """Raise RolloutError if what was just written may come from other weights than the policy's."""
+        version = self.server.weights_version()
+        if version is not None and version != self.version:
+            raise RolloutError(
+                f"the server at {self.connection.url if self.connection else ''} has other weights than it was given: "
+                f"{version[:100]} instead of {self.version}",
+                "it was started again, or another run uses it; this run's next start hands over its weights",
+            )
+
     def _check(self) -> None:
         if self.process is not None:
             self.process.check()
@@ -206,6 +219,15 @@ class ServerEngine:
         eos = self.tokenizer.eos_token_id if eos is None else eos
         return list(eos) if isinstance(eos, list | tuple) else [eos] if eos is not None else []
 
+    def _rules(self) -> Rules:
+        """What every response must keep to."""
+        config: Any = self.policy.module.config
+        ends: set[int] = set(self._eos_ids())
+        for source in (self.tokenizer, config):  # engines end at those as well
+            eos = getattr(source, "eos_token_id", None)
+            ends.update(eos if isinstance(eos, list | tuple) else [] if eos is None else [eos])
+        return Rules(int(config.get_text_config().vocab_size), frozenset(ends))
+
     def _room(self, prompt_length: int, response_length: int) -> int:
         """How many tokens the server may write after a prompt of this length."""
         room = min(response_length, self.max_model_len - prompt_length)
@@ -224,9 +246,8 @@ class ServerEngine:
         return assemble(prompts, responses, response_length, pad, self._eos_ids(), with_log_probs)
 
 
-def _raise(error: Exception | None) -> None:
-    if error is not None:
-        raise error
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _check_settings(config: Any, ranks: Ranks) -> None:

@@ -1,32 +1,79 @@
 # vextract:template - edit freely
-"""JSON over HTTP to one server, many requests at a time."""
+"""JSON over HTTP to one server, many requests at a time, none of which is waited for without end."""
 
 import asyncio
+import concurrent.futures
 import contextlib
+import email.utils
 import json
 import threading
+import time
+import uuid
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 
+from ...training.interrupts import StopRequested, stop_requested
 from ...training.timing import advance, expect
 from ..rollout_interface import RolloutError
+from .answers import BadAnswer, parse
 
 T = TypeVar("T")
-# Seconds between attempts to reach a server that does not accept, or drops, a connection.
-RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0)
+# Seconds between attempts where what has failed may pass. A server that says how long to wait is heeded.
+RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 CONNECT_SECONDS = 10.0
+POLL_SECONDS = 0.2
+# How long what changes the server may go on once the run was asked to stop. Responses are given up at once.
+STOP_GRACE = 10.0
+MEGABYTE = 2**20
+REASON_BYTES = 2**16
+# Statuses by which a server says that the same request may succeed later.
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+
+
+@dataclass(frozen=True)
+class Ask(Generic[T]):
+    """A request that changes nothing on the server.
+
+    Attributes:
+        body: makes its JSON from the id that this attempt has; it goes as the header X-Request-Id too.
+        read: makes of the parsed answer, and of that id, what is wanted; raises BadAnswer if the answer is wrong.
+        most_bytes: that the answer may have.
+    """
+
+    body: Callable[[str], Any]
+    read: Callable[[Any, str], T]
+    most_bytes: int = MEGABYTE
+
+
+class _Failed(Exception):
+    """An attempt has failed, and another may succeed.
+
+    Attributes:
+        taken: whether the server may have done what it was asked.
+        wait: seconds that it asks to wait.
+    """
+
+    def __init__(self, message: str, hint: str, *, taken: bool = True, wait: float = 0.0) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.taken = taken
+        self.wait = wait
 
 
 class Connection:
     """Asks one server. The requests run on an event loop in a thread of its own, so any thread may ask.
 
+    Every method raises StopRequested when the run is asked to stop meanwhile.
+
     Args:
         url: of the server.
         concurrency: how many requests may be under way at a time.
-        timeout: seconds until the answer to a request has to begin.
-        check: called when a connection fails; raises if it knows that there is no use in another attempt.
+        timeout: seconds until the whole answer to a request has to be there, all attempts together.
+        check: called while an answer is waited for, and when a connection fails; raises if it knows that there is no
+            use in waiting, or in another attempt.
     """
 
     def __init__(self, url: str, *, concurrency: int, timeout: float, check: Callable[[], None]) -> None:
@@ -38,29 +85,45 @@ class Connection:
         self._thread = threading.Thread(target=self._loop.run_forever, name="rollout-server", daemon=True)
         self._thread.start()
         # Connections that are kept for the next request, and those that are used once.
-        self._kept, self._single = self._wait(self._open())
+        self._kept, self._single, self._slots = self._wait(self._open(), STOP_GRACE)
 
-    def get(self, path: str, timeout: float | None = None) -> Any:
-        """The answer to a GET request: parsed JSON, or text."""
-        return self._wait(self._ask("GET", path, None, timeout, again=True))
-
-    def post(self, path: str, body: Any = None, timeout: float | None = None) -> Any:
-        """The answer to a POST request that changes the server: it is sent once, and again only if it never arrived."""
-        return self._wait(self._ask("POST", path, body, timeout, again=False))
-
-    def post_all(self, path: str, bodies: Sequence[Any]) -> list[Any]:
-        """The answers to many POST requests that change nothing, in their order. When one fails, the rest are dropped.
+    def get(self, path: str, read: Callable[[Any], T], timeout: float | None = None) -> T:
+        """What `read` makes of the JSON that answers a GET request.
 
         Raises:
-            RolloutError: the server refused a request, did not answer in time, or cannot be reached.
+            RolloutError: as `post_all`.
         """
-        return self._wait(self._ask_all(path, bodies))
+        ask = Ask(lambda _: None, lambda answer, _: read(answer))
+        return self._wait(self._ask("GET", path, ask, timeout or self.timeout, again=True), 0.0)
+
+    def post(self, path: str, body: Any, read: Callable[[Any], T]) -> T:
+        """The same of a POST request that changes the server: it is sent once, and again only if it never arrived."""
+        ask = Ask(lambda _: body, lambda answer, _: read(answer))
+        return self._wait(self._ask("POST", path, ask, self.timeout, again=False), STOP_GRACE)
+
+    def tell(self, path: str, body: Any = None) -> None:
+        """The same, where all that matters of the answer is that it is no error."""
+        ask: Ask[None] = Ask(lambda _: body, lambda answer, _: None)
+        self._wait(self._ask("POST", path, ask, self.timeout, again=False, parsed=False), STOP_GRACE)
+
+    def ask(self, path: str, ask: Ask[T], timeout: float | None = None) -> T:
+        """What is read from the answer to one POST request that changes nothing."""
+        return self._wait(self._ask("POST", path, ask, timeout or self.timeout, again=True), 0.0)
+
+    def post_all(self, path: str, asks: Sequence[Ask[T]]) -> list[T]:
+        """What is read from the answers to many POST requests, in their order. When one fails, the rest are dropped.
+
+        Raises:
+            RolloutError: the server refused a request, did not answer in time, cannot be reached, or answered what is
+                no answer to the request.
+        """
+        return self._wait(self._ask_all(path, asks), 0.0)
 
     def answers(self, path: str) -> bool:
         """Whether GET of this path succeeds now."""
         try:
-            self._wait(self._once("GET", path, None, 2.0, self._single))
-        except (RolloutError, aiohttp.ClientError, asyncio.TimeoutError, OSError):
+            self._wait(self._once("GET", path, None, "", 2.0, MEGABYTE, self._single), STOP_GRACE)
+        except (RolloutError, _Failed, asyncio.TimeoutError):
             return False
         return True
 
@@ -68,22 +131,31 @@ class Connection:
         """Drop what is under way. May be called more than once."""
         if not self._loop.is_running():
             return
+        closing = asyncio.run_coroutine_threadsafe(self._close_sessions(), self._loop)
         with contextlib.suppress(Exception):
-            self._wait(self._close_sessions())
+            closing.result(5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def _wait(self, work: Coroutine[Any, Any, T], grace: float) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        asked: float | None = None
         try:
+            while not concurrent.futures.wait([future], POLL_SECONDS).done:
+                self.check()  # a server that is ending may keep its connections open
+                if not stop_requested():
+                    continue
+                asked = time.monotonic() if asked is None else asked
+                if time.monotonic() - asked >= grace:
+                    raise StopRequested(f"stopped while {self.url} was asked")
             return future.result()
         except BaseException:  # Ctrl-C as well: the server stops writing when its client hangs up
             future.cancel()
             raise
 
-    async def _ask_all(self, path: str, bodies: Sequence[Any]) -> list[Any]:
-        expect(len(bodies), "requests")
-        tasks = [asyncio.ensure_future(self._ask("POST", path, body, None, again=True)) for body in bodies]
+    async def _ask_all(self, path: str, asks: Sequence[Ask[T]]) -> list[T]:
+        expect(len(asks), "requests")
+        tasks = [asyncio.ensure_future(self._ask("POST", path, ask, self.timeout, again=True)) for ask in asks]
         for task in tasks:
             task.add_done_callback(lambda _: advance())
         try:
@@ -92,60 +164,154 @@ class Connection:
             for task in tasks:
                 task.cancel()
 
-    async def _ask(self, method: str, path: str, body: Any, timeout: float | None, *, again: bool) -> Any:
-        """Ask until there is an answer; `again`: also after a connection broke once the request was sent."""
+    async def _ask(self, method: str, path: str, ask: Ask[T], timeout: float, *, again: bool, parsed: bool = True) -> T:
+        """Ask until there is an answer; `again`: also where the server may have done what it was asked."""
         session = self._kept if again else self._single
-        worth_another = aiohttp.ClientError if again else aiohttp.ClientConnectorError
-        pauses = iter(RETRY_SECONDS)
-        while True:
-            try:
-                return await self._once(method, path, body, timeout, session)
-            except asyncio.TimeoutError as error:
-                self.check()
-                raise RolloutError(
-                    f"{self.url}{path} did not answer within {timeout or self.timeout:.0f} s",
-                    "raise local.server.request_timeout",
-                ) from error
-            except (aiohttp.ClientError, OSError) as error:
-                pause = next(pauses, None)
-                await asyncio.sleep(pause or 0.0)  # a server that ends drops its connections first
-                self.check()
-                if pause is None or not isinstance(error, worth_another):
+        async with self._slots:  # the time that a request waits for its turn is not the server's
+            deadline = self._loop.time() + timeout
+            pauses = iter(RETRY_SECONDS)
+            while True:
+                name = uuid.uuid4().hex
+                left = deadline - self._loop.time()
+                try:
+                    content = await self._once(method, path, ask.body(name), name, left, ask.most_bytes, session)
+                    return self._read(path, ask, content, name, parsed)
+                except asyncio.TimeoutError as error:
+                    self.check()
                     raise RolloutError(
-                        f"{self.url}{path} cannot be reached: {error or type(error).__name__}",
-                        "is the server up, and can this machine reach it? (local.server.url)",
+                        f"{self.url}{path} did not answer within {timeout:.0f} s", "raise local.server.request_timeout"
                     ) from error
+                except _Failed as error:
+                    pause = next(pauses, None)
+                    wait = max(pause or 0.0, error.wait)
+                    hopeless = pause is None or (error.taken and not again) or wait >= deadline - self._loop.time()
+                    # A server that ends drops its connections first.
+                    await self._pause(RETRY_SECONDS[0] if hopeless else wait)
+                    if hopeless:
+                        raise RolloutError(str(error), error.hint) from error
+
+    def _read(self, path: str, ask: Ask[T], content: bytes, name: str, parsed: bool) -> T:
+        try:
+            return ask.read(parse(content) if parsed and content else None, name)
+        except BadAnswer as error:
+            raise _Failed(
+                f"{self.url}{path} gave a wrong answer: {error}",
+                "is it the server of this run (local.server.url), of the right version, and with nothing between that "
+                "changes or keeps answers?",
+            ) from error
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, and stop waiting when it is known that there is no use in it."""
+        until = self._loop.time() + seconds
+        while (left := until - self._loop.time()) > 0:
+            await asyncio.sleep(min(left, 1.0))
+            self.check()
 
     async def _once(
-        self, method: str, path: str, body: Any, timeout: float | None, session: aiohttp.ClientSession
-    ) -> Any:
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=timeout or self.timeout)
-        async with session.request(method, self.url + path, json=body, timeout=limits) as response:
-            text = await response.text()
-        if response.status >= 400:
-            self.check()
-            raise RolloutError(
-                f"{method} {self.url}{path}: {response.status} {_reason(text) or response.reason}",
-                "the server's log says more",
-            )
-        with contextlib.suppress(json.JSONDecodeError):
-            return json.loads(text)
-        return text
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        name: str,
+        timeout: float,
+        most_bytes: int,
+        session: aiohttp.ClientSession,
+    ) -> bytes:
+        """One attempt; the content of the answer.
 
-    async def _open(self) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
-        kept = aiohttp.TCPConnector(limit=self.concurrency)
-        single = aiohttp.TCPConnector(limit=self.concurrency, force_close=True)
-        return aiohttp.ClientSession(connector=kept), aiohttp.ClientSession(connector=single)
+        Raises:
+            RolloutError: the server has refused.
+            _Failed: another attempt may succeed.
+            asyncio.TimeoutError: there was no whole answer in time.
+        """
+        limits = aiohttp.ClientTimeout(total=max(timeout, 0.01), sock_connect=CONNECT_SECONDS)
+        headers = {"Accept-Encoding": "identity", **({"X-Request-Id": name} if name else {})}
+        url = self.url + path
+        try:
+            async with session.request(
+                method, url, json=body, headers=headers, timeout=limits, allow_redirects=False
+            ) as response:
+                if response.status == 200:
+                    return await _content(response, most_bytes, url)
+                text = (await _beginning(response)).decode(errors="replace")
+        except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as error:
+            raise self._unreachable(url, error, taken=False) from error
+        except asyncio.TimeoutError:
+            raise
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._unreachable(url, error, taken=True) from error
+        self.check()
+        if 300 <= response.status < 400:
+            raise RolloutError(
+                f"{url} sends one on to {response.headers.get('Location')}", "give that server as local.server.url"
+            )
+        message = f"{method} {url}: {response.status} {_reason(text) or response.reason}"
+        hint = "the server's log says more"
+        if response.status in PASSING:
+            wait = _seconds(response.headers.get("Retry-After"))
+            raise _Failed(message, hint, taken=response.status != 429, wait=wait)
+        raise RolloutError(message, hint)
+
+    def _unreachable(self, url: str, error: Exception, *, taken: bool) -> _Failed:
+        return _Failed(
+            f"{url} cannot be reached: {str(error)[:300] or type(error).__name__}",
+            "is the server up, and can this machine reach it? (local.server.url)",
+            taken=taken,
+        )
+
+    async def _open(self) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession, asyncio.Semaphore]:
+        kept = aiohttp.TCPConnector(limit=0)
+        single = aiohttp.TCPConnector(limit=0, force_close=True)
+        sessions = [aiohttp.ClientSession(connector=each, auto_decompress=False) for each in (kept, single)]
+        return sessions[0], sessions[1], asyncio.Semaphore(self.concurrency)
 
     async def _close_sessions(self) -> None:
         await self._kept.close()
         await self._single.close()
 
 
+async def _content(response: aiohttp.ClientResponse, most_bytes: int, url: str) -> bytes:
+    """The body of an answer, read no further than it may be long."""
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        raise RolloutError(f"{url} answers in {encoding[:20]}, and was asked not to", "what stands between?")
+    content = bytearray()
+    async for chunk in response.content.iter_chunked(2**16):
+        content += chunk
+        if len(content) > most_bytes:
+            raise RolloutError(
+                f"{url} answers with more than {most_bytes / MEGABYTE:.1f} MB, more than fits what was asked",
+                "is it the server of this run? (local.server.url)",
+            )
+    return bytes(content)
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """As much of the body as can be shown."""
+    content = b""
+    async for chunk in response.content.iter_chunked(2**14):
+        content += chunk
+        if len(content) > REASON_BYTES:
+            break
+    return content
+
+
+def _seconds(retry_after: str | None) -> float:
+    """What Retry-After says: seconds, or a date; 0 if it says nothing that can be read."""
+    if retry_after is None:
+        return 0.0
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after[:9])
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return 0.0
+
+
 def _reason(text: str) -> str:
     """What an error's answer says, in short."""
-    with contextlib.suppress(json.JSONDecodeError, AttributeError):
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
         found = json.loads(text)
         found = found.get("error", found.get("detail", found))
         text = str(found.get("message", found) if isinstance(found, dict) else found)
-    return text[:1000]
+    return "".join(character if character.isprintable() else " " for character in text[:1000])

@@ -3,11 +3,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from .http import Connection
+if TYPE_CHECKING:
+    from .http import Connection
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,27 @@ class Response:
     log_probs: list[float] | None
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What every response must keep to, whatever was asked.
+
+    Attributes:
+        vocabulary: token ids are below it.
+        ends: tokens that may end a response.
+        spare: a response that is so many tokens shorter than asked for may still have ended by its length.
+    """
+
+    vocabulary: int
+    ends: frozenset[int]
+    spare: int = 0
+
+
 class Server(Protocol):
     """One kind of server, at the other end of a connection."""
 
     name: str
 
-    def __init__(self, connection: Connection, config: Any) -> None: ...
+    def __init__(self, connection: "Connection", config: Any, rules: Rules) -> None: ...
 
     @staticmethod
     def command(config: Any, port: int, max_model_len: int) -> list[str]:
@@ -66,7 +82,7 @@ class Server(Protocol):
         """Variables to set for it."""
 
     @staticmethod
-    def healthy(connection: Connection) -> bool:
+    def healthy(connection: "Connection") -> bool:
         """Whether it answers, and can generate."""
 
     def check(self, model_config: Any, max_model_len: int) -> None:
@@ -75,13 +91,17 @@ class Server(Protocol):
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
         """The responses, in the order of the requests."""
 
-    def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str) -> None:
+    def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str, version: str) -> None:
         """Replace its weights.
 
         Args:
             weights: all of them, by their names in a Hugging Face checkpoint, on the CPU.
             directory: where files can be left for the server.
+            version: what it calls these weights from now on.
         """
+
+    def weights_version(self) -> str | None:
+        """The `version` of the last update that it has taken as a whole; None if servers of its age do not tell."""
 
     def sleep(self) -> None:
         """Let it give back GPU memory; it keeps its weights elsewhere."""

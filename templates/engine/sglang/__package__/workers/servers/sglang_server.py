@@ -6,6 +6,7 @@ Written after SGLang's documentation (Native APIs, Sampling Parameters, SGLang f
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,17 @@ from safetensors.torch import save_file
 from ...shims.precision import to_dtype
 from ...training.config_loading import ConfigError
 from ..rollout_interface import RolloutError
+from .answers import BadAnswer, Written, check_equal, check_response, field, of_kind
 from .arguments import extra_arguments, flags, interpreter, model_overrides, on_gpu
-from .http import Connection
-from .interface import Request, Response, Sampling
-from .weight_files import MEGABYTE, buckets
+from .http import MEGABYTE, Ask, Connection
+from .interface import Request, Response, Rules, Sampling
+from .weight_files import buckets
+
+CHECK_SECONDS = 60.0
+# What an answer may have for each token of prompt and response: its id, its text, its log-probability.
+TOKEN_BYTES = 1024
+# SGLang keeps so many places of its context for itself: where prompt and response fill it, the response ends earlier.
+SPARE = 2
 
 
 class SglangServer:
@@ -27,13 +35,15 @@ class SglangServer:
     Args:
         connection: to the server.
         config: the whole config.
+        rules: what every response must keep to.
     """
 
     name = "SGLang"
 
-    def __init__(self, connection: Connection, config: Any) -> None:
+    def __init__(self, connection: Connection, config: Any, rules: Rules) -> None:
         self.connection = connection
         self.config = config
+        self.rules = replace(rules, spare=SPARE)
         self.dtype = to_dtype(config.actor_rollout_ref.rollout.dtype)
         self.bucket_bytes = config.local.server.bucket_megabytes * MEGABYTE
         self.model_name = Path(config.actor_rollout_ref.model.path).name
@@ -79,18 +89,14 @@ class SglangServer:
 
     def check(self, model_config: Any, max_model_len: int) -> None:
         """Raise ConfigError if it serves another model. That its weights can be replaced shows when they are."""
-        url = self.connection.url
         hint = "start SGLang there, or leave local.server.url out: the trainer then starts one"
         try:
-            served = self.connection.get("/get_model_info")
-            name, generates = Path(served["model_path"]).name, served["is_generation"]
+            path, generates, _ = self.connection.get("/get_model_info", _served, CHECK_SECONDS)
         except RolloutError as error:
             raise ConfigError(f"no SGLang server answers: {error.parts[0]}", hint) from error
-        except (KeyError, TypeError) as error:
-            raise ConfigError(f"what answers at {url} is not an SGLang server", hint) from error
-        if not generates or name != self.model_name:
+        if not generates or Path(path).name != self.model_name:
             raise ConfigError(
-                f"the server at {url} serves another model, {served['model_path']}",
+                f"the server at {self.connection.url} serves another model, {path}",
                 f"start it with --model-path {self.config.actor_rollout_ref.model.path}",
             )
 
@@ -105,16 +111,9 @@ class SglangServer:
             "stop_token_ids": list(sampling.stop_token_ids),
             "skip_special_tokens": False,
         }
-        bodies = []
-        for request in requests:
-            params: dict[str, Any] = {**common, "max_new_tokens": request.max_tokens}
-            if request.seed is not None:  # deterministic inference without one gives equal prompts equal responses
-                params["sampling_seed"] = request.seed
-            # The tokens are read beside their log-probabilities, which every version returns.
-            bodies.append({"input_ids": request.prompt, "sampling_params": params, "return_logprob": True})
-        return [self._response(answer, sampling.log_probs) for answer in self.connection.post_all("/generate", bodies)]
+        return self.connection.post_all("/generate", [self._ask(common, request, sampling) for request in requests])
 
-    def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str) -> None:
+    def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str, version: str) -> None:
         """Replace its weights by a checkpoint in `directory`, which is gone again afterwards.
 
         SGLang calls its model by the path of its weights from then on, so this has the model's own name at its end.
@@ -124,30 +123,68 @@ class SglangServer:
         try:
             for index, bucket in enumerate(buckets(weights, self.bucket_bytes, self.dtype)):
                 save_file(bucket, checkpoint / f"model-{index:05d}.safetensors", metadata={"format": "pt"})
-            body = {"model_path": str(checkpoint), "load_format": "auto"}
-            answer = self.connection.post("/update_weights_from_disk", body)
+            body = {"model_path": str(checkpoint), "load_format": "auto", "weight_version": version}
+            refused = self.connection.post("/update_weights_from_disk", body, _refusal)
         finally:
             shutil.rmtree(checkpoint)
-        if not answer["success"]:
+        if refused is not None:
             raise RolloutError(
-                f"SGLang did not take the weights: {answer['message']}",
+                f"SGLang did not take the weights: {refused}",
                 "does it serve the same model, and can it read local.server.weights_directory?",
             )
-        self.connection.post("/flush_cache")
+        self.connection.tell("/flush_cache")
+
+    def weights_version(self) -> str | None:
+        """The `version` of the last update that it has taken; None if it does not tell."""
+        return self.connection.get("/get_model_info", _served, CHECK_SECONDS)[2]
 
     def sleep(self) -> None:
         """Let it give back the memory of its cache. It keeps its weights, which would be lost with their memory."""
-        self.connection.post("/release_memory_occupation", {"tags": ["kv_cache"]})
+        self.connection.tell("/release_memory_occupation", {"tags": ["kv_cache"]})
 
     def wake(self, part: str) -> None:
         """Let it take back GPU memory, for "weights" or for the "kv_cache"."""
         if part == "kv_cache":
-            self.connection.post("/resume_memory_occupation", {"tags": [part]})
+            self.connection.tell("/resume_memory_occupation", {"tags": [part]})
 
-    def _response(self, answer: dict[str, Any], log_probs: bool) -> Response:
-        meta_info = answer["meta_info"]
-        reason = meta_info.get("finish_reason") or {}
-        if reason.get("type") == "abort":
-            raise RolloutError(f"SGLang gave up a request: {reason.get('message')}", "the server's log says more")
-        written = meta_info["output_token_logprobs"]
-        return Response([entry[1] for entry in written], [entry[0] for entry in written] if log_probs else None)
+    def _ask(self, common: dict[str, Any], request: Request, sampling: Sampling) -> Ask[Response]:
+        params: dict[str, Any] = {**common, "max_new_tokens": request.max_tokens}
+        if request.seed is not None:  # deterministic inference without one gives equal prompts equal responses
+            params["sampling_seed"] = request.seed
+        # The tokens are read beside their log-probabilities, which every version returns.
+        body = {"input_ids": request.prompt, "sampling_params": params, "return_logprob": True}
+
+        def read(answer: Any, name: str) -> Response:
+            meta_info = field(answer, "meta_info", dict)
+            check_equal("the id of the request that it answers", field(meta_info, "id", str), name)
+            check_equal("the length of the prompt", field(meta_info, "prompt_tokens", int), len(request.prompt))
+            written = [_token_of(entry) for entry in field(meta_info, "output_token_logprobs", list)]
+            tokens = [token for _, token in written]
+            if "output_ids" in answer:
+                check_equal("the list of tokens beside their log-probabilities", tokens, answer["output_ids"])
+            ended_by = field(field(meta_info, "finish_reason", dict), "type", str)
+            return check_response(
+                Written(tokens, [log_prob for log_prob, _ in written], ended_by), request, sampling, self.rules
+            )
+
+        most = MEGABYTE + TOKEN_BYTES * (len(request.prompt) + request.max_tokens)
+        return Ask(lambda name: {**body, "rid": name}, read, most)
+
+
+def _served(answer: Any) -> tuple[str, bool, str | None]:
+    """The path of the model that it serves, whether that generates, and what its weights are called."""
+    version = of_kind(answer, dict, "what it says of its model").get("weight_version")
+    version = None if version is None else of_kind(version, str, "weight_version")
+    return field(answer, "model_path", str), field(answer, "is_generation", bool), version
+
+
+def _refusal(answer: Any) -> str | None:
+    """Why it did not take the weights; None if it did."""
+    return None if field(answer, "success", bool) else str(answer.get("message"))[:1000]
+
+
+def _token_of(entry: Any) -> tuple[Any, Any]:
+    """Log-probability and id of a token that was written."""
+    if len(of_kind(entry, list, "a token beside its log-probability")) < 2:
+        raise BadAnswer("a token has no log-probability beside it")
+    return entry[0], entry[1]

@@ -12,16 +12,20 @@ from safetensors.torch import save_file
 from ...shims.precision import to_dtype
 from ...training.config_loading import ConfigError
 from ..rollout_interface import RolloutError
+from .answers import BadAnswer, Written, check_equal, check_response, field, in_order, of_kind
 from .arguments import extra_arguments, flags, interpreter, model_overrides, on_gpu
-from .http import Connection
-from .interface import Request, Response, Sampling
+from .http import MEGABYTE, Ask, Connection
+from .interface import Request, Response, Rules, Sampling
 from .vllm_weights import MODEL_SETTINGS
-from .weight_files import MEGABYTE, buckets
+from .weight_files import buckets
 
 PROJECT = Path(__file__).resolve().parents[3]
 # The class that vLLM's workers get as a base class, so that they can take weights.
 RECEIVER = f"{__package__}.vllm_weights.WeightReceiver"
 CPU_CACHE_BYTES = 2**28
+CHECK_SECONDS = 120.0  # a busy worker answers between two of its steps
+# What an answer may have for each token of prompt and responses: its id, its text, its log-probability.
+TOKEN_BYTES = 1024
 
 
 class VllmServer:
@@ -30,13 +34,15 @@ class VllmServer:
     Args:
         connection: to the server.
         config: the whole config.
+        rules: what every response must keep to.
     """
 
     name = "vLLM"
 
-    def __init__(self, connection: Connection, config: Any) -> None:
+    def __init__(self, connection: Connection, config: Any, rules: Rules) -> None:
         self.connection = connection
         self.config = config
+        self.rules = rules
         self.dtype = to_dtype(config.actor_rollout_ref.rollout.dtype)
         self.sends_seeds = bool(config.local.server.repeatable)
         self.bucket_bytes = config.local.server.bucket_megabytes * MEGABYTE
@@ -93,20 +99,18 @@ class VllmServer:
         """Raise ConfigError if it serves another model, or if its weights cannot be replaced."""
         hint = "start vLLM there, or leave local.server.url out: the trainer then starts one"
         try:
-            served = self.connection.get("/v1/models")["data"][0]
+            self.served_name, room = self.connection.get("/v1/models", _served, CHECK_SECONDS)
         except RolloutError as error:
             raise ConfigError(f"no vLLM server answers: {error.parts[0]}", hint) from error
-        except (KeyError, IndexError, TypeError) as error:
-            raise ConfigError(f"what answers at {self.connection.url} is not a vLLM server", hint) from error
-        self.served_name = served["id"]
-        if (served.get("max_model_len") or max_model_len) < max_model_len:
+        if (room or max_model_len) < max_model_len:
             raise ConfigError(
-                f"the server at {self.connection.url} takes {served['max_model_len']} tokens, and prompt and response "
+                f"the server at {self.connection.url} takes {room} tokens, and prompt and response "
                 f"may have {max_model_len} together",
                 f"start it with --max-model-len {max_model_len}",
             )
         try:
-            theirs = self._rpc("describe_model")[0]
+            theirs = self._tell_of("describe_model")[0]
+            self.weights_version()
         except RolloutError as error:
             raise ConfigError(
                 f"the weights of the server at {self.connection.url} cannot be replaced: {error.parts[0]}",
@@ -136,63 +140,108 @@ class VllmServer:
         }
         if sampling.log_probs:
             common["logprobs"] = 0  # of the token that was written, and of no others
+            common["return_tokens_as_token_ids"] = True
         groups: dict[tuple[object, ...], list[int]] = {}
         for row, request in enumerate(requests):
             groups.setdefault((request.max_tokens, *request.prompt), []).append(row)
-        bodies = [self._body(common, requests[rows[0]], len(rows)) for rows in groups.values()]
-        responses: list[Response | None] = [None] * len(requests)
-        for rows, answer in zip(groups.values(), self.connection.post_all("/v1/completions", bodies), strict=True):
-            written = [_response(choice) for choice in sorted(answer["choices"], key=lambda choice: choice["index"])]
-            for number, row in enumerate(rows):
-                responses[row] = written[number % len(written)]  # greedy: one for all
-        return [response for response in responses if response is not None]
+        asks = [self._ask(common, requests[rows[0]], len(rows), sampling) for rows in groups.values()]
+        responses: dict[int, Response] = {}
+        for rows, written in zip(groups.values(), self.connection.post_all("/v1/completions", asks), strict=True):
+            # A greedy request has one response, which is that of all its rows.
+            responses.update(zip(rows, written if len(written) > 1 else written * len(rows), strict=True))
+        return [responses[row] for row in range(len(requests))]
 
-    def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str) -> None:
+    def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str, version: str) -> None:
         """Replace its weights, a bucket at a time, each through a file in `directory`."""
-        self.connection.post("/pause?mode=wait")
-        self._rpc("start_weights")
+        self.connection.tell("/pause?mode=wait")
+        self._do("start_weights")
         for index, bucket in enumerate(buckets(weights, self.bucket_bytes, self.dtype)):
             path = Path(directory) / f"bucket-{index}.safetensors"
             try:
                 save_file(bucket, path)
-                self._rpc("load_weights_file", str(path))
+                self._do("load_weights_file", str(path))
             finally:
                 path.unlink(missing_ok=True)
-        self._rpc("finish_weights")
-        self.connection.post("/resume")
-        answer = self.connection.post("/reset_prefix_cache")
-        if isinstance(answer, dict) and not answer.get("success", True):
-            raise RolloutError(
-                "the server would go on with what it had cached of the old weights", "is somebody else using it?"
-            )
+        self._do("finish_weights", version)
+        self.connection.tell("/resume")
+        self.connection.post("/reset_prefix_cache", None, _cache_is_reset)
+
+    def weights_version(self) -> str:
+        """The `version` of the last update that all its workers have taken as a whole."""
+        versions = {str(part.get("version")) for part in self._tell_of("describe_weights")}
+        return ", ".join(sorted(versions))
 
     def sleep(self) -> None:
         """Let it give back GPU memory; it keeps its weights in CPU memory."""
-        self.connection.post("/sleep?level=1")
+        self.connection.tell("/sleep?level=1")
 
     def wake(self, part: str) -> None:
         """Let it take back GPU memory, for "weights" or for the "kv_cache"."""
-        self.connection.post(f"/wake_up?tags={part}")
+        self.connection.tell(f"/wake_up?tags={part}")
 
-    def _body(self, common: dict[str, Any], request: Request, count: int) -> dict[str, Any]:
+    def _ask(self, common: dict[str, Any], request: Request, count: int, sampling: Sampling) -> Ask[list[Response]]:
         """One request for `count` responses to the same prompt; from a seed vLLM makes one for each."""
         body = {**common, "prompt": request.prompt, "max_tokens": request.max_tokens}
-        if common["temperature"] > 0:
-            body["n"] = count
+        expected = 1
+        if sampling.temperature > 0:
+            body["n"] = expected = count
         if request.seed is not None and self.sends_seeds:
             body["seed"] = request.seed
-        return body
 
-    def _rpc(self, method: str, *arguments: str) -> list[dict[str, Any]]:
+        def read(answer: Any, name: str) -> list[Response]:
+            if name not in field(answer, "id", str):
+                raise BadAnswer(f"its id is {answer['id'][:100]}, which is that of another request than {name}")
+            check_equal("its model", field(answer, "model", str), self.served_name)
+            choices = in_order(field(answer, "choices", list), expected)
+            return [self._response(choice, request, sampling) for choice in choices]
+
+        most = MEGABYTE + TOKEN_BYTES * expected * (len(request.prompt) + request.max_tokens)
+        return Ask(lambda _: body, read, most)
+
+    def _response(self, choice: Any, request: Request, sampling: Sampling) -> Response:
+        tokens = field(choice, "token_ids", list)
+        check_equal("the prompt that it says it answers", field(choice, "prompt_token_ids", list), request.prompt)
+        log_probs = None
+        if sampling.log_probs:
+            told = field(choice, "logprobs", dict)
+            log_probs = field(told, "token_logprobs", list)
+            check_equal(
+                "the list of tokens whose log-probabilities it has",
+                field(told, "tokens", list),
+                [f"token_id:{token}" for token in tokens],
+            )
+        return check_response(Written(tokens, log_probs, choice.get("finish_reason")), request, sampling, self.rules)
+
+    def _tell_of(self, method: str) -> list[dict[str, Any]]:
+        """What each worker returns from a method of the receiver that changes nothing."""
+        ask = Ask(lambda _: {"method": method, "args": []}, lambda answer, _: _results(answer))
+        return self.connection.ask("/collective_rpc", ask, CHECK_SECONDS)
+
+    def _do(self, method: str, *arguments: str) -> None:
         """Call a method of the receiver in every worker."""
-        answer = self.connection.post("/collective_rpc", {"method": method, "args": list(arguments)})
-        results: list[dict[str, Any]] = answer["results"]
-        for result in results:
-            if "error" in result:
-                raise RolloutError(f"vLLM's worker could not {method}: {result['error']}", "its log says more")
-        return results
+        for result in self.connection.post("/collective_rpc", {"method": method, "args": list(arguments)}, _results):
+            if result.get("done") is not True:
+                reason = str(result.get("error", "it does not say why"))[:1000]
+                raise RolloutError(f"vLLM's worker could not {method}: {reason}", "its log says more")
 
 
-def _response(choice: dict[str, Any]) -> Response:
-    log_probs = choice["logprobs"]["token_logprobs"] if choice.get("logprobs") else None
-    return Response(choice["token_ids"], log_probs)
+def _served(answer: Any) -> tuple[str, int | None]:
+    """The name of the model that it serves, and the tokens that prompt and response may have."""
+    models = field(answer, "data", list)
+    if not models:
+        raise BadAnswer("it serves no model")
+    room = of_kind(models[0], dict, "a model").get("max_model_len")
+    return field(models[0], "id", str), None if room is None else of_kind(room, int, "max_model_len")
+
+
+def _results(answer: Any) -> list[dict[str, Any]]:
+    """What each worker has returned."""
+    results = field(answer, "results", list)
+    if not results:
+        raise BadAnswer("no worker has answered")
+    return [of_kind(result, dict, "what a worker returned") for result in results]
+
+
+def _cache_is_reset(answer: Any) -> None:
+    if isinstance(answer, dict) and answer.get("success", True) is not True:  # older ones answer with nothing
+        raise BadAnswer("it would go on with what it has cached of the old weights; is somebody else using it?")

@@ -44,11 +44,16 @@ class WeightReceiver:
 
     model_runner: Any
     vllm_config: Any
+    weights_version = "none"
 
     def describe_model(self) -> dict[str, Any]:
         """The settings by which models are told apart."""
         model_config = self.model_runner.model_config.hf_config
         return {name: getattr(model_config, name, None) for name in MODEL_SETTINGS}
+
+    def describe_weights(self) -> dict[str, Any]:
+        """What the trainer calls the weights that are in use: "none" for those that the server was started with."""
+        return {"version": self.weights_version}
 
     @_answering
     def start_weights(self) -> None:
@@ -59,6 +64,7 @@ class WeightReceiver:
         from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
         from vllm.model_executor.model_loader.reload.layerwise import get_layerwise_info
 
+        self.weights_version = "incomplete"
         model = self.model_runner.get_model()
         for layer in model.modules():
             info = get_layerwise_info(layer)
@@ -77,10 +83,11 @@ class WeightReceiver:
             self.model_runner.get_model().load_weights(load_file(path).items())
 
     @_answering
-    def finish_weights(self) -> None:
-        """All weights are there."""
+    def finish_weights(self, version: str) -> None:
+        """All weights are there; they are called `version` from now on."""
         from vllm.config import set_current_vllm_config
         from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
 
         with set_current_vllm_config(self.vllm_config):
             finalize_layerwise_reload(self.model_runner.get_model(), self.model_runner.model_config)
+        self.weights_version = version

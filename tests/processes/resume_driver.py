@@ -1,0 +1,94 @@
+"""Runs inside a project: each case once undisturbed, and again with stops, by the signal that a scheduler sends.
+
+    resume_driver.py CASES.json
+
+A case is a number of processes, settings, the steps after which the second run is stopped, and a directory, which gets
+`whole` and `stopped`. Every start is a process of its own for each rank, as torchrun would start it, but for what has
+been imported by then.
+"""
+
+import copy
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import main as program  # type: ignore[import-not-found]
+import yaml
+from omegaconf import OmegaConf
+from toy.training import trainer as training  # type: ignore[import-not-found]
+from toy.training.config_loading import load_config, settle_device  # type: ignore[import-not-found]
+from toy.training.distributed import Ranks  # type: ignore[import-not-found]
+from toy.training.failures import report  # type: ignore[import-not-found]
+
+warnings.filterwarnings("ignore")
+sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each start would take most of the time
+
+
+def start(rank: int, case: dict[str, Any], directory: str, stop_after: int | None, port: int, default: Any) -> None:
+    """One process of one start; its exit code is 0 if the run has reached its last step, 7 if it was stopped."""
+    if case["processes"] > 1:
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(case["processes"]))
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    train_step = training.LocalPPOTrainer.train_step
+
+    def step(self: Any, prompts: Any, timing: Any) -> Any:
+        if self.steps_done + 1 == stop_after and rank == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return train_step(self, prompts, timing)
+
+    training.LocalPPOTrainer.train_step = step
+    config = copy.deepcopy(default)
+    for setting in [*case["settings"], f"trainer.default_local_dir={directory}"]:
+        key, _, value = setting.partition("=")
+        OmegaConf.update(config, key, yaml.safe_load(value))
+    settle_device(config)
+    ranks = Ranks(timeout_seconds=120)
+    try:
+        finished = program.train(config, ranks)
+    except Exception as error:
+        report(error, ranks)
+        os._exit(1)
+    ranks.barrier()
+    ranks.close()
+    sys.stdout.flush()
+    os._exit(0 if finished else 7)
+
+
+def run(case: dict[str, Any], name: str, stops: list[int], default: Any) -> None:
+    """Start until it is done."""
+    forking = multiprocessing.get_context("fork")  # importing takes much longer than a start
+    for stop in [*stops, None]:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        directory = f"{case['directory']}/{name}"
+        processes = [
+            forking.Process(target=start, args=(rank, case, directory, stop, port, default))
+            for rank in range(case["processes"])
+        ]
+        for one in processes:
+            one.start()
+        for one in processes:
+            one.join()
+        codes = {one.exitcode for one in processes}
+        if codes != ({0} if stop is None else {7}):
+            sys.exit(f"{directory}, stop after {stop}: {codes}")
+
+
+def main() -> None:
+    default = load_config(Path("config"), ["scale=toy"])
+    for case in json.loads(Path(sys.argv[1]).read_text()):
+        run(case, "whole", [], default)
+        run(case, "stopped", case["stops"], default)
+        assert threading.active_count() == 1, "a thread would not be there after the fork"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""A run that is stopped and started again, as often as may be, is the run that was not: bit for bit."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.processes.launching import overrides
+from tests.project.running import environment
+
+pytestmark = pytest.mark.slow
+
+DRIVER = Path(__file__).with_name("resume_driver.py")
+HOOKS = Path(__file__).with_name("resume_hooks.py")
+ACTOR = "actor_rollout_ref.actor"
+LAST = 12  # three epochs of four steps
+COMMON = (
+    "algorithm.adv_estimator=grpo",
+    "data.train_batch_size=4",
+    "data.train_max_samples=18",  # of which each epoch leaves two out, and each time others
+    "data.max_response_length=3",
+    "actor_rollout_ref.rollout.n=4",
+    f"{ACTOR}.ppo_mini_batch_size=2",
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu=4",
+    f"{ACTOR}.optim.lr=0.001",
+    f"{ACTOR}.optim.lr_warmup_steps=5",
+    f"trainer.total_training_steps={LAST}",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=5",
+    "trainer.save_freq=-1",
+    "trainer.logger=[]",
+    "local.save_last=true",
+)
+GROUPS = (
+    "algorithm.filter_groups.enable=true",
+    "algorithm.filter_groups.max_num_gen_batches=0",
+    "data.gen_batch_size=3",
+    "data.env.task=succ",
+)
+WORKERS = ("data.dataloader_num_workers=2",)
+PPO = (
+    "algorithm.adv_estimator=gae",
+    "algorithm.use_kl_in_reward=true",
+    "algorithm.kl_ctrl.type=adaptive",
+    "algorithm.kl_ctrl.horizon=50",
+    "critic.optim.lr=0.001",
+)
+DRAWING = (f"data.custom_cls.path={HOOKS}", "data.custom_cls.name=Drawing")
+LEARNING = (f"data.custom_cls.path={HOOKS}", "data.custom_cls.name=Learning")
+CASES: dict[str, tuple[int, tuple[str, ...]]] = {
+    "plain": (1, ()),
+    "in_order": (1, ("data.shuffle=false",)),
+    "groups": (1, GROUPS),
+    "workers": (1, WORKERS),
+    "groups_workers": (1, (*GROUPS, *WORKERS)),
+    "critic": (1, PPO),
+    "drawing": (1, DRAWING),
+    "drawing_workers": (1, (*DRAWING, *WORKERS)),
+    "learning": (1, LEARNING),
+    "learning_workers": (1, (*LEARNING, *WORKERS)),
+    "pair": (2, ()),
+    "pair_groups_workers": (2, (*GROUPS, *WORKERS)),
+    "pair_critic": (2, PPO),
+}
+STOPS = {"every_step": list(range(1, LAST)), "some_steps": [3, 4, 9], "ends_of_epochs": [4, 5, 8]}
+# A stop within an epoch, at its end, and right after; the rest takes minutes.
+QUICK = {("groups_workers", "some_steps")}
+
+
+def run(project: Path, directory: Path, processes: int, settings: tuple[str, ...], stops: list[int]) -> str:
+    """The case in `directory`, whole and stopped; returns what it printed."""
+    directory.mkdir()
+    cases = [
+        {
+            "directory": str(directory),
+            "processes": processes,
+            "settings": overrides(COMMON, settings),
+            "stops": stops,
+        }
+    ]
+    (directory / "cases.json").write_text(json.dumps(cases))
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), str(directory / "cases.json")],
+        cwd=project,
+        env={**environment(project), "PYTHONPATH": str(project)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert done.stdout.count("resuming from") == len(stops)
+    return done.stdout
+
+
+def check_same(whole: Path, other: Path) -> None:
+    """Rows, samples, weights and everything else in the last checkpoint are equal; times and places aside."""
+    assert rows(other) == rows(whole)
+    assert len(rows(whole)) == LAST
+    samples = [(run / "generations.jsonl").read_text() for run in (whole, other)]
+    assert samples[0] == samples[1]
+    last = [run / f"global_step_{LAST}" for run in (whole, other)]
+    names = [sorted(str(path.relative_to(place)) for path in place.rglob("*")) for place in last]
+    assert names[0] == names[1]
+    compared = 0
+    for name in names[0]:
+        first, second = (place / name for place in last)
+        if name.endswith(".pt"):
+            states = [torch.load(path, weights_only=False) for path in (first, second)]
+            assert plain(states[0]) == plain(states[1]), name
+        elif first.suffix == ".safetensors":
+            assert first.read_bytes() == second.read_bytes(), name
+            compared += 1
+    assert compared
+
+
+def rows(directory: Path) -> list[dict[str, Any]]:
+    """The rows of metrics.jsonl, without what depends on the clock and on the machine."""
+    lines = (directory / "metrics.jsonl").read_text().splitlines()
+    clock = re.compile(r"time$|timing|perf/|throughput")
+    return [{name: value for name, value in json.loads(line).items() if not clock.search(name)} for line in lines]
+
+
+def plain(value: Any) -> Any:
+    """A checkpoint's state as something that == compares; what has been measured in seconds is left out."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.shape, value.detach().reshape(-1).view(torch.uint8).numpy().tobytes()
+    if isinstance(value, dict):
+        clock = re.compile(r"time$|timing|perf/|throughput")
+        return {name: plain(item) for name, item in value.items() if not clock.search(str(name))}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value.tobytes() if hasattr(value, "tobytes") else value
+
+
+@pytest.mark.parametrize(
+    ("case", "stops"),
+    [
+        pytest.param(case, stops, marks=() if (case, stops) in QUICK else pytest.mark.thorough)
+        for case in CASES
+        for stops in STOPS
+    ],
+)
+def test_a_resumed_run_is_the_one_that_was_not_stopped(project: Path, tmp_path: Path, case: str, stops: str) -> None:
+    processes, settings = CASES[case]
+    printed = run(project, tmp_path / "run", processes, settings, STOPS[stops])
+    assert ("learned " in printed) == (LEARNING[1] in settings)
+    check_same(tmp_path / "run" / "whole", tmp_path / "run" / "stopped")

@@ -1,0 +1,404 @@
+"""Answers that do not fit their requests: each is refused, whatever the server, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.server.wire import RawServer, Received, as_json, http
+
+VOCABULARY, EOS, LONGEST = 20, 2, 4
+PROMPTS = [[5, 6, 7], [8]]
+
+
+class Talk:
+    """A client of the project, and a server that answers as one of its kind does, with something changed.
+
+    Args:
+        package: of the project.
+        kind: "vllm" or "sglang".
+    """
+
+    def __init__(self, package: str, kind: str) -> None:
+        self.kind = kind
+        self.interface = importlib.import_module(f"{package}.workers.servers.interface")
+        self.error = importlib.import_module(f"{package}.workers.rollout_interface").RolloutError
+        self.config_error = importlib.import_module(f"{package}.training.config_loading").ConfigError
+        http_module = importlib.import_module(f"{package}.workers.servers.http")
+        http_module.RETRY_SECONDS = (0.0, 0.0)
+        server_module = importlib.import_module(f"{package}.workers.servers.{kind}_server")
+        self.change: Callable[[Any], Any] = lambda answer: answer
+        self.version = "of this run"
+        self.raw = RawServer(self._answer)
+        self.connection = http_module.Connection(self.raw.url, concurrency=4, timeout=20.0, check=lambda: None)
+        rollout = SimpleNamespace(dtype="float32")
+        model = SimpleNamespace(path="/models/toy")
+        config = SimpleNamespace(
+            actor_rollout_ref=SimpleNamespace(rollout=rollout, model=model),
+            local=SimpleNamespace(server=SimpleNamespace(repeatable=True, bucket_megabytes=1)),
+        )
+        rules = self.interface.Rules(VOCABULARY, frozenset([EOS]))
+        self.client = getattr(server_module, f"{kind.capitalize()}Server")(self.connection, config, rules)
+        self.client.served_name = "toy"
+
+    def close(self) -> None:
+        self.connection.close()
+        self.raw.close()
+
+    def generate(
+        self, *, count: int = 3, log_probs: bool = True, greedy: bool = False, ignore_eos: bool = False
+    ) -> Any:
+        """Responses to each prompt, `count` times."""
+        ends = () if ignore_eos else (EOS,)
+        sampling = self.interface.Sampling(0.0 if greedy else 1.0, -1, 1.0, LONGEST, ends, ignore_eos, log_probs)
+        requests = [
+            self.interface.Request(prompt, LONGEST, None if greedy else number)
+            for prompt in PROMPTS
+            for number in range(count)
+        ]
+        return self.client.generate(requests, sampling)
+
+    async def _answer(self, writer: Any, received: Received) -> None:
+        honest = getattr(self, f"_{self.kind}")(received)
+        changed = self.change(honest) if received.path in ("/v1/completions", "/generate") else honest
+        writer.write(changed if isinstance(changed, bytes) else as_json(changed))
+        await writer.drain()
+
+    def _vllm(self, received: Received) -> Any:
+        body = received.body
+        choices = []
+        for index in range(body.get("n", 1)):
+            tokens = _written(body["prompt"], index)
+            logprobs = {"token_logprobs": [-0.5] * len(tokens), "tokens": [f"token_id:{token}" for token in tokens]}
+            choices.append(
+                {
+                    "index": index,
+                    "token_ids": tokens,
+                    "prompt_token_ids": body["prompt"],
+                    "logprobs": logprobs if "logprobs" in body else None,
+                    "finish_reason": "stop" if tokens[-1] == EOS else "length",
+                }
+            )
+        return {"id": f"cmpl-{received.name}", "model": body["model"], "choices": choices}
+
+    def _sglang(self, received: Received) -> Any:
+        body = received.body
+        tokens = _written(body["input_ids"], body["sampling_params"].get("sampling_seed", 0))
+        return {
+            "output_ids": tokens,
+            "meta_info": {
+                "id": body["rid"],
+                "prompt_tokens": len(body["input_ids"]),
+                "output_token_logprobs": [[-0.5, token, None] for token in tokens],
+                "finish_reason": {"type": "stop" if tokens[-1] == EOS else "length"},
+            },
+        }
+
+
+def _written(prompt: list[int], number: int) -> list[int]:
+    """A response to a prompt: four tokens, or two and the end."""
+    return [prompt[0], 10 + number, 4, 5] if number % 2 else [prompt[0], 10 + number, EOS]
+
+
+@pytest.fixture(scope="module")
+def packages(sglang_project: Path, vllm_project: Path) -> Iterator[dict[str, str]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(sglang_project))
+        patch.syspath_prepend(str(vllm_project))
+        yield {"sglang": "sgserved", "vllm": "vserved"}
+
+
+@pytest.fixture
+def talk(packages: dict[str, str]) -> Iterator[Callable[[str], Talk]]:
+    made: list[Talk] = []
+
+    def making(kind: str) -> Talk:
+        made.append(Talk(packages[kind], kind))
+        return made[-1]
+
+    yield making
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_good_answers_are_taken(talk: Callable[[str], Talk], kind: str) -> None:
+    responses = talk(kind).generate()
+    assert [response.tokens for response in responses] == [
+        _written(prompt, number) for prompt in PROMPTS for number in range(3)
+    ]
+    assert all(response.log_probs == [-0.5] * len(response.tokens) for response in responses)
+
+
+def test_a_greedy_answer_is_that_of_all_equal_prompts(talk: Callable[[str], Talk]) -> None:
+    one = talk("vllm")
+    assert len(one.generate(greedy=True)) == 6
+    assert len(one.raw.received) == 2
+
+
+def test_choices_may_come_in_any_order(talk: Callable[[str], Talk]) -> None:
+    one = talk("vllm")
+    one.change = lambda answer: {**answer, "choices": answer["choices"][::-1]}
+    assert [response.tokens[1] for response in one.generate()] == [10, 11, 12] * 2
+
+
+def at(*path: Any, put: Any) -> Callable[[Any], Any]:
+    """Put something at a place of an answer."""
+
+    def change(answer: Any) -> Any:
+        changed = copy.deepcopy(answer)
+        place = changed
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = put(place[path[-1]]) if callable(put) else put
+        return changed
+
+    return change
+
+
+def without(*path: Any) -> Callable[[Any], Any]:
+    """Leave something out."""
+
+    def change(answer: Any) -> Any:
+        changed = copy.deepcopy(answer)
+        place = changed
+        for name in path[:-1]:
+            place = place[name]
+        del place[path[-1]]
+        return changed
+
+    return change
+
+
+def raw(text: str) -> Callable[[Any], Any]:
+    """Something else than JSON in the place of the first log-probability."""
+    return lambda answer: http(200, json.dumps(answer).replace("-0.5", text, 1).encode())
+
+
+C0 = ("choices", 0)
+VLLM: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a list": (lambda answer: [answer], "not an object"),
+    "null": (lambda answer: None, "not an object"),
+    "a text": (lambda answer: "hello", "not an object"),
+    "no id": (without("id"), "it has no id"),
+    "the id of another request": (at("id", put="cmpl-1234"), "that of another request"),
+    "another model": (at("model", put="gpt-4"), "its model is gpt-4, and has to be toy"),
+    "no choices": (without("choices"), "it has no choices"),
+    "choices that are no list": (at("choices", put={}), "choices is {}, and not a list"),
+    "none of the choices": (at("choices", put=[]), "it has 0 responses, and 3 were asked for"),
+    "too few": (at("choices", put=lambda choices: choices[:2]), "it has 2 responses, and 3 were asked for"),
+    "too many": (at("choices", put=lambda choices: [*choices, choices[0]]), "it has 4 responses, and 3 were"),
+    "one choice twice": (at("choices", put=lambda choices: [choices[0]] * 3), r"have the indices \[0, 0, 0\]"),
+    "an index beyond": (at("choices", 2, "index", put=7), r"indices \[0, 1, 7\]"),
+    "a negative index": (at("choices", 2, "index", put=-1), r"indices \[0, 1, -1\]"),
+    "an index that is a text": (at("choices", 2, "index", put="2"), "index is 2, and not a whole number"),
+    "an index that is true": (at("choices", 1, "index", put=True), "index is True, and not a whole number"),
+    "a choice that is a list": (at(*C0, put=[]), r"is \[\], and not an object"),
+    "another prompt": (at(*C0, "prompt_token_ids", put=[1]), r"prompt that it says it answers is \[1\]"),
+    "no prompt": (at(*C0, "prompt_token_ids", put=None), "it has no prompt_token_ids"),
+    "no tokens": (without(*C0, "token_ids"), "it has no token_ids"),
+    "no list of tokens": (at(*C0, "token_ids", put="1,2"), "token_ids is 1,2, and not a list"),
+    "log-probabilities of other tokens": (at(*C0, "logprobs", "tokens", 1, put="token_id:3"), "list of tokens whose"),
+    "no log-probabilities": (at(*C0, "logprobs", put=None), "it has no logprobs"),
+    "log-probabilities that are no list": (at(*C0, "logprobs", "token_logprobs", put=1.0), "and not a list"),
+    "too few log-probabilities": (at(*C0, "logprobs", "token_logprobs", put=[-1.0]), "3 tokens and 1 log-prob"),
+    "too many log-probabilities": (at(*C0, "logprobs", "token_logprobs", put=[-1.0] * 9), "3 tokens and 9 log-prob"),
+    "no reason": (without(*C0, "finish_reason"), "a response was ended by None"),
+    "aborted": (at(*C0, "finish_reason", put="abort"), "a response was ended by abort"),
+    "stopped at no end": (at("choices", 1, "finish_reason", put="stop"), "ended by token 5, which ends none"),
+    "cut too early": (at(*C0, "finish_reason", put="length"), "was cut after 3 tokens, and 4 were asked for"),
+}
+META = ("meta_info",)
+LOG = ("meta_info", "output_token_logprobs")
+SGLANG: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a list": (lambda answer: [answer], "not an object"),
+    "no meta_info": (without(*META), "it has no meta_info"),
+    "the id of another request": (at(*META, "id", put="1234"), "the id of the request that it answers is 1234"),
+    "another prompt": (at(*META, "prompt_tokens", put=9), "the length of the prompt is 9"),
+    "no tokens": (without(*LOG), "it has no output_token_logprobs"),
+    "tokens that are no pairs": (at(*LOG, put=[1, 2]), "beside its log-probability is 1, and not a list"),
+    "tokens without": (at(*LOG, put=[[], []]), "a token has no log-probability beside it"),
+    "other tokens beside": (at("output_ids", put=[1, 2]), "the list of tokens beside their"),
+    "aborted": (at(*META, "finish_reason", put={"type": "abort"}), "ended by abort"),
+    "no reason": (at(*META, "finish_reason", put=None), "it has no finish_reason"),
+    "a reason that is a text": (at(*META, "finish_reason", put="stop"), "and not an object"),
+}
+# The same for both: where the tokens are, and what is put there.
+TOKENS: dict[str, tuple[list[Any], str]] = {
+    "no token": ([], "a response has 0 tokens, and from 1 to 4 were asked for"),
+    "more than asked for": ([5, 5, 5, 5, 5], "a response has 5 tokens"),
+    "beyond the vocabulary": ([5, VOCABULARY, EOS], "20 is none of the policy's 20 tokens"),
+    "below zero": ([5, -1, EOS], "-1 is none of the policy's"),
+    "far beyond": ([5, 2**63, EOS], "is none of the policy's"),
+    "a fraction": ([5, 1.0, EOS], "1.0 is none of"),
+    "true": ([5, True, EOS], "True is none of"),
+    "a text": ([5, "6", EOS], "6 is none of"),
+    "null": ([5, None, EOS], "None is none of"),
+    "a list": ([5, [6], EOS], "is none of"),
+    "tokens after the end": ([EOS, 5, EOS], f"goes on after token {EOS}"),
+}
+LOG_PROBS = {
+    "NaN": "it is no JSON",
+    "Infinity": "it is no JSON",
+    "-Infinity": "it is no JSON",
+    "1e999": "inf is no log-probability",
+    "-1e999": "-inf is no log-probability",
+    "-1e30": "is no log-probability",
+    "0.5": "0.5 is no log-probability",
+    "7": "7 is no log-probability",
+    "null": "None is no log-probability",
+    '"-0.5"': "-0.5 is no log-probability",
+    "true": "True is no log-probability",
+    "[-0.5]": "is no log-probability",
+}
+
+
+def refused(one: Talk, change: Callable[[Any], Any], text: str) -> None:
+    """Every attempt gets such an answer, and the error names the server and what is wrong."""
+    one.change = change
+    with pytest.raises(one.error, match=text) as caught:
+        one.generate(count=3)
+    assert re.match(rf"{one.raw.url}/\S+ gave a wrong answer: ", str(caught.value))
+    assert "\nhint: is it the server of this run (local.server.url)" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", VLLM)
+def test_a_wrong_answer_of_vllm_is_refused(talk: Callable[[str], Talk], name: str) -> None:
+    refused(talk("vllm"), *VLLM[name])
+
+
+@pytest.mark.parametrize("name", SGLANG)
+def test_a_wrong_answer_of_sglang_is_refused(talk: Callable[[str], Talk], name: str) -> None:
+    refused(talk("sglang"), *SGLANG[name])
+
+
+@pytest.mark.parametrize("name", TOKENS)
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_tokens_that_cannot_be_are_refused(talk: Callable[[str], Talk], kind: str, name: str) -> None:
+    tokens, text = TOKENS[name]
+
+    def change(answer: Any) -> Any:
+        if kind == "vllm":
+            choice = answer["choices"][1]
+            choice.update(token_ids=tokens, finish_reason="stop")
+            choice["logprobs"] = {"token_logprobs": [-0.5] * len(tokens), "tokens": [f"token_id:{t}" for t in tokens]}
+        else:
+            answer["output_ids"] = tokens
+            answer["meta_info"]["output_token_logprobs"] = [[-0.5, token, None] for token in tokens]
+            answer["meta_info"]["finish_reason"] = {"type": "stop"}
+        return answer
+
+    refused(talk(kind), change, text)
+
+
+@pytest.mark.parametrize("text", LOG_PROBS)
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_what_is_no_log_probability_is_refused(talk: Callable[[str], Talk], kind: str, text: str) -> None:
+    refused(talk(kind), raw(text), LOG_PROBS[text])
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_a_wrong_answer_is_asked_for_again(talk: Callable[[str], Talk], kind: str) -> None:
+    one = talk(kind)
+    left = [2]
+
+    def change(answer: Any) -> Any:
+        left[0] -= 1
+        return answer if left[0] < 0 else []
+
+    one.change = change
+    assert len(one.generate(count=1)) == 2
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_rounding_above_zero_is_zero(talk: Callable[[str], Talk], kind: str) -> None:
+    one = talk(kind)
+    one.change = raw("1e-7")
+    assert max(value for response in one.generate() for value in response.log_probs) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_nothing_ends_a_response_that_is_to_go_on(talk: Callable[[str], Talk], kind: str) -> None:
+    """With ignore_eos."""
+    one = talk(kind)
+    with pytest.raises(one.error, match="which ends none"):
+        one.generate(ignore_eos=True)
+
+
+MODELS: dict[str, Any] = {
+    "a page": b"<html>hello</html>",
+    "a text": "hello",
+    "an empty list": {"data": []},
+    "no list": {"data": {"id": "toy"}},
+    "no name": {"data": [{"max_model_len": 100}]},
+    "a name that is a number": {"data": [{"id": 7}]},
+    "a length that is a text": {"data": [{"id": "toy", "max_model_len": "100"}]},
+    "a model that is a text": {"data": ["toy"]},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_no_vllm_server_is_told_at_the_start(
+    talk: Callable[[str], Talk], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = talk("vllm")
+    content = MODELS[name]
+    monkeypatch.setattr(one, "_vllm", lambda received: http(200, content) if isinstance(content, bytes) else content)
+    with pytest.raises(one.config_error, match=r"no vLLM server answers: .*gave a wrong answer"):
+        one.client.check(SimpleNamespace(), 100)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"<html>", [], {"model_path": 7, "is_generation": True}, {"model_path": "toy"}, {"is_generation": True}],
+    ids=str,
+)
+def test_what_is_no_sglang_server_is_told_at_the_start(
+    talk: Callable[[str], Talk], content: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = talk("sglang")
+    monkeypatch.setattr(one, "_sglang", lambda received: http(200, content) if isinstance(content, bytes) else content)
+    with pytest.raises(one.config_error, match=r"no SGLang server answers: .*gave a wrong answer"):
+        one.client.check(SimpleNamespace(), 100)
+
+
+RPC: dict[str, tuple[Any, str]] = {
+    "refused": ({"results": [{"error": "ValueError: shape"}]}, "could not start_weights: ValueError: shape"),
+    "by one of two": ({"results": [{"done": True}, {"error": "no"}]}, "could not start_weights: no"),
+    "nobody": ({"results": []}, "no worker has answered"),
+    "nothing": ({}, "it has no results"),
+    "no objects": ({"results": ["True"]}, "and not an object"),
+    "not done": ({"results": [{}]}, "could not start_weights: it does not say why"),
+}
+
+
+@pytest.mark.parametrize("name", RPC)
+def test_a_worker_that_does_not_take_weights_is_told(
+    talk: Callable[[str], Talk], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    one = talk("vllm")
+    answer, text = RPC[name]
+    monkeypatch.setattr(one, "_vllm", lambda received: answer if received.path == "/collective_rpc" else {})
+    with pytest.raises(one.error, match=text):
+        one.client.update([], str(tmp_path), "1")
+    assert [received.path for received in one.raw.received] == ["/pause?mode=wait", "/collective_rpc"]
+
+
+@pytest.mark.parametrize("answer", [{"success": False, "message": "shape"}, {"success": "yes"}, {}, []], ids=str)
+def test_weights_that_sglang_does_not_take_are_told(
+    talk: Callable[[str], Talk], answer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    one = talk("sglang")
+    monkeypatch.setattr(one, "_sglang", lambda received: answer)
+    with pytest.raises(one.error, match=r"did not take the weights: shape|gave a wrong answer"):
+        one.client.update([], str(tmp_path), "1")
+    assert len(one.raw.received) == 1
+    assert list(tmp_path.iterdir()) == []

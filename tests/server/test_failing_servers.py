@@ -1,0 +1,244 @@
+"""Whole runs whose server fails: what was trained is saved, and the run goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import Run
+from tests.server.wire import RawServer, Received, as_json, http
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="sends signals"),
+]
+
+GENERATE, UPDATE = "/generate", "/update_weights_from_disk"
+STEPS = 3
+
+
+class Double(RawServer):
+    """The project's double of SGLang, which from some point on does something else.
+
+    Attributes:
+        attack: is asked before each answer: the content instead, or None for the right one.
+        updates: how often weights have come: once at the start, and after each step.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.updates = 0
+        self.attack: Callable[[Received, Any], Any] = lambda received, answer: None
+        super().__init__(self._reply)
+
+    async def _reply(self, writer: Any, received: Received) -> None:
+        answer = self._right(received)
+        attacked = self.attack(received, answer)
+        if attacked is None:
+            writer.write(as_json(answer))
+        elif isinstance(attacked, bytes):
+            writer.write(attacked)
+        else:
+            await attacked(writer)
+        await writer.drain()
+
+    def _right(self, received: Received) -> Any:
+        if received.path == GENERATE:
+            return self.model.generate(received.body)
+        if received.path == UPDATE:
+            self.updates += 1
+            return self.model.update_weights(received.body)
+        return self.model.info() if received.path == "/get_model_info" else "done"
+
+
+@pytest.fixture(scope="module")
+def model_path(sglang_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(sglang_project))
+        patch.syspath_prepend(str(sglang_project / "tests"))
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        toy = importlib.import_module("sgserved.data.toy")
+        yield toy.ensure_toy_model(tmp_path_factory.mktemp("model") / "toy")
+
+
+@pytest.fixture
+def double(model_path: Path) -> Iterator[Double]:
+    server = Double(importlib.import_module("sglang_double").Model(str(model_path)))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def train(
+    sglang_project: Path, model_path: Path, double: Double, start: Callable[..., Run]
+) -> Callable[..., tuple[int, str, Run]]:
+    """Trains in a directory until the run ends; `after` is called while it runs."""
+
+    def training(
+        directory: Path, *settings: str, after: Callable[[Run], None] = lambda run: None, processes: int = 1
+    ) -> tuple[int, str, Run]:
+        double.updates = 0
+        run = start(
+            sglang_project,
+            directory,
+            f"actor_rollout_ref.model.path={model_path}",
+            f"local.server.url={double.url}",
+            f"trainer.total_training_steps={STEPS}",
+            "data.train_max_samples=9",
+            "actor_rollout_ref.rollout.calculate_log_probs=true",
+            "actor_rollout_ref.actor.optim.lr=0.001",
+            *settings,
+            processes=processes,
+        )
+        after(run)
+        return run.end(), run.text(), run
+
+    return training
+
+
+async def dribble(writer: Any) -> None:
+    """An answer of a byte a second."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    while True:
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(1)
+
+
+def wait_for_attack(double: Double, attacked: list[int]) -> None:
+    deadline = time.monotonic() + 120
+    while not attacked:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def metrics(run: Run) -> list[dict[str, Any]]:
+    """The rows, without what depends on the clock."""
+    clock = re.compile(r"time$|timing|perf/")
+    return [{name: value for name, value in row.items() if not clock.search(name)} for row in run.steps()]
+
+
+def weights(run: Run) -> bytes:
+    return (run.directory / f"global_step_{STEPS}" / "actor" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("number", "processes"),
+    [
+        (signal.SIGTERM, 1),
+        pytest.param(signal.SIGINT, 1, marks=pytest.mark.thorough),
+        pytest.param(signal.SIGTERM, 2, marks=pytest.mark.thorough),
+    ],
+)
+def test_a_byte_a_second_does_not_hold_a_run_that_is_asked_to_stop(
+    train: Any, double: Double, tmp_path: Path, number: int, processes: int
+) -> None:
+    attacked: list[int] = []
+    stopped: list[float] = []
+
+    def slow(received: Received, answer: Any) -> Any:
+        if received.path != GENERATE or double.updates < 2:
+            return None
+        attacked.append(1)
+        return dribble
+
+    def stop(run: Run) -> None:
+        wait_for_attack(double, attacked)
+        stopped.append(time.monotonic())
+        os.kill(run.process.pid, number)
+
+    double.attack = slow
+    code, text, run = train(tmp_path / "run", after=stop, processes=processes)
+    assert time.monotonic() - stopped[0] < 20
+    assert code == 130 if processes == 1 else code != 0
+    assert "stopping after this step" in text or processes > 1
+    assert "saved at step 1 of 3" in text
+    assert "Traceback" not in text
+    double.attack = lambda received, answer: None
+    code, text, run = train(tmp_path / "run", processes=processes)
+    assert code == 0, text
+    assert [row["step"] for row in run.steps()] == [1, 2, 3]
+
+
+def in_generation(change: Callable[[Any], Any]) -> Callable[[Received, Any], Any]:
+    return lambda received, answer: change(answer) if received.path == GENERATE else None
+
+
+def not_a_number(answer: Any) -> bytes:
+    return http(200, re.sub(r"\[\[-[^,]*", "[[NaN", json.dumps(answer), count=1).encode())
+
+
+def foreign(answer: Any) -> bytes:
+    answer["meta_info"]["output_token_logprobs"][0][1] = answer["output_ids"][0] = 10**6
+    return as_json(answer)
+
+
+def refused(received: Received, answer: Any) -> bytes | None:
+    return as_json({"success": False, "message": "no room"}) if received.path == UPDATE else None
+
+
+FAILURES: dict[str, tuple[Callable[[Received, Any], Any], int, str, str]] = {
+    # what happens, after how many updates; what is said, and with which steps the run goes on
+    "NaN": (in_generation(not_a_number), 2, "it is no JSON .NaN is no number", "from before this step"),
+    "foreign tokens": (in_generation(foreign), 2, "1000000 is none of the policy's", "from before this step"),
+    "errors": (in_generation(lambda answer: http(500, b"out of memory")), 2, "500 out of memory", "from before this"),
+    "a redirect": (in_generation(lambda answer: http(302, b"", "Location: /")), 2, "sends one on", "from before this"),
+    "weights refused": (refused, 3, "did not take the weights: no room", "state after step 2 is saved"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [*FAILURES, "started again", "fails in a validation"])
+def test_a_run_whose_server_fails_goes_on_as_if_it_had_not(
+    train: Any, double: Double, tmp_path: Path, name: str, model_path: Path
+) -> None:
+    settings = ("trainer.test_freq=2",) if name == "fails in a validation" else ()
+    code, text, whole = train(tmp_path / "whole", *settings)
+    assert code == 0, text
+
+    if name == "started again":
+        after, message, saved = 2, "has other weights than it was given: default", "from before this step"
+
+        def attack(received: Received, answer: Any) -> None:
+            if received.path == GENERATE and double.updates == after:
+                double.model.__init__(str(model_path))
+
+    elif name == "fails in a validation":
+        after, message, saved = 3, "500 gone", "state after step 2 is saved"
+
+        def attack(received: Received, answer: Any) -> Any:
+            return http(500, b"gone") if received.path == GENERATE and double.updates == after else None
+
+    else:
+        fault, after, message, saved = FAILURES[name]
+
+        def attack(received: Received, answer: Any) -> Any:
+            return fault(received, answer) if double.updates == after else None
+
+    double.attack = attack
+    code, text, run = train(tmp_path / "run", *settings)
+    assert code == 1, text
+    assert re.search(rf"\nerror: .*{message}", text), text
+    assert "\nhint: " in text
+    assert double.url in text
+    assert saved in text
+    assert "Traceback" not in text
+    double.attack = lambda received, answer: None
+    code, text, run = train(tmp_path / "run", *settings)
+    assert code == 0, text
+    expected = metrics(whole)
+    if name == "fails in a validation":  # that of step 2 is not made again
+        expected[1] = {key: value for key, value in expected[1].items() if not key.startswith("val-")}
+    assert metrics(run) == expected
+    assert weights(run) == weights(whole)
