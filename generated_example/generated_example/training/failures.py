@@ -45,12 +45,17 @@ def report(error: BaseException, ranks: Ranks) -> int:
 
 def add_note(error: BaseException, note: str) -> None:
     """Have `note` shown below the error, as `add_note` does, which Python has since 3.11."""
-    error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]
+    error.__notes__ = [*notes_on(error), note]  # type: ignore[attr-defined]
+
+
+def notes_on(error: BaseException) -> list[Any]:
+    """Return what `add_note` has added."""
+    return list(getattr(error, "__notes__", []))
 
 
 def _describe(error: BaseException) -> tuple[int, str | None]:
     """Exit code and text of an error that is not a bug; no text if it may be one, which needs its traceback."""
-    notes: list[Any] = getattr(error, "__notes__", [])
+    notes = notes_on(error)
     if isinstance(error, KeyboardInterrupt):
         return 130, "\n".join(["interrupted", *notes])
     if isinstance(error, (ConfigError, DataError, FeatureNotVendored)):

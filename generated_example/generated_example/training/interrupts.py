@@ -19,6 +19,18 @@ GRACE = 10.0
 INTERRUPTED = 130
 
 
+class StopRequested(Exception):
+    """What waits for others, and would for long, gives up because the run was asked to stop."""
+
+
+_active: "list[StopSignal]" = []
+
+
+def stop_requested() -> bool:
+    """Whether the run was asked to stop, and is about to."""
+    return any(signals.requested for signals in _active)
+
+
 class StopSignal:
     """Within it, the first Ctrl-C or SIGTERM sets `requested`; a second one of either interrupts at once.
 
@@ -39,11 +51,14 @@ class StopSignal:
             except ValueError:  # not the main thread, as in some notebooks: signals stay as they are
                 return self
         self._watch()
+        _active.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self in _active:
+            _active.remove(self)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if error is not None and os.environ.get("WORLD_SIZE", "1") != "1":

@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 from ..protocol import DataProto
 from ..utils.metric.utils import reduce_metrics
 from ..workers.policy import Policy, Reference
+from ..workers.rollout_interface import RolloutError
 from ..workers.value_model import Critic
 from . import reward_keys
 from .balance import balance_batch
@@ -31,10 +32,10 @@ from .core_algos import agg_loss, get_kl_controller
 from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from .divergence import DivergenceCheck, DivergenceError
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
-from .failures import add_note
+from .failures import add_note, notes_on
 from .hook_calls import calling_estimator
 from .hook_errors import call_reward, check_advantages, reward_metrics
-from .interrupts import StopSignal
+from .interrupts import StopRequested, StopSignal
 from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 from .outcomes import episode_metrics
 from .registries import AdvantageEstimator, compute_advantage
@@ -109,6 +110,7 @@ class LocalPPOTrainer:
         self.ids = random.Random(config.local.seed)
         self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
         self.divergence = DivergenceCheck(ranks, policy, critic)
+        self.failure: Exception | None = None  # after a step's last update, so that the step counts
         self.score: float | None = None  # of validation after the last step; None: there was none
 
     def fit(self) -> bool:
@@ -130,32 +132,39 @@ class LocalPPOTrainer:
                 step = self.steps_done + 1
                 is_last = step >= self.total_steps
                 timing: dict[str, float] = {}
-                batch, metrics = self._try_step(prompts, timing)
+                try:
+                    batch, metrics = self._try_step(prompts, timing)
+                except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
+                    self.tracker.message("\n".join(notes_on(stopped)))
+                    return False
                 self.divergence.remember(batch)
                 self.steps_done, self.score = step, None
-                if trainer.test_freq > 0 and (is_last or step % trainer.test_freq == 0):
+                if self.failure is None and trainer.test_freq > 0 and (is_last or step % trainer.test_freq == 0):
                     with timed("testing", timing):
-                        metrics.update(self.validate())
+                        metrics.update(self._try_validation())
                 metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
                 metrics.update(compute_data_metrics(batch, use_critic=self.critic is not None))
                 metrics.update(compute_throughout_metrics(batch, timing, n_gpus=self.ranks.world_size))
+                if not is_last and hasattr(self.train_loader.dataset, "on_batch_end"):  # rank 0 alone has a dataset
+                    self.train_loader.dataset.on_batch_end(batch=batch)
                 self._remember_state()
                 if step == first:
                     self.ranks.on_driver(lambda: check_storable(self._remembered["data"]))
                 stopping = self.ranks.any(stop.requested) and not is_last
-                if stopping or self._is_to_be_saved(step):
+                if stopping or self.failure is not None or self._is_to_be_saved(step):
                     # A run that is killed before the step is logged logs it when it goes on.
                     self._remembered["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
                     with timed("save_checkpoint", timing):
                         self.save()
                 metrics.update(compute_timing_metrics(batch, timing))
                 self.tracker.log(metrics, step)
-                if stopping:
+                if self.failure is not None and not isinstance(self.failure, StopRequested):
+                    add_note(self.failure, f"The state after step {step} is saved: {self.checkpoints.directory}")
+                    raise self.failure
+                if stopping or self.failure is not None:
                     return False
                 if is_last:
                     return True
-                if hasattr(self.train_loader.dataset, "on_batch_end"):  # rank 0 has it, and the others no dataset
-                    self.train_loader.dataset.on_batch_end(batch=batch)
         return True
 
     def train_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
@@ -200,7 +209,7 @@ class LocalPPOTrainer:
                     metrics.update(self._reduced(actor_metrics))
                     self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1)
                     with under_way("weights"):
-                        self.rollouts.sync_weights()
+                        self._sync_weights()
         return batch, metrics
 
     @under_way("testing")
@@ -295,6 +304,25 @@ class LocalPPOTrainer:
         finally:
             for hook in hooks:
                 hook.remove()
+
+    def _sync_weights(self) -> None:
+        """Hand the weights to the rollout engine; if it fails, the run ends when this step is saved."""
+        try:
+            self.rollouts.sync_weights()
+        except (RolloutError, StopRequested) as error:  # on every process
+            self.failure = error
+
+    def _try_validation(self) -> Metrics:
+        """The metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
+        before = random_state()
+        try:
+            return self.validate()
+        except Exception as error:
+            if is_connection_error(error) or not self.ranks.all_arrive(f"failed validation {self.steps_done}"):
+                raise
+            self.failure = error
+            set_random_state(before)
+            return {}
 
     def _save_if_unchanged(self, stepped: bool) -> str:
         """Save the state from before a step that failed, if no process has changed a weight; says what it did."""
