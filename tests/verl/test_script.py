@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun.script import read_script
+from extractor.usecases.fromrun.bash import read_script
 from extractor.usecases.fromrun.unknowns import readable, unknown
 
 # Each prints its words one a line: bash is asked what they are.

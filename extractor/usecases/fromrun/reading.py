@@ -10,9 +10,8 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun.script import read_script
+from extractor.usecases.fromrun.bash import Command, read_script, too_much
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
-from extractor.usecases.fromrun.variables import Command, too_much
 from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override
 from extractor.values.configtree.compose import read_mapping, read_yaml

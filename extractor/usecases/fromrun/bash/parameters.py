@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING
 
-from extractor.usecases.fromrun.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.bash.state import State, scalar
+from extractor.usecases.fromrun.bash.syntax import text_of
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
-from extractor.usecases.fromrun.variables import Variables, scalar
 
-# What working out a variable's number counts for: each may name others, and so on.
-_EVALUATION = 1_000
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 
-class Parameters(Variables):
-    """Expansions of one variable each."""
+class Parameters:
+    """Expansions of one variable each.
 
-    def _one(self, node: Any) -> str:
-        """Return the text of a node, without splitting it into words."""
-        raise NotImplementedError
+    Args:
+        state: Of the script.
+        text: What a node inside expands to.
+    """
 
-    def _array(self, node: Any) -> list[str] | None:
-        """Return the words of `$@`, `${A[@]}` and the like; None for anything else."""
-        raise NotImplementedError
+    def __init__(self, state: State, text: Callable[[Node], str]) -> None:
+        self._state = state
+        self._text = text
 
-    def _text_of_expansion(self, node: Any) -> str:
-        several = self._array(node)
-        if several is not None:
-            return " ".join(several)
+    def expanded(self, node: Node) -> str:
+        """Return what `${...}` stands for."""
         children = node.children[1:-1]
         if not children:
             return ""
@@ -38,9 +38,9 @@ class Parameters(Variables):
         first = children[0]
         name, value, known = self._named(first)
         if len(children) == 1:
-            return value if known else self._variable(name)
+            return value if known else self._state.variable(name)
         operation = children[1].type
-        rest = self._slice(children[1].end_byte, node.end_byte - 1)
+        rest = self._state.slice(children[1].end_byte, node.end_byte - 1)
         operand = "".join(self._gapped(children[2:], children[1].end_byte, node.end_byte - 1))
         return self._operated(name, value if known else None, operation, operand, rest)
 
@@ -50,17 +50,17 @@ class Parameters(Variables):
         if kind in ("-", "=", "?", "+"):
             return self._defaulted(name, value, kind, operand, empty)
         if value is None:
-            return self._variable(name)
+            return self._state.variable(name)
         if unknowns(value):
             return value
         if operation in ("%", "%%", "#", "##"):
-            self._spend(len(value) * len(value) // 8)
+            self._state.spend(len(value) * len(value) // 8)
             return _trimmed(value, operand, operation)
         if operation in ("/", "//", "/#", "/%"):
             pattern, _, new = rest.partition("/")
             pattern = self._loose(pattern)
             new = operand[len(pattern) + 1 :] if operand.startswith(f"{pattern}/") else self._loose(new)
-            self._spend((value.count(pattern) if operation == "//" else 1) * len(new))
+            self._state.spend((value.count(pattern) if operation == "//" else 1) * len(new))
             return value.replace(pattern, new, -1 if operation == "//" else 1)
         if operation in (",,", ","):
             return value.lower() if operation == ",," else value[:1].lower() + value[1:]
@@ -79,62 +79,52 @@ class Parameters(Variables):
         if kind == "?":
             return unknown(name)
         if kind == "=":
-            self._put(name, operand)
+            self._state.put(name, operand)
         return operand
 
     def _loose(self, text: str) -> str:
-        return re.sub(r"\$\{?(\w+)\}?", lambda found: self._variable(found[1]), text).strip("\"'")
+        return re.sub(r"\$\{?(\w+)\}?", lambda found: self._state.variable(found[1]), text).strip("\"'")
 
-    def _measured(self, children: list[Any]) -> str:
+    def _measured(self, children: list[Node]) -> str:
         target = children[-1]
         if children[0].type == "!":
-            inner = self._variable(target.text.decode())
-            return inner if unknowns(inner) else self._variable(inner)
-        name = target.children[0].text.decode() if target.type == "subscript" else target.text.decode()
-        value = self._variables.get(name, "")
+            inner = self._state.variable(text_of(target))
+            return inner if unknowns(inner) else self._state.variable(inner)
+        name = text_of(target.children[0]) if target.type == "subscript" else text_of(target)
+        value = self._state.variables.get(name, "")
         if target.type == "subscript" and isinstance(value, str):
             return str(int(bool(value)))
-        return str(len(self._arguments) if name in ("@", "*") else len(value))
+        return str(len(self._state.arguments) if name in ("@", "*") else len(value))
 
-    def _named(self, node: Any) -> tuple[str, str, bool]:
+    def _named(self, node: Node) -> tuple[str, str, bool]:
         """Name and value of what an expansion is about, and whether it is set."""
         if node.type == "subscript":
-            name = node.children[0].text.decode()
-            index = self._one(node.named_children[-1])
-            array = self._variables.get(name)
+            name = text_of(node.children[0])
+            index = self._text(node.named_children[-1])
+            array = self._state.variables.get(name)
             if isinstance(array, dict):
                 return name, array.get(index, ""), index in array
             items = array if isinstance(array, list) else [] if array is None else [str(array)]
             try:
-                number = evaluate(index, self._number)
+                number = evaluate(index, self._state.number)
                 return name, items[number], True
             except (NotKnown, IndexError, OverflowError):
                 return name, "", False
-        name = node.text.decode()
+        name = text_of(node)
         if number_of(name) is not None or name in ("@", "*", "#"):
-            value = self._variable(name)
+            value = self._state.variable(name)
             return name, value, bool(value)
-        value_or = self._variables.get(name)
+        value_or = self._state.variables.get(name)
         return name, scalar(value_or) if value_or is not None else "", value_or is not None
 
-    def _number(self, name: str) -> str | None:
-        self._spend(_EVALUATION)
-        value = self._variables.get(name)
-        if value is None or not isinstance(value, str) or unknowns(value):
-            return None if value is None or isinstance(value, str) else str(len(value))
-        try:
-            return str(evaluate(value, self._number)) if not re.fullmatch(r"[+-]?[0-9]+", value) and value else value
-        except (NotKnown, RecursionError):
-            return None
-
-    def _gapped(self, nodes: list[Any], start: int, end: int) -> Iterable[str]:
+    def _gapped(self, nodes: list[Node], start: int, end: int) -> Iterable[str]:
         """Nodes with the blanks between them, as they stand in the source."""
         at = start
         for node in nodes:
-            yield self._slice(at, node.start_byte)
-            yield self._one(node)
+            yield self._state.slice(at, node.start_byte)
+            yield self._text(node)
             at = node.end_byte
-        yield self._slice(at, end)
+        yield self._state.slice(at, end)
 
 
 def _trimmed(value: str, pattern: str, operation: str) -> str:

@@ -5,33 +5,49 @@ from __future__ import annotations
 import re
 import warnings
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING
 
-from extractor.usecases.fromrun.arithmetic import NotKnown, evaluate
-from extractor.usecases.fromrun.expansion import Expansions
+from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.bash.expansion import Expansion
+from extractor.usecases.fromrun.bash.state import State
+from extractor.usecases.fromrun.bash.syntax import text_of
 from extractor.usecases.fromrun.unknowns import unknowns
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 # A pattern with more repetitions than this, or a longer text, is not searched for: time grows with their power.
 _REPEATS = 3
 _LONGEST = 200
 
 
-class Conditions(Expansions):
-    """Tests; None stands for what is not known."""
+class Conditions:
+    """Tests; None stands for what is not known.
 
-    def _on_test_command(self, node: Any) -> bool | None:
+    Args:
+        state: Of the script.
+        expansion: Works out the words that are compared.
+    """
+
+    def __init__(self, state: State, expansion: Expansion) -> None:
+        self._state = state
+        self._expansion = expansion
+
+    def brackets(self, node: Node) -> bool | None:
+        """Return whether `[ ... ]`, `[[ ... ]]` or `((...))` holds."""
         if node.children and node.children[0].type == "((":
-            return self._arithmetic_test(node)
+            return self.arithmetic(node)
         return self._condition(node.named_children[0]) if node.named_children else False
 
-    def _arithmetic_test(self, node: Any) -> bool | None:
-        inner = self._slice(node.children[0].end_byte, node.children[-1].start_byte)
+    def arithmetic(self, node: Node) -> bool | None:
+        """Return whether `((...))` holds."""
+        inner = self._state.slice(node.children[0].end_byte, node.children[-1].start_byte)
         try:
-            return evaluate(inner, self._number) != 0
+            return evaluate(inner, self._state.number) != 0
         except NotKnown:
             return None
 
-    def _condition(self, node: Any) -> bool | None:
+    def _condition(self, node: Node) -> bool | None:
         """Return what stands between brackets."""
         if node.type == "parenthesized_expression":
             return self._condition(node.named_children[0])
@@ -47,29 +63,30 @@ class Conditions(Expansions):
         words = []
         for child in node.children:
             if child.type in ("test_operator",) or not child.is_named:
-                words.append(child.text.decode())
+                words.append(text_of(child))
             elif child.type in ("extglob_pattern", "regex"):
-                words.append(self._source[child.start_byte : child.end_byte].decode().strip("\"'"))
+                words.append(self._state.source[child.start_byte : child.end_byte].decode().strip("\"'"))
             else:
-                words.append(self._one(child))
+                words.append(self._expansion.one(child))
         if node.type not in ("binary_expression", "unary_expression"):
-            words = [self._one(node)]
-        return self._test(words, node)
+            words = [self._expansion.one(node)]
+        return self.test(words)
 
-    def _test(self, words: list[str], node: Any) -> bool | None:
+    def test(self, words: list[str]) -> bool | None:
+        """Return whether what `test` is given holds."""
         if words and words[0] == "!":
-            inner = self._test(words[1:], node)
+            inner = self.test(words[1:])
             return None if inner is None else not inner
         if len(words) == 2 and words[0] in ("-z", "-n") and unknowns(words[1]) == (words[1][1:-1],):
             # As `${X:-}` does: what nothing has set is empty, and `--set` sets it.
-            words = [words[0], words[1] if words[1][1:-1] in self._variables or "$" in words[1] else ""]
+            words = [words[0], words[1] if words[1][1:-1] in self._state.variables or "$" in words[1] else ""]
         if any(unknowns(word) for word in words):
             return None
         if len(words) == 1:
             return bool(words[0])
         if len(words) == 2:
             if words[0] == "-v":
-                return words[1] in self._variables
+                return words[1] in self._state.variables
             return {"-z": not words[1], "-n": bool(words[1])}.get(words[0])
         return self._compared(*words) if len(words) == 3 else None
 
@@ -82,7 +99,7 @@ class Conditions(Expansions):
             return _found(right, left)
         compare = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}.get(operation, operation)
         try:
-            return bool(evaluate(f"{left or 0} {compare} {right or 0}", self._number))
+            return bool(evaluate(f"{left or 0} {compare} {right or 0}", self._state.number))
         except NotKnown:
             return None
 

@@ -1,0 +1,10 @@
+"""Bash, read and never run: what a script's commands would be.
+
+`state` holds what is known at a place of the script; `expansion` and `parameters` make words of the parser's nodes,
+`conditions` decides tests, `statements` and `branches` go through the script, and `script` puts them together.
+"""
+
+from extractor.usecases.fromrun.bash.script import Reading, read_script
+from extractor.usecases.fromrun.bash.state import Command, too_much
+
+__all__ = ["Command", "Reading", "read_script", "too_much"]

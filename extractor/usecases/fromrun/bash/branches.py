@@ -1,0 +1,175 @@
+"""`if`, `case`, loops, `&&` and `||`: the way that a script takes, as far as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Protocol
+
+from extractor.usecases.fromrun.bash.expansion import Expansion
+from extractor.usecases.fromrun.bash.state import Failure, State, Stop
+from extractor.usecases.fromrun.bash.syntax import field, text_of
+from extractor.usecases.fromrun.unknowns import unknown, unknowns
+from extractor.values.limits import MAX_ROUNDS
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+class Runner(Protocol):
+    """What reads the statements inside."""
+
+    def run(self, nodes: Iterable[Node]) -> bool | None:
+        """Read statements one after another; the outcome of the last as far as it is known."""
+
+    def statement(self, node: Node) -> bool | None:
+        """Read a statement; its outcome as far as it is known."""
+
+
+class Branches:
+    """Where a condition is not known, what its ways differ in is not known behind it either.
+
+    Args:
+        state: Of the script.
+        expansion: Works out words.
+        interpreter: Reads the statements inside.
+    """
+
+    def __init__(self, state: State, expansion: Expansion, interpreter: Runner) -> None:
+        self._state = state
+        self._expansion = expansion
+        self._interpreter = interpreter
+        self.handlers: dict[str, Callable[[Node], bool | None]] = {
+            "negated_command": self._negated,
+            "list": self._list,
+            "if_statement": lambda node: self._branches(node, node),
+            "case_statement": self._case,
+            "for_statement": self._for,
+            "while_statement": self._while,
+            "c_style_for_statement": self._counted,
+        }
+
+    def _negated(self, node: Node) -> bool | None:
+        outcome = self._interpreter.statement(node.named_children[-1])
+        return None if outcome is None else not outcome
+
+    def _list(self, node: Node) -> bool | None:
+        left, right = node.named_children[0], node.named_children[-1]
+        outcome = self._interpreter.statement(left)
+        wanted = any(child.type == "&&" for child in node.children)
+        if outcome is None:
+            return self._perhaps([right.children if right.type == "compound_statement" else [right], []], right)
+        return self._checked([right], node) if outcome is wanted else outcome
+
+    def _checked(self, nodes: Iterable[Node], whole: Node) -> bool | None:
+        """Return what a condition that holds leads to. A check that fails may not fail where the script is started."""
+        try:
+            return self._interpreter.run(nodes)
+        except Failure:
+            self._state.note(whole, "as far as is known the script would exit here with an error; reading continued")
+            return None
+
+    def _branches(self, node: Node, whole: Node) -> bool | None:
+        """Return an `if` or `elif`: what follows `then`, or the clauses behind it."""
+        children = [child for child in node.children if child.type != "comment"]
+        then = next(index for index, child in enumerate(children) if child.type == "then")
+        condition = [child for child in children[:then] if child.is_named]
+        clauses = [child for child in children[then:] if child.type in ("elif_clause", "else_clause")]
+        if node.type == "elif_clause":
+            siblings = [item for item in whole.children if item.type in ("elif_clause", "else_clause")]
+            clauses = siblings[siblings.index(node) + 1 :]
+        body = [child for child in children[then:] if child.is_named and child not in clauses]
+        outcome = self._interpreter.run(condition)
+        if outcome:
+            return self._checked(body, node)
+        if outcome is None:
+            return self._perhaps([body, clauses[:1]], node, whole)
+        return self._otherwise(clauses, whole)
+
+    def _otherwise(self, clauses: list[Node], whole: Node) -> bool | None:
+        if not clauses:
+            return True
+        if clauses[0].type == "elif_clause":
+            return self._branches(clauses[0], whole)
+        return self._interpreter.run(clauses[0].named_children)
+
+    def _perhaps(self, ways: list[list[Node]], node: Node, whole: Node | None = None) -> bool | None:
+        """Follow both ways of an unknown condition: what they differ in is unknown behind it."""
+        self._state.doubts += 1
+        self._state.spend(50 * len(self._state.variables))
+        before, results = dict(self._state.variables), []
+        count = len(self._state.commands)
+        for way in ways:
+            self._state.variables = dict(before)
+            try:
+                if whole is not None and len(way) == 1 and way[0].type in ("elif_clause", "else_clause"):
+                    self._otherwise(way, whole)
+                else:
+                    self._interpreter.run(way)
+            except Stop:
+                if len(self._state.commands) == count:
+                    continue  # a way that ends the script is not taken
+            results.append(self._state.variables)
+        self._state.variables = dict(before)
+        names = sorted({name for result in results for name in result})
+        differ = [name for name in names if any(result.get(name) != results[0].get(name) for result in results)]
+        for name in results[0] if results else ():
+            if name not in differ:
+                self._state.variables[name] = results[0][name]
+        for name in differ:
+            self._state.put(name, unknown(name))
+        if differ:
+            self._state.note(node, f"a condition is unknown, and so is what depends on it: {', '.join(differ)}")
+        return None
+
+    def _case(self, node: Node) -> bool | None:
+        value = self._expansion.one(field(node, "value"))
+        items = [child for child in node.named_children if child.type == "case_item"]
+        if unknowns(value):
+            return self._perhaps([_case_body(item) for item in items], node)
+        for item in items:
+            if any(fnmatchcase(value, self._pattern(pattern)) for pattern in item.children_by_field_name("value")):
+                return self._checked(_case_body(item), node)
+        return True
+
+    def _pattern(self, node: Node) -> str:
+        return text_of(node) if node.type == "extglob_pattern" else self._expansion.one(node)
+
+    def _for(self, node: Node) -> bool | None:
+        name = text_of(field(node, "variable"))
+        values = [word for child in node.children_by_field_name("value") for word in self._expansion.words(child)]
+        if not any(child.type == "in" for child in node.children):
+            values = list(self._state.arguments)
+        if len(values) > MAX_ROUNDS:
+            self._state.note(node, f"only the first {MAX_ROUNDS} rounds of this loop were read")
+        for value in values[:MAX_ROUNDS]:
+            self._state.put(name, value)
+            try:
+                self._interpreter.statement(field(node, "body"))
+            except Stop:
+                continue
+        return True
+
+    def _while(self, node: Node) -> bool | None:
+        condition = field(node, "condition")
+        for _ in range(MAX_ROUNDS):
+            outcome = self._interpreter.statement(condition)
+            if node.children[0].type == "until" and outcome is not None:
+                outcome = not outcome
+            if outcome is None:
+                return self._perhaps([[field(node, "body")], []], node)
+            if not outcome:
+                return True
+            try:
+                self._interpreter.statement(field(node, "body"))
+            except Stop:
+                break
+        return None
+
+    def _counted(self, node: Node) -> bool | None:
+        return self._perhaps([[field(node, "body")], []], node)
+
+
+def _case_body(item: Node) -> list[Node]:
+    values = {value.id for value in item.children_by_field_name("value")}
+    return [child for child in item.named_children if child.id not in values]

@@ -1,0 +1,256 @@
+"""Words and values of a script: quotes, lists, expansions, and what commands would print."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.bash.commands import printed
+from extractor.usecases.fromrun.bash.parameters import Parameters
+from extractor.usecases.fromrun.bash.state import State, Stop, Value, scalar, too_much
+from extractor.usecases.fromrun.bash.syntax import text_of
+from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
+from extractor.values import limits
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# What tells where a script lies is no longer than this.
+_SHORT = 300
+
+
+class Expansion:
+    """From the parser's nodes to texts and words.
+
+    Args:
+        state: Of the script.
+        run: Reads statements, for what commands in `$(...)` would print.
+    """
+
+    def __init__(self, state: State, run: Callable[[Iterable[Node]], bool | None]) -> None:
+        self._state = state
+        self._run = run
+        self._parameters = Parameters(state, self.one)
+        self._texts: dict[str, Callable[[Node], str]] = {
+            "string": self._string,
+            "raw_string": lambda node: text_of(node)[1:-1],
+            "ansi_c_string": _ansi_c,
+            "simple_expansion": lambda node: state.variable(text_of(node.children[-1])),
+            "expansion": self._expansion,
+            "arithmetic_expansion": self._arithmetic,
+            "command_substitution": self._substitution,
+        }
+
+    def assign(self, node: Node) -> None:
+        """Carry out an assignment."""
+        target = node.children[0]
+        appends = any(child.type == "+=" for child in node.children)
+        value = self.value(node.children[-1]) if node.children[-1].type not in ("=", "+=") else ""
+        name = text_of(target)
+        if target.type == "subscript":
+            name = text_of(target.children[0])
+            array = self._state.variables.get(name)
+            index = self.one(target.named_children[-1])
+            place = number_of(index)
+            if isinstance(array, list) and place is not None and isinstance(value, str):
+                array[place : place + 1] = [value]
+                self._state.counted(array)
+            else:
+                self._state.spend(20 * len(array or ""))
+                entries = dict(array) if isinstance(array, dict) else {}
+                self._state.variables[name] = {**entries, index: value if isinstance(value, str) else ""}
+            return
+        if appends:
+            old = self._state.variables.get(name, [] if isinstance(value, list) else "")
+            if isinstance(old, list):
+                value = self._state.counted([*old, *(value if isinstance(value, list) else [str(value)])])
+            else:
+                value = f"{scalar(old)}{scalar(value)}"
+        self._state.put(name, value, keep=isinstance(value, str) and name in self._state.given)
+
+    def value(self, node: Node) -> Value:
+        """Return what is assigned: a text, or the words of an array."""
+        if node.type == "array":
+            items = [child for child in node.named_children if child.type != "comment"]
+            if any(child.type in ("variable_assignment",) for child in items):
+                return {}
+            text = self._state.counted([word for child in items for word in self.words(child)])
+            keyed = [re.fullmatch(r"\[([^\]]+)\]=(.*)", word, re.DOTALL) for word in text]
+            if keyed and all(keyed):
+                return {match[1].strip("\"'"): match[2] for match in keyed if match is not None}
+            return text
+        return self.one(node)
+
+    def one(self, node: Node) -> str:
+        """Return the text of a node, without splitting it into words."""
+        known = self._texts.get(node.type)
+        if known is not None:
+            text = known(node)
+        elif node.named_children and node.type not in ("word", "number"):
+            text = "".join(self.one(child) for child in node.children)
+        else:
+            text = _unescaped(text_of(node))
+        self._state.spend(len(text))
+        if len(text) > limits.MAX_WORD:
+            raise too_much(self._state.file, f"an expansion in it has more than {limits.MAX_WORD:,} characters")
+        return text
+
+    def words(self, node: Node) -> list[str]:
+        """Return a node as the words that it expands to."""
+        if node.type in ("comment", "file_redirect"):
+            return []
+        if node.type == "string":
+            return self._quoted_words(node)
+        if node.type in ("simple_expansion", "expansion"):
+            several = self._array(node)
+            if several is not None:
+                return several
+            return self._state.counted(self.one(node).split())
+        if node.type == "command_substitution":
+            text = self.one(node)
+            return [text] if unknowns(text) else self._state.counted(text.split())
+        if node.type in ("concatenation", "brace_expression"):
+            return self._braces(node)
+        return [self.one(node)]
+
+    def _quoted_words(self, node: Node) -> list[str]:
+        """Return a string; `"${A[@]}"` and `"$@"` inside it are as many words as they have."""
+        words = [""]
+        for text, several in self._string_parts(node):
+            if several is None:
+                words[-1] += text
+            elif several:
+                words[-1] += several[0]
+                words += several[1:]
+                self._state.counted(words)
+            elif len(node.named_children) == 1:
+                return []
+        return words
+
+    def _braces(self, node: Node) -> list[str]:
+        text = self.one(node)
+        if "{" in text and any(item.type == "brace_expression" for item in (node, *node.children)):
+            match = re.search(r"\{([0-9]{1,18})\.\.([0-9]{1,18})\}", text)
+            if match is not None:
+                low, high = int(match[1]), int(match[2])
+                numbers = range(low, high + 1)[: limits.MAX_ROUNDS]
+                return [f"{text[: match.start()]}{number}{text[match.end() :]}" for number in numbers]
+        return [text]
+
+    def _string_parts(self, node: Node) -> list[tuple[str, list[str] | None]]:
+        parts: list[tuple[str, list[str] | None]] = []
+        at = node.start_byte + 1
+        for child in node.named_children:
+            if child.start_byte > at:
+                parts.append((_in_quotes(self._state.slice(at, child.start_byte)), None))
+            if child.type == "string_content":
+                parts.append((_in_quotes(text_of(child)), None))
+            else:
+                several = self._array(child)
+                parts.append(("" if several is not None else self.one(child), several))
+            at = child.end_byte
+        if node.end_byte - 1 > at:
+            parts.append((_in_quotes(self._state.slice(at, node.end_byte - 1)), None))
+        return parts
+
+    def _array(self, node: Node) -> list[str] | None:
+        """Return the words of `$@`, `${A[@]}` and the like; None for anything else."""
+        text = text_of(node)
+        if text in ("$@", "$*", "${@}", "${*}", "${@:1}"):
+            return self._state.counted(list(self._state.arguments))
+        match = re.fullmatch(r"\$\{(\w+)\[[@*]\](?::?[-+].*)?\}", text, re.DOTALL)
+        if match is not None:
+            value = self._state.variables.get(match[1], [])
+            if ":+" in text or "]+" in text:
+                return self._array_alternative(node, match[1], value)
+            return self._state.counted(
+                list(value) if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [value]
+            )
+        return None
+
+    def _array_alternative(self, node: Node, name: str, value: Value) -> list[str]:
+        """`${A[@]+"${A[@]}"}`: the words behind the +, where there is such an array."""
+        if not value:
+            return []
+        return [word for child in node.named_children[1:] for word in self.words(child)]
+
+    def _string(self, node: Node) -> str:
+        parts = self._string_parts(node)
+        return "".join(text if several is None else " ".join(several) for text, several in parts)
+
+    def _expansion(self, node: Node) -> str:
+        several = self._array(node)
+        return self._parameters.expanded(node) if several is None else " ".join(several)
+
+    def _arithmetic(self, node: Node) -> str:
+        text = text_of(node)
+        inner = text[3:-2] if text.startswith("$((") else text[2:-1]
+        try:
+            return str(evaluate(self._expand_inside(node, inner), self._state.number))
+        except NotKnown:
+            return unknown(text)
+
+    def _expand_inside(self, node: Node, inner: str) -> str:
+        """`${X:-2}` inside arithmetic, worked out."""
+        for child in _descendants(node):
+            if child.type == "expansion":
+                self._state.spend(len(inner))
+                inner = inner.replace(text_of(child), self.one(child) or "0", 1)
+        return inner
+
+    def _substitution(self, node: Node) -> str:
+        text = text_of(node)
+        inner = [child for child in node.named_children if child.type != "comment"]
+        if len(inner) == 1 and inner[0].type == "command":
+            words = [word for child in inner[0].children for word in self._command_words(child)]
+            known = printed(words, self._state)
+            if known is not None:
+                return known
+        if len(text) < _SHORT and re.fullmatch(r"\$\(\s*cd\s+.*dirname.*&&\s*pwd(\s+-P)?\s*\)", text, re.DOTALL):
+            return posixpath.dirname(self._state.file) or "."
+        captured = self._captured(inner)
+        return unknown(text) if captured is None else captured
+
+    def _captured(self, nodes: list[Node]) -> str | None:
+        """Return what `a && echo b || echo c` prints, where that can be said without running anything."""
+        state = self._state
+        state.spend(20 * (len(state.notes) + len(state.variables)))
+        commands, notes, variables, doubts = state.commands, list(state.notes), dict(state.variables), state.doubts
+        state.commands = []
+        try:
+            self._run(nodes)
+        except Stop:
+            pass
+        finally:
+            ran, state.commands, state.notes, state.variables = state.commands, commands, notes, variables
+        outputs = [printed(list(command.words), state) for command in ran]
+        if not outputs or None in outputs or doubts != state.doubts:
+            return None
+        return "\n".join(text for text in outputs if text)
+
+    def _command_words(self, node: Node) -> list[str]:
+        return self.words(node.children[0]) if node.type == "command_name" else self.words(node)
+
+
+def _descendants(node: Node) -> Iterable[Node]:
+    for child in node.children:
+        if child.type == "expansion":
+            yield child
+        else:
+            yield from _descendants(child)
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(\n|.)", lambda found: "" if found[1] == "\n" else found[1], text, flags=re.DOTALL)
+
+
+def _in_quotes(text: str) -> str:
+    return re.sub(r'\\([\n"$`\\])', lambda found: "" if found[1] == "\n" else found[1], text)
+
+
+def _ansi_c(node: Node) -> str:
+    known = {"n": "\n", "t": "\t", "'": "'", '"': '"', "\\": "\\"}
+    return re.sub(r"\\(.)", lambda found: known.get(found[1], found[0]), text_of(node)[2:-1])

@@ -1,0 +1,99 @@
+"""Reading a launch script: its assignments and expansions are worked out, and nothing of it is ever run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from extractor.usecases.fromrun.bash.branches import Branches
+from extractor.usecases.fromrun.bash.conditions import Conditions
+from extractor.usecases.fromrun.bash.expansion import Expansion
+from extractor.usecases.fromrun.bash.state import Command, State, Stop, too_much
+from extractor.usecases.fromrun.bash.statements import Statements
+from extractor.usecases.fromrun.bash.syntax import errors, parse
+from extractor.values import limits, readers
+from extractor.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was made of a script.
+
+    Attributes:
+        commands: Everything that it would run, in order.
+        notes: What could not be known, or is not as it looks, with lines.
+    """
+
+    commands: tuple[Command, ...]
+    notes: tuple[str, ...]
+
+
+def read_script(
+    text: str, file: str, given: Mapping[str, str], environment: Mapping[str, str], arguments: Sequence[str] = ()
+) -> Reading:
+    """Work out what a script would run.
+
+    Args:
+        text: The script.
+        file: Its path, for messages and for `$0`.
+        given: Variables that the user has set; they win over what the script assigns by a default or by a command.
+        environment: Variables that are there from the start.
+        arguments: `$1`, `$2`...
+
+    Raises:
+        UsageError: the text is no bash.
+    """
+    source = text.encode()
+    if len(source) > limits.MAX_SCRIPT:
+        raise too_much(file, f"it is larger than {readers.size(limits.MAX_SCRIPT)}")
+    root = parse(source, file)
+    state = State(source, file, given, environment, arguments)
+    if root.has_error:
+        line = next(errors(root)).start_point[0] + 1
+        if not root.named_children:
+            raise UsageError(f"{file}: no bash script", hint="pass a script, a list of overrides or a YAML file")
+        state.notes.append(f"line {line}: not understood as bash")
+    try:
+        with contextlib.suppress(Stop):  # `exit`: what follows is not run
+            Interpreter(state).run(root.children)
+    except RecursionError:  # functions that call each other, each with blocks in blocks
+        raise too_much(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
+    return Reading(tuple(state.commands), tuple(dict.fromkeys(state.notes)))
+
+
+class Interpreter:
+    """Statements by the parser's names, each read by the part that knows it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        expansion = Expansion(state, self.run)
+        conditions = Conditions(state, expansion)
+        self._handlers: dict[str, Callable[[Node], bool | None]] = {
+            **Statements(state, expansion, conditions, self).handlers,
+            **Branches(state, expansion, self).handlers,
+            "test_command": conditions.brackets,
+        }
+
+    def run(self, nodes: Iterable[Node]) -> bool | None:
+        """Read statements one after another; the outcome of the last as far as it is known."""
+        outcome: bool | None = True
+        for node in nodes:
+            outcome = self.statement(node)
+        return outcome
+
+    def statement(self, node: Node) -> bool | None:
+        """Read a statement; its outcome as far as it is known."""
+        self._state.step()
+        handler = self._handlers.get(node.type)
+        if handler is not None:
+            return handler(node)
+        if node.is_named and node.type not in ("comment", "heredoc_body", "word", "ERROR"):
+            self._state.note(node, f"{node.type.replace('_', ' ')} is not read")
+        if node.type == "ERROR":
+            self.run(node.named_children)
+        return None

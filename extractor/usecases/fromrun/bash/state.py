@@ -1,0 +1,175 @@
+"""The state of a script while it is read: its variables and arguments, and what it would have run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
+from extractor.values import limits
+from extractor.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Value = str | list[str] | dict[str, str]
+
+# What working out a variable's number counts for: each may name others, and so on.
+_EVALUATION = 1_000
+
+
+class Stop(Exception):
+    """`exit`, `return`, `break` or `continue`."""
+
+
+class Failure(Stop):
+    """`exit` with another status than 0."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that the script would run.
+
+    Attributes:
+        words: Name and arguments, expanded.
+        line: Where it stands.
+        environment: Exported variables, and those that stand before it.
+    """
+
+    words: tuple[str, ...]
+    line: int
+    environment: Mapping[str, str] = field(repr=False)
+
+
+class State:
+    """What is known of a script at the place that is read.
+
+    Attributes:
+        source, file: The script and its path.
+        given: Variables that the user has set.
+        variables, exported, arguments: What it has at this place.
+        functions: Bodies, by name.
+        depth: Calls of functions in each other.
+        doubts: Conditions so far that could not be decided.
+        commands: What it would have run so far.
+        notes: What could not be known, or is not as it looks, with lines.
+    """
+
+    def __init__(
+        self,
+        source: bytes,
+        file: str,
+        given: Mapping[str, str],
+        environment: Mapping[str, str],
+        arguments: Sequence[str],
+    ) -> None:
+        self.source = source
+        self.file = file
+        self.given = dict(given)
+        self.variables: dict[str, Value] = {**environment, **given}
+        self.exported: set[str] = set(environment) | set(given)
+        self.arguments = list(arguments)
+        self.functions: dict[str, Node] = {}
+        self.depth = 0
+        self.doubts = 0
+        self._statements = 0
+        self._expanded = 0
+        self.commands: list[Command] = []
+        self.notes: list[str] = []
+
+    def step(self) -> None:
+        """Count a statement.
+
+        Raises:
+            UsageError: the script runs more than is read.
+        """
+        self._statements += 1
+        if self._statements > limits.MAX_STATEMENTS:
+            raise too_much(self.file, f"it runs more than {limits.MAX_STATEMENTS:,} statements")
+
+    def spend(self, characters: int) -> None:
+        """Count what expansions make, or what is gone through for them.
+
+        Raises:
+            UsageError: the script makes more than is read.
+        """
+        self._expanded += characters
+        if characters > limits.MAX_EXPANDED or self._expanded > limits.MAX_EXPANDED:
+            raise too_much(self.file, f"its expansions make more than {limits.MAX_EXPANDED:,} characters")
+
+    def counted(self, words: list[str]) -> list[str]:
+        """Return words, counted."""
+        if len(words) > limits.MAX_WORDS:
+            raise too_much(self.file, f"a list in it has more than {limits.MAX_WORDS:,} words")
+        self.spend(8 * len(words))
+        return words
+
+    def environment(self) -> dict[str, str]:
+        """Return the exported variables."""
+        found = {key: value for key, value in self.variables.items() if key in self.exported and isinstance(value, str)}
+        self.spend(20 * len(self.variables) + 20 * len(found))
+        return found
+
+    def note(self, node: Node, text: str) -> None:
+        """Note something about a place of the script."""
+        self.spend(len(text))
+        self.notes.append(f"line {node.start_point[0] + 1}: {text}")
+
+    def put(self, name: str, value: Value, keep: bool = False) -> None:
+        """Set a variable, where the user has not set it."""
+        self.spend(len(value))
+        if len(value) > limits.MAX_WORD:
+            raise too_much(self.file, f"the variable {name} grows beyond {limits.MAX_WORD:,} characters")
+        if not keep and name not in self.given:
+            self.variables[name] = value
+
+    def variable(self, name: str) -> str:
+        """Return the text of a variable or an argument; a stand-in where it is not known."""
+        number = number_of(name)
+        if number is not None:
+            if number == 0:
+                return self.file
+            return self.arguments[number - 1] if number <= len(self.arguments) else ""
+        if name in ("@", "*"):
+            return " ".join(self.arguments)
+        if name == "#":
+            return str(len(self.arguments))
+        if name == "BASH_SOURCE":
+            return self.file
+        if name in ("?", "$", "!", "RANDOM", "SECONDS", "HOSTNAME"):
+            return unknown(f"${name}")
+        value = self.variables.get(name)
+        return unknown(name) if value is None else scalar(value)
+
+    def number(self, name: str) -> str | None:
+        """Return a variable's value in arithmetic; None where it is unknown."""
+        self.spend(_EVALUATION)
+        value = self.variables.get(name)
+        if value is None or not isinstance(value, str) or unknowns(value):
+            return None if value is None or isinstance(value, str) else str(len(value))
+        try:
+            return str(evaluate(value, self.number)) if not re.fullmatch(r"[+-]?[0-9]+", value) and value else value
+        except (NotKnown, RecursionError):
+            return None
+
+    def slice(self, start: int, end: int) -> str:
+        """Return a part of the script, by its bytes."""
+        return self.source[start:end].decode()
+
+
+def too_much(file: str, what: str) -> UsageError:
+    """Return the error of a script that would take long to read."""
+    return UsageError(
+        f"{file}: too large to be read: {what}",
+        hint="pass what the run resolved to instead: .hydra/config.yaml, or what `--cfg job --resolve` prints",
+    )
+
+
+def scalar(value: Value) -> str:
+    """Return what a variable's name alone stands for: of an array, its first item."""
+    if isinstance(value, list):
+        return value[0] if value else ""
+    return "" if isinstance(value, dict) else value

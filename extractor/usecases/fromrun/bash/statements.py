@@ -1,0 +1,203 @@
+"""Statements one after another: assignments, functions, and the commands that a script would run."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from extractor.usecases.fromrun.bash.branches import Runner
+from extractor.usecases.fromrun.bash.commands import is_probe
+from extractor.usecases.fromrun.bash.conditions import Conditions
+from extractor.usecases.fromrun.bash.expansion import Expansion
+from extractor.usecases.fromrun.bash.state import Command, Failure, State, Stop
+from extractor.usecases.fromrun.bash.syntax import field, text_of
+from extractor.usecases.fromrun.unknowns import number_of, readable, unknown
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MAX_DEPTH = 20
+_OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
+_QUIET = {"set", "echo", "printf", "mkdir", "cd", "ulimit", "wait", "trap", "sleep", "true", ":", "exit", "unset", "rm"}
+
+
+class Statements:
+    """Simple statements, and what groups them.
+
+    Args:
+        state: Of the script.
+        expansion: Works out words.
+        conditions: Works out tests.
+        interpreter: Reads the statements inside.
+    """
+
+    def __init__(self, state: State, expansion: Expansion, conditions: Conditions, interpreter: Runner) -> None:
+        self._state = state
+        self._expansion = expansion
+        self._conditions = conditions
+        self._interpreter = interpreter
+        self.handlers: dict[str, Callable[[Node], bool | None]] = {
+            "variable_assignment": self._assignment,
+            "variable_assignments": self._assignments,
+            "declaration_command": self._declaration,
+            "unset_command": self._unset,
+            "command": self._command,
+            "function_definition": self._definition,
+            "redirected_statement": self._redirected,
+            "pipeline": self._pipeline,
+            "compound_statement": self._compound,
+            "do_group": self._compound,
+            "program": self._compound,
+            "subshell": self._subshell,
+        }
+
+    def _assignment(self, node: Node) -> bool:
+        self._expansion.assign(node)
+        return True
+
+    def _assignments(self, node: Node) -> bool:
+        for child in node.named_children:
+            self._expansion.assign(child)
+        return True
+
+    def _declaration(self, node: Node) -> bool:
+        exports = node.children[0].type == "export" or b"-x" in self._state.source[node.start_byte : node.end_byte]
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                self._expansion.assign(child)
+                child = child.children[0]
+            if exports and child.type == "variable_name":
+                self._state.exported.add(text_of(child))
+        return True
+
+    def _unset(self, node: Node) -> bool:
+        for child in node.named_children:
+            self._state.variables.pop(text_of(child), None)
+        return True
+
+    def _command(self, node: Node) -> bool | None:
+        before: dict[str, str] = {}
+        words: list[str] = []
+        for child in node.children:
+            if child.type == "variable_assignment":
+                if self._ends_line(child, node):
+                    self._expansion.assign(child)
+                    continue
+                name, value = text_of(child.children[0]), self._expansion.value(child.children[-1])
+                if len(child.children) > 1 and isinstance(value, str):
+                    before[name] = value if child.children[-1].type != "=" else ""
+            elif child.type == "command_name":
+                words += self._expansion.words(child.children[0] if child.children else child)
+            elif child.type not in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
+                words += self._expansion.words(child)
+        words = self._state.counted([word for word in words if word or len(words) > 1])
+        if not words:
+            for child in node.named_children:
+                if child.type == "variable_assignment":
+                    self._expansion.assign(child)
+            return True
+        return self._call(node, words, before)
+
+    def _ends_line(self, assignment: Node, command: Node) -> bool:
+        """Tell whether a line ends after an assignment that the parser took for the start of the next command."""
+        self._state.spend(50 * command.child_count)
+        children = [child for child in command.children if child.start_byte >= assignment.start_byte]
+        for child, following in itertools.pairwise(children):
+            if child.type == "variable_assignment":
+                gap = self._state.slice(child.end_byte, following.start_byte)
+                if "\n" in gap.replace("\\\n", ""):
+                    return True
+        return False
+
+    def _call(self, node: Node, words: list[str], before: dict[str, str]) -> bool | None:
+        name = words[0]
+        if name in ("[", "test"):
+            return self._conditions.test([word for word in words[1:] if word != "]"])
+        if name in ("exit", "return", "break", "continue"):
+            raise Failure if name == "exit" and words[1:] not in ([], ["0"]) else Stop
+        if name == "shift":
+            del self._state.arguments[: (number_of(words[1]) or 0) if len(words) > 1 else 1]
+            return True
+        if name == "set" and "--" in words:
+            self._state.arguments = words[words.index("--") + 1 :]
+            return True
+        if name in self._state.functions and self._state.depth < _MAX_DEPTH:
+            return self._function(name, words[1:])
+        if name in ("source", "."):
+            self._state.note(node, f"{readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
+        if name == "read":
+            for variable in words[1:]:
+                if not variable.startswith("-"):
+                    self._state.put(variable, unknown(variable))
+            return None
+        if _OVERRIDE.match(name):
+            self._state.note(
+                node, f"{readable(name)} is no part of the command above: a comment or a blank line ends it there"
+            )
+        environment = self._state.environment()
+        line = node.start_point[0] + 1
+        self._state.commands.append(Command(tuple(words), line, {**environment, **before}))
+        if is_probe(words) or name == "false":
+            return False
+        return True if name in _QUIET else None
+
+    def _function(self, name: str, arguments: list[str]) -> bool | None:
+        kept, self._state.arguments = self._state.arguments, arguments
+        self._state.depth += 1
+        try:
+            return self._interpreter.run(self._state.functions[name].named_children)
+        except Stop:
+            return None
+        finally:
+            self._state.depth -= 1
+            self._state.arguments = kept
+
+    def _definition(self, node: Node) -> bool:
+        name = field(node, "name")
+        self._state.functions[text_of(name)] = field(node, "body")
+        return True
+
+    def _redirected(self, node: Node) -> bool | None:
+        body = node.child_by_field_name("body")
+        if body is None:
+            return None
+        # The parser takes the words that stand behind a redirection for part of it.
+        behind = [
+            word
+            for child in node.children
+            if child.type == "file_redirect"
+            for item in child.named_children[_destinations(child) :]
+            for word in self._expansion.words(item)
+        ]
+        if behind and body.type == "command":
+            count = len(self._state.commands)
+            outcome = self._interpreter.statement(body)
+            if len(self._state.commands) > count:
+                last = self._state.commands[-1]
+                self._state.commands[-1] = Command((*last.words, *behind), last.line, last.environment)
+            return outcome
+        return self._interpreter.statement(body)
+
+    def _pipeline(self, node: Node) -> bool | None:
+        return self._interpreter.run([child for child in node.named_children if child.type != "comment"])
+
+    def _compound(self, node: Node) -> bool | None:
+        if node.children and node.children[0].type == "((":
+            return self._conditions.arithmetic(node)
+        return self._interpreter.run(node.named_children)
+
+    def _subshell(self, node: Node) -> bool | None:
+        self._state.spend(20 * len(self._state.variables))
+        kept = dict(self._state.variables)
+        try:
+            return self._interpreter.run(node.named_children)
+        except Stop:
+            return None
+        finally:
+            self._state.variables = kept
+
+
+def _destinations(redirect: Node) -> int:
+    return sum(1 for index, child in enumerate(redirect.named_children) if child.type == "file_descriptor") + 1

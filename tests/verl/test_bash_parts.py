@@ -1,0 +1,121 @@
+"""The parts that read bash, each alone; test_script.py has them together, with bash as the judge."""
+
+from __future__ import annotations
+
+import pytest
+from tree_sitter import Node
+
+from extractor.usecases.fromrun.bash.commands import is_probe, printed
+from extractor.usecases.fromrun.bash.conditions import Conditions
+from extractor.usecases.fromrun.bash.expansion import Expansion
+from extractor.usecases.fromrun.bash.parameters import Parameters
+from extractor.usecases.fromrun.bash.script import Interpreter
+from extractor.usecases.fromrun.bash.state import State, scalar
+from extractor.usecases.fromrun.bash.syntax import errors, parse, text_of
+from extractor.usecases.fromrun.unknowns import unknown
+from extractor.values import limits
+from extractor.values.errors import UsageError
+
+
+def state(text: str = "", **variables: str) -> State:
+    return State(text.encode(), "run.sh", {"GIVEN": "1"}, variables, ("first",))
+
+
+def word(text: str) -> Node:
+    """Return the second word of a command."""
+    return parse(text.encode(), "run.sh").children[0].children[1]
+
+
+def test_state_keeps_what_the_user_sets() -> None:
+    known = state(HOME="/root")
+    known.put("GIVEN", "2")
+    known.put("A", ["x", "y"])
+    assert (known.variable("GIVEN"), known.variable("A"), known.variable("1"), known.variable("2")) == (
+        "1",
+        "x",
+        "first",
+        "",
+    )
+    assert known.variable("WHO") == unknown("WHO")
+    assert known.environment() == {"HOME": "/root", "GIVEN": "1"}
+    assert scalar({"k": "v"}) == ""
+
+
+def test_state_counts_what_is_read() -> None:
+    with pytest.raises(UsageError, match="characters"):
+        state().spend(limits.MAX_EXPANDED + 1)
+    with pytest.raises(UsageError, match="grows beyond"):
+        state().put("A", "x" * (limits.MAX_WORD + 1))
+    with pytest.raises(UsageError, match="words"):
+        state().counted(["x"] * (limits.MAX_WORDS + 1))
+
+
+def test_numbers_follow_variables() -> None:
+    known = state(N="M + 1", M="2", TEXT="x y")
+    assert (known.number("N"), known.number("TEXT"), known.number("NONE")) == ("3", None, None)
+
+
+def test_a_tree_knows_its_texts_and_errors() -> None:
+    root = parse(b"show a 'b c'", "run.sh")
+    assert text_of(root) == "show a 'b c'"
+    assert not list(errors(root))
+    assert list(errors(parse(b"show $(", "run.sh")))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("${A:-b}", "b"),
+        ("${P##*/}", "c.gz"),
+        ("${P%.gz}", "/a/c"),
+        ("${#P}", "7"),
+        ("${P/a/x}", "/x/c.gz"),
+        ("${A?}", unknown("A")),
+    ],
+)
+def test_parameters(text: str, expected: str) -> None:
+    source = f"show {text}"
+    known = state(source, P="/a/c.gz")
+    assert Parameters(known, text_of).expanded(word(source)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [('"$A b"', ["x y b"]), ("$A", ["x", "y"]), ("'$A'", ["$A"]), ("$((1 + 2))", ["3"]), ("{1..3}", ["1", "2", "3"])],
+)
+def test_expansion(text: str, expected: list[str]) -> None:
+    source = f"show {text}"
+    assert Expansion(state(source, A="x y"), lambda nodes: None).words(word(source)) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["1", "-lt", "2"], True),
+        (["-z", ""], True),
+        (["-n", unknown("X")], False),
+        (["!", "a", "=", "b"], True),
+        (["abc", "==", "a*"], True),
+        ([unknown("$(f)"), "=", "b"], None),
+        (["a", "=~", "(a+)+$"], None),
+    ],
+)
+def test_conditions(words: list[str], expected: bool | None) -> None:
+    known = state()
+    assert Conditions(known, Expansion(known, lambda nodes: None)).test(words) is expected
+
+
+def test_outputs_of_harmless_commands() -> None:
+    known = state(PWD="/here")
+    assert printed(["basename", "/a/b.sh", ".sh"], known) == "b"
+    assert printed(["pwd"], known) == "/here"
+    assert printed(["hostname"], known) is None
+    assert printed(["echo", unknown("X")], known) is None
+    assert is_probe(["python3", "-c", "import torch_npu"])
+
+
+def test_the_interpreter_goes_both_ways_of_a_doubt() -> None:
+    source = "if [ $WHO = me ]; then A=1; B=2; else B=2; fi"
+    known = state(source)
+    assert Interpreter(known).run(parse(source.encode(), "run.sh").children) is None
+    assert (known.variable("A"), known.variable("B"), known.doubts) == (unknown("A"), "2", 1)
