@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,11 +33,30 @@ _WITHOUT_VERL = {
 }
 
 
+# To import these takes seconds: all tests in a module that does it are slow.
+_HEAVY = re.compile(
+    r"""^(?:import |from |pytest\.importorskip\(")(?:torch|transformers|tensordict|datasets|pandas|pyarrow|verl)\b""",
+    re.MULTILINE,
+)
+
+
+@cache
+def _is_heavy(path: Path) -> bool:
+    return path.name.startswith("test_") and _HEAVY.search(path.read_text(encoding="utf-8")) is not None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out of the fast loop what it would import and run nothing of."""
+    return True if "not slow" in config.option.markexpr and _is_heavy(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what reads verl, which shows in its fixtures, as `network`."""
+    """Mark what reads verl, which shows in its fixtures, as `network`, and what imports torch as `slow`."""
     for item in items:
         if "verl" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.network)
+        if _is_heavy(item.path):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -159,14 +159,22 @@ def test_a_terminal_breaks_no_word(
 
 def complete(*words: str) -> list[str]:
     """What bash offers for the last of the words."""
-    done = spawn(
-        *("-m", "extractor"),
-        _VEXTRACT_COMPLETE="complete_bash",
-        COMP_WORDS=" ".join(("vextract", *words)),
-        COMP_CWORD=str(len(words)),
-    )
+    done = spawn("-m", "extractor", **asking(*words))
     assert done.stderr == ""
     return done.stdout.split()
+
+
+def asking(*words: str) -> dict[str, str]:
+    """What bash sets to ask."""
+    return {
+        "_VEXTRACT_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("vextract", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+
+
+def test_completion_as_bash_asks_for_it() -> None:
+    assert complete("new", "x", "--engine", "v") == ["vllm"]
 
 
 @pytest.mark.parametrize(
@@ -188,8 +196,14 @@ def complete(*words: str) -> list[str]:
         (("changes", "0.6."), ["0.6.1", "0.6.0"]),
     ],
 )
-def test_completion(words: tuple[str, ...], offered: list[str]) -> None:
-    assert complete(*words) == offered
+def test_completion(
+    words: tuple[str, ...], offered: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in asking(*words).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        app.run([])
+    assert capsys.readouterr().out.split() == offered
 
 
 def test_help_imports_nothing_heavy() -> None:

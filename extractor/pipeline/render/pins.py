@@ -75,7 +75,10 @@ def closure(names: Iterable[str], locked: Mapping[str, Any]) -> set[str]:
 
 
 def _ranges(manifest: Manifest, options: Options) -> dict[str, Requirement]:
-    return {canonicalize_name(item.name): item for item in map(Requirement, (*needs_of(manifest, options), *FIRST))}
+    return {canonicalize_name(item.name): item for item in map(_parsed, (*needs_of(manifest, options), *FIRST))}
+
+
+_parsed = cache(Requirement)
 
 
 @cache
