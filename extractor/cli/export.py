@@ -43,9 +43,9 @@ def command(
     from extractor.project import location, lock
     from extractor.usecases import export as exporting
     from extractor.usecases import restore
-    from extractor.usecases.changes.config_keys import Renames
     from extractor.values import releases
     from extractor.values.errors import UsageError
+    from extractor.values.renames import Renames
 
     if to != "verl":
         raise UsageError(f"--to {to}: unknown target", hint="pass --to verl")

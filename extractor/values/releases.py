@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
@@ -15,11 +16,23 @@ from extractor.values.manifest import ChainError, Manifest, combine, parse_manif
 
 def supported() -> tuple[str, ...]:
     """Release numbers, oldest first."""
-    found = [path.stem.removeprefix("verl-") for path in resources.manifests().glob("verl-*.toml")]
-    try:
-        return tuple(sorted(found, key=Version))
-    except InvalidVersion as error:
-        raise InternalError(f"manifests/ holds a file not named after a release: {error}", hint="rename it") from None
+    return _in(resources.manifests())
+
+
+def of_templates() -> str:
+    """Return the release that the templates are written for: the newest that this vextract came with."""
+    return _in(resources.own_manifests())[-1]
+
+
+def key_steps() -> dict[str, Mapping[str, str]]:
+    """Return for each release the config keys that it renames; of releases that have no such manifest here as well."""
+    found: dict[str, Mapping[str, str]] = {}
+    for folder in (resources.own_manifests(), resources.manifests()):
+        for release in _in(folder):
+            step = _stated(release, folder).get("renamed_keys", {})
+            assert isinstance(step, Mapping)
+            found[release] = step
+    return found
 
 
 def default() -> str:
@@ -91,6 +104,14 @@ def stated_in_full(release: str) -> dict[str, object]:
         raise UsageError(f"{name}: {error.message}", hint=error.hint) from None
 
 
-def _stated(release: str) -> dict[str, object]:
-    path = resources.manifests() / f"verl-{release}.toml"
+def _in(folder: Path) -> tuple[str, ...]:
+    found = [path.stem.removeprefix("verl-") for path in folder.glob("verl-*.toml")]
+    try:
+        return tuple(sorted(found, key=Version))
+    except InvalidVersion as error:
+        raise InternalError(f"{folder} holds a file not named after a release: {error}", hint="rename it") from None
+
+
+def _stated(release: str, folder: Path | None = None) -> dict[str, object]:
+    path = (folder or resources.manifests()) / f"verl-{release}.toml"
     return read_toml(readers.read_text(path), path.name)

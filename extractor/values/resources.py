@@ -27,16 +27,21 @@ def manifests() -> Folder:
     """
     named = os.environ.get(MANIFESTS)
     if not named:
-        return _directory("manifests")
+        return own_manifests()
     folder = Path(named).expanduser()
     if not folder.is_dir():
         raise UsageError(f"{MANIFESTS}: {named}: no such directory", hint=f"correct it, or `unset {MANIFESTS}`")
     return folder
 
 
+def own_manifests() -> Folder:
+    """Return the directory of the manifests that belong to the templates."""
+    return _directory("manifests")
+
+
 def locks() -> Folder:
     """Return the directory of what scripts/locks.py resolved for each engine."""
-    return _directory("manifests") / "locks"
+    return own_manifests() / "locks"
 
 
 def _directory(name: str) -> Folder:

@@ -12,7 +12,6 @@ from extractor.pipeline.source import Source
 from extractor.usecases.changes import Change, Changes, LostKey, OwnerKey, SymbolChange, report
 from extractor.usecases.changes.config_keys import (
     MAIN,
-    Renames,
     compare_project_keys,
     gone_in,
     project_config,
@@ -21,6 +20,7 @@ from extractor.usecases.changes.config_keys import (
 from extractor.values import releases
 from extractor.values.configtree.settings import every_setting
 from extractor.values.options import Options
+from extractor.values.renames import Renames
 from tests.releases import source_of
 
 ALGOS = "verl.trainer.ppo.core_algos"

@@ -15,9 +15,10 @@ from packaging.version import Version
 from extractor.cli.app import run as command
 from extractor.pipeline.plan import Verdict
 from extractor.project.journal import Phase
-from extractor.usecases.changes.config_keys import Renames, is_config
+from extractor.usecases.changes.config_keys import is_config
 from extractor.values.configtree.settings import every_setting
 from extractor.values.configtree.yaml_text import Document, Value, put
+from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree
 from tests.lifecycle.faults import Faults, error, injected
 from tests.lifecycle.releases import BREAKS, LONGEST, Choice, generated, options_of

@@ -13,10 +13,10 @@ from extractor.pipeline.merge import Labels
 from extractor.pipeline.plan import Plan, plan_new
 from extractor.project import base, lock
 from extractor.project.lock import Lock
-from extractor.usecases.changes.config_keys import Renames
 from extractor.usecases.upgrade.successors import Successor
 from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
 from extractor.values.options import Options
+from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind, Tree
 
 OLD = Options("toy", "0.5.0")

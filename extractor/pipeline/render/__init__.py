@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from functools import lru_cache
+from pathlib import PurePosixPath
 
 from jinja2 import StrictUndefined
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
-from packaging.version import Version
 
 from extractor import __version__
+from extractor.pipeline.render.layers import Template, behind, layers_of
 from extractor.pipeline.render.pins import checked_pins_for
 from extractor.pipeline.render.unread import compared_values, readers, shipped_values, unread_settings
 from extractor.pipeline.rewrite import Emitted
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
 from extractor.values import resources
+from extractor.values.configtree.rename import with_names
+from extractor.values.configtree.yaml_text import Unsupported
 from extractor.values.errors import InternalError
 from extractor.values.manifest import Fix, Manifest
 from extractor.values.options import Options
+from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind
 
-PACKAGE = "__package__"
 # One file per algorithm; a project gets those that its release has.
 _PRESETS = "config/preset/"
-# Engines that share a layer with others: what talks to a server is the same whichever server it is.
-_ENGINE_LAYERS = {"vllm": ("server", "vllm"), "sglang": ("server", "sglang")}
-# Templates that releases up to some one need instead; an empty FILE.absent says that they have no FILE.
-_UNTIL = "until"
-_ABSENT = ".absent"
 _MARK = "vextract:template"
+# Config files whose keys start at the top of the config: they are written with the newest release's names.
+_GLOBAL = re.compile(r"config/(preset|recipe|scale|reward)/[^/]+\.yaml")
 _MARKER = re.compile(r"vextract:(template|hook)\b")
 
 
@@ -62,21 +62,13 @@ def render(
         Template and hook files, with an `__init__.py` for every package that upstream leaves without code.
     """
     vendored = tuple(emitted)
-    layers = _layers(manifest, options)
     context = _context(manifest, options, found, vendored, source)
-    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
-    texts: dict[str, str] = {}
-    for layer in layers:
-        _stand_over(texts, _layer(layer, environment, context, options.package))
-    for path in [path for path in texts if path.startswith(_PRESETS)]:
-        if PurePosixPath(path).stem not in manifest.algorithms:
-            del texts[path]
-    shims: dict[str, str] = {}
-    _stand_over(shims, _layer("shims", environment, context, options.package))
+    texts = _rendered(layers_of(manifest, options), manifest, context)
+    shims = _rendered(["shims"], manifest, context)
     texts.update(_needed_shims(shims, found, vendored, options.package, texts.values()))
     code = {item.path: item.text for item in vendored}
     settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
-    _stand_over(texts, _layer("settings", environment, {**context, **settings}, options.package))
+    texts.update(_rendered(["settings"], manifest, {**context, **settings}))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
     return [File(path, _kind(path, text), text.encode()) for path, text in sorted(texts.items())]
 
@@ -91,27 +83,15 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
     Returns:
         Path in the project to text.
     """
-    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
-    context = _choices(manifest, options)
-    texts: dict[str, str] = {}
-    for layer in _layers(manifest, options):
-        _stand_over(texts, _layer(layer, environment, context, options.package, "config"))
-    return {
-        path: text
-        for path, text in sorted(texts.items())
-        if not path.startswith(_PRESETS) or PurePosixPath(path).stem in manifest.algorithms
-    }
+    return dict(
+        sorted(_rendered(layers_of(manifest, options), manifest, _choices(manifest, options), "config").items())
+    )
 
 
 def templates_of(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
     """Return the templates behind each file of a project, below templates/; of several the last one is the file's."""
-    found: dict[str, tuple[str, ...]] = {}
-    for layer in (*_layers(manifest, options), "settings", "shims"):
-        for path, template, text in _templates(layer, options.package):
-            found[path] = (*found.get(path, ()), f"{layer}/{template}")
-            if text is None:
-                del found[path]
-    return found
+    layers = (*layers_of(manifest, options), "settings", "shims")
+    return {path: tuple(item.path for item in found) for path, found in behind(layers, options.package).items()}
 
 
 def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
@@ -127,7 +107,7 @@ def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
 
 def _choices(manifest: Manifest, options: Options) -> dict[str, object]:
     """Return what the templates of the config may name."""
-    layers = _layers(manifest, options)
+    layers = layers_of(manifest, options)
     return {
         **{name: getattr(options, name) for name in ("package", "engine", "algorithm", "recipe")},
         **{key: _values_in_presets(key, manifest, layers) for key in ("adv_estimator", "loss_mode")},
@@ -189,73 +169,40 @@ def _values_in_presets(key: str, manifest: Manifest, layers: tuple[str, ...]) ->
     return sorted({value for text in texts.values() for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)})
 
 
-def _layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
-    """Return the layers of templates, a later one's file replacing an earlier one's of the same path.
-
-    The layers hold what the newest release needs. What older ones need instead stands over the part that it belongs
-    to, in `until/V/PART` for the releases up to V: what a recipe replaces stays the recipe's.
-    """
-    engine = [f"engine/{name}" for name in _ENGINE_LAYERS.get(options.engine, (options.engine,))]
-    # An inferred manifest has the roles of the one that it was inferred from, and these are what the templates call.
-    until = _until(manifest.borrowed_from or manifest.release)
-    parts = ("base", f"recipe/{options.recipe}", *engine, *(f"feature/{name}" for name in options.features))
-    return tuple(layer for part in parts for layer in (part, *(f"{_UNTIL}/{release}/{part}" for release in until)))
-
-
-def _until(release: str) -> list[str]:
-    """Return the releases V of the folders `until/V` that hold templates for a release, the newest first."""
-    folder = resources.templates() / _UNTIL
-    known = sorted((item.name for item in folder.iterdir()), key=Version, reverse=True) if folder.is_dir() else []
-    return [name for name in known if Version(name) >= Version(release)]
-
-
-def _stand_over(texts: dict[str, str], layer: Iterable[tuple[str, str | None]]) -> None:
-    """Put a layer's files over those of the layers before it."""
-    for path, text in layer:
-        if text is None:
-            texts.pop(path, None)
-        else:
-            texts[path] = text
-
-
-def _layer(
-    layer: str, environment: SandboxedEnvironment, context: Mapping[str, object], package: str, below: str = ""
-) -> Iterator[tuple[str, str | None]]:
-    """Render the files of a layer, or of a directory in it; None stands for a file that is left out."""
-    for path, template, text in _templates(layer, package, below):
-        if text is not None:
-            text = text.replace(_MARK, f"{_MARK} {layer}/{template}", 1)
-            if template.suffix == ".jinja":
-                try:
-                    text = environment.from_string(text).render(context)
-                except TemplateError as error:
-                    raise InternalError(
-                        f"template {layer}/{template}: {error}", hint="report this as a bug in vextract"
-                    ) from error
-        yield path, text
-
-
-def _templates(layer: str, package: str, below: str = "") -> Iterator[tuple[str, PurePosixPath, str | None]]:
-    """Return the files of a layer: the path in the project, the path in the layer, and the text; None: left out."""
-    root = resources.templates() / layer
-    if not (root / below).is_dir():
-        return
-    for template, text in sorted(_files(root / below, PurePosixPath(below))):
-        absent = template.suffix == _ABSENT
-        relative = template.with_suffix("") if absent else template
-        relative = relative.with_suffix("") if relative.suffix == ".jinja" else relative
-        path = "/".join(package if part == PACKAGE else part for part in relative.parts)
-        yield (f"{package}/shims/{path}" if layer == "shims" else path), template, None if absent else text
-
-
-def _files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
-    for child in folder.iterdir():
-        if child.name == "__pycache__" or child.name.endswith(".pyc"):
+def _rendered(
+    layers: Sequence[str], manifest: Manifest, context: Mapping[str, object], below: str = ""
+) -> dict[str, str]:
+    """Render the files of some layers, or of a directory in them: path in the project to text."""
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+    names = lru_cache(lambda release: Renames(release, manifest.borrowed_from or manifest.release))
+    texts: dict[str, str] = {}
+    for path, templates in behind(layers, str(context["package"]), below).items():
+        if path.startswith(_PRESETS) and PurePosixPath(path).stem not in manifest.algorithms:
             continue
-        if child.is_dir():
-            yield from _files(child, relative / child.name)
-        else:
-            yield relative / child.name, child.read_text(encoding="utf-8")
+        template = templates[-1]
+        try:
+            texts[path] = _text(path, template, names, environment, context)
+        except (TemplateError, Unsupported) as error:
+            raise InternalError(
+                f"template {template.path}: {error}", hint="report this as a bug in vextract"
+            ) from error
+    return texts
+
+
+def _text(
+    path: str,
+    template: Template,
+    names: Callable[[str], Renames],
+    environment: SandboxedEnvironment,
+    context: Mapping[str, object],
+) -> str:
+    """Render a template; its first line names it, and its config keys are called as the release calls them."""
+    text = (template.text or "").replace(_MARK, f"{_MARK} {template.path}", 1)
+    if template.path.endswith(".jinja"):
+        text = environment.from_string(text).render(context)
+    if _GLOBAL.match(path):
+        text = with_names(text, names(template.release))
+    return text
 
 
 def _needed_shims(

@@ -23,7 +23,6 @@ from extractor.usecases.changes.changeset import (
 from extractor.usecases.changes.compare import fields_of
 from extractor.usecases.changes.config_keys import (
     MAIN,
-    Renames,
     compare_project_keys,
     compare_upstream_keys,
     gone_in,
@@ -33,6 +32,7 @@ from extractor.usecases.changes.config_keys import (
 from extractor.usecases.changes.registries import compare_registries
 from extractor.usecases.changes.symbols import compare_symbols
 from extractor.values.configtree.settings import every_setting, unreadable
+from extractor.values.renames import Renames
 
 __all__ = [
     "Change",

@@ -6,38 +6,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from packaging.version import Version
-
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import DefaultChange, KeyChanges, LostKey, OwnerKey
-from extractor.values import readers, releases
+from extractor.values import readers
 from extractor.values.configtree.settings import Setting, Unreadable, compose, every_setting
 from extractor.values.errors import SourceError, UsageError
-from extractor.values.manifest import inverse, renamed
+from extractor.values.renames import Renames
 
 FOLDER = "config/"
 MAIN = "ppo_trainer.yaml"
 _UPSTREAM = "verl/trainer/config/"
 _READ = re.compile(r"\.([A-Za-z_]\w*)|[\"']([A-Za-z_]\w*)[\"']")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*(?:\.\w+)*)\}")
-
-
-class Renames:
-    """What keys of one release are called in another, as the manifests of the releases between them say."""
-
-    def __init__(self, old: str, new: str) -> None:
-        between = [release for release in releases.supported() if _between(release, old, new)]
-        self._steps: list[Mapping[str, str]] = [releases.load(release).renamed_keys for release in between]
-        if Version(old) > Version(new):
-            self._steps = [inverse(step) for step in reversed(self._steps)]
-
-    def __call__(self, key: str) -> str | None:
-        """Return the new name of a key; None where it keeps its name as far as is known."""
-        name = key
-        for step in self._steps:
-            name = renamed(name, step)
-        return name if name != key else None
 
 
 def is_config(path: str) -> bool:
@@ -211,11 +192,6 @@ def _relative(owner: Mapping[str, str]) -> dict[str, str]:
 
 def _original(path: str, owner: Mapping[str, str]) -> str:
     return f"{FOLDER}{path}" if f"{FOLDER}{path}" in owner else path
-
-
-def _between(release: str, old: str, new: str) -> bool:
-    low, high = sorted((Version(old), Version(new)))
-    return low < Version(release) <= high
 
 
 def _lost(keys: Iterable[str], known: Iterable[str], renames: Callable[[str], str | None]) -> tuple[LostKey, ...]:

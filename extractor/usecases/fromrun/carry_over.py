@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from extractor.pipeline.source import open_source
-from extractor.usecases.changes.config_keys import Renames
 from extractor.usecases.export.target import Target
 from extractor.usecases.fromrun import assemble, convert, fitting
 from extractor.usecases.fromrun import settings as settings_of
@@ -23,6 +22,7 @@ from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
+from extractor.values.renames import Renames
 from extractor.values.tree import Tree
 
 # Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extractor.usecases.changes.config_keys import Renames
 from extractor.usecases.export.keys import candidates
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun.meaning import is_of_another_back_end
@@ -14,6 +13,7 @@ from extractor.usecases.fromrun.reading import Run
 from extractor.values.configtree import Override, Problem, flatten
 from extractor.values.configtree.compose import apply, merge
 from extractor.values.manifest import renamed
+from extractor.values.renames import Renames
 
 # Names that no release has, and what they are called: from before 0.4.0, from between two releases, and of the configs
 # of upstream's recipes, which are in no package. A section's name stands for all that is in it.

@@ -92,11 +92,11 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
     """
     from extractor.pipeline.generate import generate
     from extractor.pipeline.source import open_source
-    from extractor.usecases.changes.config_keys import Renames
     from extractor.usecases.upgrade import worktree
     from extractor.usecases.upgrade.choices import resolve
     from extractor.usecases.upgrade.successors import successors
     from extractor.values import releases
+    from extractor.values.renames import Renames
 
     old = lock_module.read(project)
     emitted = base.read(project, old)

@@ -1,0 +1,97 @@
+"""Which template becomes a file of a project: layers, a later one's file standing over an earlier one's.
+
+The layers hold what the newest release needs. What older ones need instead stands over the part that it belongs to, in
+`until/V/PART` for the releases up to V: what a recipe replaces stays the recipe's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from packaging.version import Version
+
+from extractor.values import releases, resources
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+
+PACKAGE = "__package__"
+UNTIL = "until"
+# An empty FILE.absent says that releases up to that one have no FILE.
+_ABSENT = ".absent"
+# Engines that share a layer with others: what talks to a server is the same whichever server it is.
+_ENGINE_LAYERS = {"vllm": ("server", "vllm"), "sglang": ("server", "sglang")}
+
+
+@dataclass(frozen=True)
+class Template:
+    """A template.
+
+    Attributes:
+        path: Where it is, below templates/.
+        text: What it holds; None where it says that there is no such file.
+    """
+
+    path: str
+    text: str | None
+
+    @property
+    def release(self) -> str:
+        """Return the release that it is written for: config keys have that one's names."""
+        first, _, rest = self.path.partition("/")
+        return rest.partition("/")[0] if first == UNTIL else releases.of_templates()
+
+
+def layers_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
+    """Return the directories below templates/ that a project is made from, in order."""
+    engine = [f"engine/{name}" for name in _ENGINE_LAYERS.get(options.engine, (options.engine,))]
+    parts = ("base", f"recipe/{options.recipe}", *engine, *(f"feature/{name}" for name in options.features))
+    # An inferred manifest has the roles of the one that it was inferred from, and these are what the templates call.
+    until = _until(manifest.borrowed_from or manifest.release)
+    return tuple(layer for part in parts for layer in (part, *(f"{UNTIL}/{release}/{part}" for release in until)))
+
+
+def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tuple[Template, ...]]:
+    """Return the templates behind each file of a project, of which the last one becomes the file.
+
+    Args:
+        layers: In order.
+        package: The project's.
+        below: Only what is in this directory.
+    """
+    found: dict[str, tuple[Template, ...]] = {}
+    for layer in layers:
+        for path, template in _templates(layer, package, below):
+            found[path] = (*found.get(path, ()), template)
+    return {path: templates for path, templates in found.items() if templates[-1].text is not None}
+
+
+def _until(release: str) -> list[str]:
+    """Return the releases V of the folders `until/V` that hold templates for a release, the newest first."""
+    folder = resources.templates() / UNTIL
+    known = sorted((item.name for item in folder.iterdir()), key=Version, reverse=True) if folder.is_dir() else []
+    return [name for name in known if Version(name) >= Version(release)]
+
+
+def _templates(layer: str, package: str, below: str) -> Iterator[tuple[str, Template]]:
+    root = resources.templates() / layer
+    if not (root / below).is_dir():
+        return
+    for name, text in sorted(_files(root / below, PurePosixPath(below))):
+        absent = name.suffix == _ABSENT
+        relative = name.with_suffix("") if absent else name
+        relative = relative.with_suffix("") if relative.suffix == ".jinja" else relative
+        path = "/".join(package if part == PACKAGE else part for part in relative.parts)
+        place = f"{package}/shims/{path}" if layer == "shims" else path
+        yield place, Template(f"{layer}/{name}", None if absent else text)
+
+
+def _files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
+    for child in folder.iterdir():
+        if child.name == "__pycache__" or child.name.endswith(".pyc"):
+            continue
+        if child.is_dir():
+            yield from _files(child, relative / child.name)
+        else:
+            yield relative / child.name, child.read_text(encoding="utf-8")

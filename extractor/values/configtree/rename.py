@@ -1,0 +1,99 @@
+"""A config file under the key names of another release: comments, values and order stay, sections move whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from extractor.values.configtree.yaml_text import Document, Entry, Key, Unsupported
+
+_STEP = 2
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A key with all that is in it, and where it belongs."""
+
+    path: Key
+    entry: Entry
+    remarks: tuple[str, ...]
+
+
+def with_names(text: str, rename: Callable[[str], str | None]) -> str:
+    """Return a config file with the names that another release has for its keys.
+
+    Args:
+        text: The file; its keys start at the top of the config.
+        rename: The new name of a dotted key; None where it keeps its name.
+
+    Raises:
+        Unsupported: the file cannot be taken apart, or a section would be in two places.
+    """
+    document = Document.of(text)
+    parts, done = [], 0
+    tops = [entry for path, entry in document.entries.items() if len(path) == 1]
+    taken = {entry.path[0] for entry in tops if not _changes(document, entry, rename)}
+    for entry in tops:
+        if not _changes(document, entry, rename):
+            continue
+        moved = list(_moved(document, entry, rename, ()))
+        sections = {item.path[0] for item in moved}
+        if sections & taken:
+            raise Unsupported(f"{', '.join(sorted(sections & taken))} twice")
+        taken |= sections
+        start = entry.start - sum(len(line) + 1 for line in document.remarks(entry))
+        parts += [text[done:start], *_written(document, moved)]
+        done = entry.end
+    return Document.of("".join((*parts, text[done:]))).text
+
+
+def _new(path: Key, rename: Callable[[str], str | None]) -> Key:
+    name = rename(".".join(path))
+    return path if name is None else tuple(name.split("."))
+
+
+def _inside(document: Document, entry: Entry) -> list[Entry]:
+    depth = len(entry.path)
+    return [other for path, other in document.entries.items() if path[:depth] == entry.path and len(path) > depth]
+
+
+def _changes(document: Document, entry: Entry, rename: Callable[[str], str | None]) -> bool:
+    return any(_new(item.path, rename) != item.path for item in (entry, *_inside(document, entry)))
+
+
+def _moved(
+    document: Document, entry: Entry, rename: Callable[[str], str | None], above: tuple[str, ...]
+) -> Iterator[_Moved]:
+    """Yield the largest parts of a section that move as a whole."""
+    remarks = (*above, *(line.strip() for line in document.remarks(entry)))
+    inside, place = _inside(document, entry), _new(entry.path, rename)
+    depth = len(entry.path)
+    if all(_new(item.path, rename) == (*place, *item.path[depth:]) for item in inside):
+        yield _Moved(place, entry, remarks)
+        return
+    for child in [item for item in inside if len(item.path) == depth + 1]:
+        yield from _moved(document, child, rename, remarks)
+        remarks = ()
+
+
+def _written(document: Document, moved: list[_Moved]) -> Iterator[str]:
+    """Yield the text of what moves, each section of the way there opened once."""
+    opened: Key = ()
+    for item in moved:
+        shared = 0
+        while shared < min(len(opened), len(item.path) - 1) and opened[shared] == item.path[shared]:
+            shared += 1
+        for depth in range(shared, len(item.path) - 1):
+            yield f"{' ' * _STEP * depth}{item.path[depth]}:\n"
+        opened = item.path[:-1]
+        indent = " " * _STEP * len(opened)
+        yield from (f"{indent}{line}\n" for line in item.remarks)
+        first, *rest = document.raw(item.entry).splitlines(keepends=True)
+        yield f"{indent}{item.path[-1]}:{first}"
+        yield from (_shifted(line, len(indent) - item.entry.indent) for line in rest)
+
+
+def _shifted(line: str, by: int) -> str:
+    if not line.strip():
+        return line
+    return " " * by + line if by >= 0 else line[-by:]
