@@ -13,7 +13,6 @@ from extractor.cli.options import release as release_option
 
 if TYPE_CHECKING:
     from extractor.usecases.adopt import Adoption, Edit, Recognised, Share
-    from extractor.values.options import Options
 
 _PACKAGE = "myproj"
 
@@ -45,7 +44,7 @@ def command(
     Finds the release that was copied, and carries your edits over to what vextract vendors of it. What has no place
     there is parked below orphaned/, with a note. From then on `vextract upgrade` keeps your edits.
     """
-    from extractor.pipeline.generate import complete, generate
+    from extractor.pipeline.generate import complete
     from extractor.project import location
     from extractor.usecases.adopt import adopt, recognise
     from extractor.values import releases
@@ -59,18 +58,15 @@ def command(
         manifest = releases.load(found.source.release)
         asked = Options(name, manifest.release, engine, algorithm, tuple(sorted(set(with_ or ()))))
         options = complete(asked, manifest)
-        say("choosing and rewriting what the project needs")
-        generated = generate(options, found.source, manifest)
-        say("carrying your edits over")
-        adoption = adopt(found, generated, options)
+        adoption = adopt(found, options, manifest, say)
         written = place is not None and not dry_run
         if place is not None and not dry_run:
             say(f"writing {target}")
-            _write(place, adoption, options, found)
-    for text in (*found.unread, *generated.warnings):
+            _write(place, adoption, found)
+    for text in (*found.unread, *adoption.generated.warnings):
         output.warning(text)
     if json:
-        output.data_json(_report(found, adoption, options, place, written))
+        output.data_json(_report(found, adoption, place, written))
         return
     _show(found, adoption, verbose, below=6)
     if written:
@@ -79,13 +75,15 @@ def command(
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
 
 
-def _write(target: Path, adoption: Adoption, options: Options, found: Recognised) -> None:
+def _write(target: Path, adoption: Adoption, found: Recognised) -> None:
     from extractor import __version__
     from extractor.pipeline import apply
     from extractor.project import base, lock
 
     tree, source = adoption.generated.tree, found.source
-    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    locked = lock.Lock.of(
+        tree, adoption.options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256
+    )
     apply.create(target, adoption.plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
 
 
@@ -104,6 +102,9 @@ def _show(found: Recognised, adoption: Adoption, verbose: bool, below: int) -> N
         head.append(f"its version file says {found.copy.says}")
     head.append(_behind(found))
     head.append(f"carried over: {_share(adoption.hunks, 'hunks')}, {_share(adoption.symbols, 'symbols')}")
+    if adoption.options.methods:
+        names = ", ".join(name.partition(":")[2] for name in adoption.options.methods)
+        head.append(f"methods that are here because your edits need them: {names}")
     if adoption.outside:
         head.append(f"your edits also import: {', '.join(adoption.outside)} (add them to pyproject.toml)")
     edits = {fate: [_line(edit) for edit in adoption.edits if edit.outcome is fate] for fate in Outcome}
@@ -134,9 +135,8 @@ def _share(share: Share, noun: str) -> str:
     return f"{share.carried} of {share.total} {noun} ({share.percent:.0f} %)"
 
 
-def _report(
-    found: Recognised, adoption: Adoption, options: Options, target: Path | None, written: bool
-) -> dict[str, object]:
+def _report(found: Recognised, adoption: Adoption, target: Path | None, written: bool) -> dict[str, object]:
+    options = adoption.options
     return {
         "path": str(target) if target is not None else None,
         "written": written,
@@ -159,6 +159,7 @@ def _report(
             "engine": options.engine,
             "algorithm": options.algorithm,
             "features": list(options.features),
+            "methods": list(options.methods),
         },
         "edits": [
             {

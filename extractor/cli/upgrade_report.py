@@ -49,6 +49,9 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
         output.data(f"up to date: {_options(found)}")
     else:
         head = [f"{found.title}: {_summary(found)}{' (nothing was written)' if dry_run else ''}"]
+        if found.new.options.methods:
+            names = ", ".join(name.partition(":")[2] for name in found.new.options.methods)
+            head.append(f"methods that are here because your code uses or changes them: {names}")
         sections = [*_verdicts(found, _FIRST), *_settings(found), *_verdicts(found, _REST)]
         if about is not None:
             head.append(f"verl's code that you use: {changes.counted(about)}{'' if verbose else ' (-v shows it)'}")
@@ -182,5 +185,6 @@ def _side(lock: Lock) -> dict[str, object]:
         "engine": options.engine,
         "algorithm": options.algorithm,
         "features": list(options.features),
+        "methods": list(options.methods),
         "vextract": lock.vextract,
     }

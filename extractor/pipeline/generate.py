@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from extractor.pipeline.index import Index
 from extractor.pipeline.render import render
+from extractor.pipeline.render.words import words_of_templates
 from extractor.pipeline.rewrite import Emitted, rewrite_module
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.pipeline.source import Source
@@ -68,7 +69,7 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
     fixes = {fix.id: fix for fix in manifest.fixes}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        found = slice_source(Index(source), manifest, options)
+        found = slice_source(Index(source), manifest, options, words_of_templates(manifest, options))
         emitted = tuple(
             rewrite_module(
                 module, found, options.package, manifest.release, tuple(map(fixes.__getitem__, module.fixes))

@@ -104,6 +104,7 @@ def dump(lock: Lock) -> bytes:
         _pair("algorithm", options.algorithm),
         _pair("features", options.features),
         _pair("recipe", options.recipe),
+        *([_pair("methods", options.methods)] if options.methods else []),
     ]
     for file in lock.files:
         lines += ["\n[[files]]\n", _pair("path", file.path), _pair("kind", file.kind.value)]
@@ -201,7 +202,7 @@ class _Reader:
             self._fail("schema", f"is {schema!r}, not {SCHEMA}")
         self._known("", top, "schema", "vextract", "verl", "options", "files", "integrity")
         verl = self._table(top, "verl", "release", "source", "sha256", "manifest_of")
-        options = self._table(top, "options", "package", "engine", "algorithm", "features", "recipe")
+        options = self._table(top, "options", "package", "engine", "algorithm", "features", "recipe", "methods")
         integrity = self._table(top, "integrity", "sha256")
         self._digest("integrity.", integrity, "sha256")
         kind = self._text("verl.", verl, "source")
@@ -217,8 +218,9 @@ class _Reader:
                 verl=self._text("verl.", verl, "release"),
                 engine=self._text("options.", options, "engine"),
                 algorithm=self._text("options.", options, "algorithm"),
-                features=self._features(options),
+                features=self._sorted(options, "features"),
                 recipe=self._text("options.", options, "recipe") if "recipe" in options else "toy",
+                methods=self._sorted(options, "methods") if "methods" in options else (),
             ),
             source_kind=kind,
             source_sha256=self._digest("verl.", verl, "sha256"),
@@ -226,12 +228,12 @@ class _Reader:
             borrowed_from=self._text("verl.", verl, "manifest_of") if "manifest_of" in verl else None,
         )
 
-    def _features(self, options: Mapping[str, object]) -> tuple[str, ...]:
-        value = options.get("features")
+    def _sorted(self, options: Mapping[str, object], key: str) -> tuple[str, ...]:
+        value = options.get(key)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            self._fail("options.features", "is no array of strings")
+            self._fail(f"options.{key}", "is no array of strings")
         if value != sorted(set(value)):
-            self._fail("options.features", "is not sorted, or names a feature twice")
+            self._fail(f"options.{key}", "is not sorted, or names something twice")
         return tuple(value)
 
     def _files(self, top: Mapping[str, object]) -> tuple[LockedFile, ...]:

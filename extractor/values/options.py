@@ -18,6 +18,8 @@ class Options:
         engine: Rollout engine: "hf", "sglang" or "vllm".
         algorithm: Preset that the configuration starts from, such as "grpo".
         features: Names of the optional features that are vendored, sorted.
+        methods: Methods of upstream's classes that are vendored because the owner uses them, as "module:Class.method",
+            sorted.
         recipe: What the hooks, the data preparation and the settings are for, one of RECIPES.
     """
 
@@ -27,3 +29,4 @@ class Options:
     algorithm: str = "grpo"
     features: tuple[str, ...] = ()
     recipe: str = "toy"
+    methods: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ def test_no_edit_is_lost(tmp_path: Path, verl_0_6_1: Source, seed: int) -> None:
     fork = Fork(tmp_path / "repo", verl_0_6_1, "abc.verl_x")
     kept = [module.upstream_path for module in made.found.modules]
     tokens = scatter(fork, verl_0_6_1, kept, random.Random(seed))
-    adoption = adopt(recognise(fork.top, None), made, options)
+    adoption = adopt(recognise(fork.top, None), options, manifest)
     written = {path: data.decode() for path, data in adoption.plan.writes().items()}
     assert len(tokens) > 30
     for token in tokens:

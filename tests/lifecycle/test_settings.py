@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -338,7 +339,9 @@ def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     from extractor.values import releases
 
     new = _config("      lr_scheduler_type: constant\n")
-    monkeypatch.setattr(generate, "generate", lambda *arguments: generate.Generated(new, None, (), ()))  # type: ignore[arg-type]
+    monkeypatch.setattr(
+        generate, "generate", lambda *arguments: generate.Generated(new, SimpleNamespace(dropped={}), (), ())
+    )  # type: ignore[arg-type]
     monkeypatch.setattr(source, "open_source", lambda *arguments, **options: Source)
     monkeypatch.setattr(upgrade, "_changes", lambda *arguments: None)
     monkeypatch.setattr(releases, "supported", lambda: ("0.5.0", "0.6.0", "0.6.1"))

@@ -95,3 +95,76 @@ def test_kept_statements_keep_their_bytes(kept: frozenset[int]) -> None:
     assert [ast.get_source_segment(left, node) for node in found] == [
         ast.get_source_segment(SOURCE, node) for node in wanted
     ]
+
+
+CLASSES = textwrap.dedent(
+    '''\
+    # about
+    @deco
+    class Engine(Base):
+        """Runs."""
+
+        limit = 1
+
+        # ---- running ----
+
+        # says one
+        def one(self):
+            return 1
+            # trailing
+
+        @property
+        def two(self):
+            return 2
+
+        # ---- the rest ----
+
+        def three(self): return 3
+        # below three
+        last = 2
+
+
+    class Only:
+        def it(self): ...
+
+
+    after = 1
+    '''
+)
+
+
+def test_methods_go_with_their_comments() -> None:
+    left = drop_statements(CLASSES, frozenset({0, 1, 2}), members={0: (2, 3, 4), 1: (0,)})
+    assert left.text == textwrap.dedent(
+        '''\
+        # about
+        @deco
+        class Engine(Base):
+            """Runs."""
+
+            limit = 1
+
+            # ---- the rest ----
+            # below three
+            last = 2
+
+
+        class Only:
+            pass
+
+
+        after = 1
+        '''
+    )
+    assert left.methods == ("Engine.one", "Engine.two", "Engine.three", "Only.it")
+    assert [node.name for node in ast.parse(left.rest).body if isinstance(node, ast.ClassDef)] == ["Engine", "Only"]
+
+
+@given(st.sets(st.sampled_from([2, 3, 4])))
+def test_what_stays_of_a_class_is_what_python_reads(positions: set[int]) -> None:
+    left = ast.parse(drop_statements(CLASSES, frozenset({0, 1, 2}), members={0: sorted(positions)}).text)
+    whole = ast.parse(CLASSES)
+    engine = whole.body[0]
+    assert isinstance(engine, ast.ClassDef)
+    engine.body = [node for position, node in enumerate(engine.body) if position not in positions]
+    assert ast.dump(left) == ast.dump(whole)

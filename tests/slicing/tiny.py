@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 from extractor.pipeline.index import Index
+from extractor.pipeline.render.words import words_of_text
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.values.manifest import Feature, Fix, Manifest, Replacement, Requirements, Role, SourcePin
 from extractor.values.options import Options
@@ -30,6 +31,7 @@ def manifest(
     fixes: tuple[Fix, ...] = (),
     layout: dict[str, str] | None = None,
     keep_effects: tuple[str, ...] = (),
+    whole: tuple[str, ...] = (),
 ) -> Manifest:
     """A manifest with these roots and nothing else that matters."""
     named = tuple(Role(name, symbols) for name, symbols in (roots or {}).items())
@@ -45,12 +47,21 @@ def manifest(
         engines=("hf", "vllm"),
         algorithms=("grpo", "ppo"),
         keep_effects=keep_effects,
+        whole=whole,
     )
 
 
-def slice_files(files: dict[str, str], rules: Manifest, *features: str, engine: str = "hf") -> Slice:
-    """Slice a made-up source."""
-    return slice_source(Index(TinySource(files)), rules, Options("proj", "1.2.3", engine, "grpo", features))
+def slice_files(
+    files: dict[str, str],
+    rules: Manifest,
+    *features: str,
+    engine: str = "hf",
+    templates: str = "",
+    methods: tuple[str, ...] = (),
+) -> Slice:
+    """Slice a made-up source; `templates` is code of ours that uses it."""
+    options = Options("proj", "1.2.3", engine, "grpo", features, methods=methods)
+    return slice_source(Index(TinySource(files)), rules, options, words_of_text(templates))
 
 
 def kept(found: Slice) -> dict[str, list[str]]:

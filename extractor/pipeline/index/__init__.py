@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Protocol
 
 from extractor.pipeline.index.module import Module
-from extractor.pipeline.index.statement import Import, Statement, Uses
+from extractor.pipeline.index.statement import Import, Method, Statement, Uses, Words
 from extractor.values.modules import module_name
 
-__all__ = ["Import", "Index", "Module", "SourceText", "Statement", "Uses"]
+__all__ = ["Import", "Index", "Method", "Module", "SourceText", "Statement", "Uses", "Words"]
 
 
 class SourceText(Protocol):

@@ -8,14 +8,15 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from extractor.pipeline.index.statement import Import, Statement, Uses
+from extractor.pipeline.index.reading import Reading
+from extractor.pipeline.index.statement import Import, Method, Statement, Uses
 from extractor.pipeline.index.syntax import (
     attribute_chain,
-    chains_of,
     child_statements,
+    first_argument,
+    first_line,
     global_names,
     is_main_guard,
-    string_annotations,
 )
 from extractor.values import readers
 from extractor.values.errors import SourceError
@@ -31,7 +32,8 @@ class Module:
         self.source = source
         self._data = data if data is not None else source.encode()
         self.is_package = PurePosixPath(path).name == "__init__.py"
-        self._uses: dict[int, Uses] = {}
+        self._uses: dict[tuple[int, int | None], Uses] = {}
+        self._methods: dict[int, tuple[Method, ...]] = {}
 
     @cached_property
     def sha256(self) -> str:
@@ -93,11 +95,32 @@ class Module:
                 found.setdefault(statement.effect_on, []).append(statement.index)
         return {name: tuple(indices) for name, indices in found.items()}
 
-    def uses(self, index: int) -> Uses:
-        """Return what the statement at `index` takes from elsewhere."""
-        if index not in self._uses:
-            self._uses[index] = self._find_uses(self.statements[index])
-        return self._uses[index]
+    def uses(self, index: int, method: int | None = None) -> Uses:
+        """Return what a part of the module takes from elsewhere.
+
+        Args:
+            index: Of the statement. Of a class it is what stands around its methods.
+            method: Position of a method in the body of that class; None: the statement.
+        """
+        key = (index, method)
+        if key not in self._uses:
+            self._uses[key] = self._find_uses(self.statements[index], method)
+        return self._uses[key]
+
+    def methods(self, index: int) -> tuple[Method, ...]:
+        """Return the functions in the body of a class, those in `if` blocks excluded; of another statement none."""
+        if index not in self._methods:
+            self._methods[index] = tuple(self._find_methods(self.statements[index]))
+        return self._methods[index]
+
+    @cached_property
+    def outside(self) -> frozenset[str]:
+        """Return the names that imports of other packages bind, and nothing else in this module does."""
+        return frozenset(
+            name
+            for name, item in self.imports.items()
+            if item.module.partition(".")[0] != self.name.partition(".")[0] and name not in self.bindings
+        )
 
     def decorators(self, index: int) -> Iterator[tuple[str, ...]]:
         """Yield the decorators of a definition as dotted chains, calls stripped: ("register_adv_est",)."""
@@ -155,8 +178,6 @@ class Module:
         self._collect(node, binds, imports, effects)
         if index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             effects = []
-        decorators = getattr(node, "decorator_list", [])
-        line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
         on = effects[0] if len(set(effects)) == 1 else None
         origins: dict[str, set[tuple[str, str | None]]] = {}
         for item in imports:
@@ -165,7 +186,7 @@ class Module:
             binds.extend(name for name, ways in origins.items() if len(ways) > 1)
         return Statement(
             index=index,
-            line=line,
+            line=first_line(node) + 1,
             end_line=node.end_lineno or node.lineno,
             binds=tuple(dict.fromkeys(binds)),
             imports=tuple(imports),
@@ -199,31 +220,37 @@ class Module:
         elif not isinstance(node, ast.Pass):
             effects.append(None)
 
-    def _find_uses(self, statement: Statement) -> Uses:
-        text = self._text(statement)
+    def _find_methods(self, statement: Statement) -> Iterator[Method]:
+        if not isinstance(statement.node, ast.ClassDef) or self._shares_a_line(statement):
+            return
+        for position, node in enumerate(statement.node.body):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield Method(node.name, position, first_line(node) + 1, node.end_lineno or node.lineno, node)
+
+    def _find_uses(self, statement: Statement, method: int | None) -> Uses:
+        part = next((item for item in self.methods(statement.index) if item.position == method), None)
+        reading, in_class = self._read(statement, part)
         try:
-            names = global_names(text, self.path)
+            names = global_names(self._text(statement, part), self.path, self._bound_in(statement))
         except SyntaxError as error:  # such as a `nonlocal` of nothing, which the parser lets pass
             error.lineno = statement.line + (error.lineno or 1) - 1
             raise self._invalid(error) from None
-        inner: list[Import] = []
-        chains: dict[str, set[tuple[str, ...]]] = {}
-        for node in ast.walk(statement.node):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                inner.extend(self._imports_of(node))
-            for annotation in string_annotations(node):
-                for name, found in chains_of(annotation).items():
-                    names.add(name)
-                    chains.setdefault(name, set()).update(found)
-        for name, found in chains_of(statement.node).items():
-            chains.setdefault(name, set()).update(found)
+        chains = {name: set(found) for name, found in reading.chains.items()}
+        for annotation in reading.annotations:
+            for name, found in Reading(annotation).chains.items():
+                names.add(name)
+                chains.setdefault(name, set()).update(found)
         outer = set(statement.imports)
+        inner = [item for node in reading.imports for item in self._imports_of(node)]
         lazy = tuple(item for item in inner if item not in outer)
         local = {item.local for item in lazy}
+        elsewhere = {item.local for item in lazy if item.module.partition(".")[0] != self.name.partition(".")[0]}
+        outside = (self.outside | elsewhere) - {item.local for item in lazy if item.local not in elsewhere}
         return Uses(
             names={name: frozenset(chains.get(name, {()})) for name in sorted(names)},
             imports=lazy,
             chains={name: frozenset(chains.get(name, ())) for name in sorted(local)},
+            words=reading.words(outside, first_argument(part.node) if part is not None else None, in_class),
         )
 
     def _invalid(self, error: SyntaxError) -> SourceError:
@@ -233,12 +260,44 @@ class Module:
             hint="check that the source is an unmodified release of verl",
         )
 
-    def _text(self, statement: Statement) -> str:
-        same_line = [
-            other
-            for other in self.statements
-            if other is not statement and (other.line == statement.end_line or other.end_line == statement.line)
-        ]
-        if same_line:
+    def _read(self, statement: Statement, method: Method | None) -> tuple[Reading, frozenset[str]]:
+        """Read a part; return also the names that it reads in the body of its class."""
+        if method is not None:
+            return Reading(method.node), frozenset(Reading(*method.node.decorator_list).chains)
+        methods = {item.position for item in self.methods(statement.index)}
+        if not isinstance(statement.node, ast.ClassDef) or not methods:
+            return Reading(statement.node), frozenset()
+        node = statement.node
+        around = [item for position, item in enumerate(node.body) if position not in methods]
+        body = Reading(*around)
+        return Reading(*node.decorator_list, *node.bases, *node.keywords, *around), frozenset(body.chains)
+
+    def _bound_in(self, statement: Statement) -> frozenset[str]:
+        """Return the names that the body of a class binds, which its methods and decorators may read there."""
+        if not isinstance(statement.node, ast.ClassDef):
+            return frozenset()
+        binds: list[str] = []
+        for node in statement.node.body:
+            self._collect(node, binds, [], [])
+        return frozenset(binds)
+
+    def _text(self, statement: Statement, method: Method | None) -> str:
+        if self._shares_a_line(statement):
             return ast.unparse(statement.node)
-        return "".join(self.lines[statement.line - 1 : statement.end_line])
+        lines = self.lines[statement.line - 1 : statement.end_line]
+        methods = self.methods(statement.index)
+        if not methods:
+            return "".join(lines)
+        start = statement.line
+        if method is not None:
+            name = getattr(statement.node, "name", "")
+            return f"class {name}:\n" + "".join(lines[method.line - start : method.end_line - start + 1])
+        gone = {number for item in methods for number in range(item.line - start, item.end_line - start + 1)}
+        kept = [line for number, line in enumerate(lines) if number not in gone]
+        return "".join(kept) + "\n" + " " * methods[0].node.col_offset + "pass\n"
+
+    def _shares_a_line(self, statement: Statement) -> bool:
+        return any(
+            other is not statement and (other.line == statement.end_line or other.end_line == statement.line)
+            for other in self.statements
+        )

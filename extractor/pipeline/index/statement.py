@@ -52,16 +52,51 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class Method:
+    """One function in the body of a top-level class.
+
+    Attributes:
+        name: Its name; a property and its setter are two methods of one name.
+        position: Index into the class's body.
+        line, end_line: First and last line, decorators included.
+        node: The parsed definition.
+    """
+
+    name: str
+    position: int
+    line: int
+    end_line: int
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Words:
+    """Names by which code may reach a member of an object.
+
+    Attributes:
+        any: Of an object that may be anything: as an attribute, a keyword, or in a string.
+        own: Of the object whose method the code is: `self.name`, `super().name`, or in the body of its class.
+        put_together: Names that are put together at run time, a star for each value: f"get_{x}" is "get_*".
+    """
+
+    any: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
+    put_together: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Uses:
-    """What a statement takes from elsewhere.
+    """What a statement, or a method, takes from elsewhere.
 
     Attributes:
         names: Names that it reads from its module's namespace, each with the attribute chains read from it:
             {"verl_F": {("masked_mean",)}, "torch": {("nn", "Module"), ()}}; () stands for the bare name.
         imports: Imports made inside its functions.
         chains: Attribute chains on the names that those imports bind.
+        words: Names by which it may reach members of objects.
     """
 
     names: Mapping[str, frozenset[tuple[str, ...]]]
     imports: tuple[Import, ...]
     chains: Mapping[str, frozenset[tuple[str, ...]]]
+    words: Words

@@ -6,8 +6,6 @@ import ast
 import symtable
 from collections.abc import Iterator
 
-from extractor.values import readers
-
 
 def attribute_chain(node: ast.AST) -> tuple[str, ...]:
     """Return ("a", "b", "c") for the expression a.b.c; () for any other expression."""
@@ -20,33 +18,12 @@ def attribute_chain(node: ast.AST) -> tuple[str, ...]:
     return ()
 
 
-def chains_of(node: ast.AST) -> dict[str, set[tuple[str, ...]]]:
-    """Name -> the attribute chains read from it anywhere below `node`, the longest of each expression."""
-    found: dict[str, set[tuple[str, ...]]] = {}
-    pending = [node]
-    while pending:
-        item = pending.pop()
-        chain = attribute_chain(item)
-        if chain:
-            found.setdefault(chain[0], set()).add(chain[1:])
-        else:
-            pending.extend(ast.iter_child_nodes(item))
-    return found
-
-
-def string_annotations(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield the annotations of a function or a variable that are written as strings, parsed."""
-    annotations: list[ast.expr | None] = []
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        annotations.append(node.returns)
-    elif isinstance(node, (ast.arg, ast.AnnAssign)):
-        annotations.append(node.annotation)
-    for annotation in annotations:
-        for item in ast.walk(annotation) if annotation is not None else ():
-            if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                expression = readers.expression(item.value)
-                if expression is not None:
-                    yield expression
+def first_argument(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
+    """Return the name that a method gives to its object or class; None for a static method."""
+    if any(attribute_chain(decorator) == ("staticmethod",) for decorator in node.decorator_list):
+        return None
+    arguments = [*node.args.posonlyargs, *node.args.args]
+    return arguments[0].arg if arguments else None
 
 
 def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) -> Iterator[ast.stmt]:
@@ -91,13 +68,20 @@ def is_main_guard(node: ast.stmt) -> bool:
     )
 
 
-def global_names(text: str, path: str) -> set[str]:
-    """Return the names that a top-level statement reads from its module's namespace (builtins included)."""
+def global_names(text: str, path: str, bound: frozenset[str] = frozenset()) -> set[str]:
+    """Return the names that a top-level statement reads from its module's namespace (builtins included).
+
+    Args:
+        text: The statement.
+        path: Of its file, for messages.
+        bound: Names that the body of a class binds outside `text`: what reads them there does not read the module's.
+    """
     table = symtable.symtable(text, path, "exec")
     found = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
     pending = list(table.get_children())
     while pending:
         child = pending.pop()
-        found.update(symbol.get_name() for symbol in child.get_symbols() if symbol.is_global())
+        names = {symbol.get_name() for symbol in child.get_symbols() if symbol.is_global()}
+        found |= names - bound if child.get_type() == "class" else names
         pending.extend(child.get_children())
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from packaging.version import Version
@@ -94,4 +95,9 @@ def _files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPat
         if child.is_dir():
             yield from _files(child, relative / child.name)
         else:
-            yield relative / child.name, child.read_text(encoding="utf-8")
+            yield relative / child.name, _text(child)
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

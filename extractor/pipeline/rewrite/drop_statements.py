@@ -1,4 +1,4 @@
-"""Drop the top-level statements that were not kept, with the comments that belong to them.
+"""Drop the top-level statements and the methods that were not kept, with the comments that belong to them.
 
 This works on lines rather than on libcst's tree: what stays is byte for byte upstream's, and libcst parses less.
 """
@@ -6,10 +6,14 @@ This works on lines rather than on libcst's tree: what stays is byte for byte up
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
+from extractor.pipeline.index.syntax import first_line
 from extractor.values.readers import lines_of
+
+_NONE: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -21,12 +25,14 @@ class Dropped:
         names: What the dropped definitions bound, in order.
         others: How many dropped statements bind nothing (effects, `if` blocks, ...).
         rest: The dropped statements themselves.
+        methods: The dropped methods of classes that stay, "Class.method", in order.
     """
 
     text: str
     names: tuple[str, ...]
     others: int
     rest: str = ""
+    methods: tuple[str, ...] = ()
 
 
 @dataclass
@@ -54,21 +60,41 @@ class _Section:
     blank: int
 
 
-def drop_statements(source: str, kept: frozenset[int], parsed: Sequence[ast.stmt] = ()) -> Dropped:
+def drop_statements(
+    source: str, kept: frozenset[int], parsed: Sequence[ast.stmt] = (), members: Mapping[int, Sequence[int]] = _NONE
+) -> Dropped:
     """Keep the statements whose index into `ast.parse(source).body` is in `kept`, and the module's docstring.
 
     Args:
         source: The module's text.
         kept: Indices of the statements that stay.
         parsed: That body, where somebody has parsed the text already.
+        members: Of classes that stay, the positions of methods in their bodies that go.
     """
     body = list(parsed) or ast.parse(source).body
     lines = lines_of(source)
     if ast.get_docstring(ast.Module(body=body[:1], type_ignores=[]), clean=False) is not None:
         kept = kept | {0}
     gone = [index for index in range(len(body)) if index not in kept]
-    if not gone:
+    thinned = {index: tuple(members[index]) for index in sorted(members) if index in kept and members[index]}
+    if not gone and not thinned:
         return Dropped(source, (), 0)
+    text, rest = _without(source, lines, body, kept, thinned)
+    names = [name for index in gone for name in _bound(body[index])]
+    others = sum(1 for index in gone if not _bound(body[index]))
+    methods = [
+        f"{node.name}.{_bound(node.body[position])[0]}"
+        for index, positions in thinned.items()
+        if isinstance(node := body[index], ast.ClassDef)
+        for position in positions
+    ]
+    return Dropped("".join(text), tuple(dict.fromkeys(names)), others, "".join(rest), tuple(dict.fromkeys(methods)))
+
+
+def _without(
+    source: str, lines: list[str], body: list[ast.stmt], kept: Collection[int], thinned: Mapping[int, Sequence[int]]
+) -> tuple[list[str], list[str]]:
+    """Return the lines that stay and those that go."""
     header, chunks, footer = _chunks(lines, body)
     out = list(header)
     rest: list[str] = []
@@ -98,31 +124,47 @@ def drop_statements(source: str, kept: frozenset[int], parsed: Sequence[ast.stmt
         whole = len(stays) == len(chunk.indices)
         gone_here = [index for index in chunk.indices if index not in kept]
         rest += [] if whole else [_some_of_line(source, body, chunk, gone_here)]
-        out += chunk.text if whole else [_some_of_line(source, body, chunk, stays)]
+        node = body[stays[0]]
+        if stays[0] in thinned and isinstance(node, ast.ClassDef):
+            inner, methods = _without_methods(source, lines, node, thinned[stays[0]])
+            first = first_line(node)
+            above = chunk.text.index(lines[first])
+            out += [*chunk.text[:above], *inner, *chunk.text[above + (node.end_lineno or 0) - first :]]
+            rest += [f"class {node.name}:\n", *methods]
+        else:
+            out += chunk.text if whole else [_some_of_line(source, body, chunk, stays)]
     out += footer if not dropped_before else []
-    names = [name for index in gone for name in _bound(body[index])]
-    others = sum(1 for index in gone if not _bound(body[index]))
-    return Dropped("".join(out), tuple(dict.fromkeys(names)), others, "".join(rest))
+    return out, rest
+
+
+def _without_methods(
+    source: str, lines: list[str], node: ast.ClassDef, positions: Sequence[int]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of a class without some of its methods, and the lines of those."""
+    kept = set(range(len(node.body))) - set(positions)
+    # Lines above the first statement of the body belong to the class whatever becomes of that.
+    start, end = first_line(node), node.end_lineno or node.lineno
+    left, gone = _without(source, lines[:end], list(node.body), kept, {})
+    nothing = " " * node.body[0].col_offset + "pass" + _end_of(lines[start])
+    return left[start:] + ([] if kept else [nothing]), gone
 
 
 def _blank(count: int, out: list[str]) -> list[str]:
     """`count` empty lines with the file's line end; none at the top of the file."""
     if not out:
         return []
-    end = out[-1][len(out[-1].rstrip("\r\n")) :] or "\n"
-    return [end] * count
+    return [_end_of(out[-1])] * count
 
 
-def _first_line(node: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+def _end_of(line: str) -> str:
+    return line[len(line.rstrip("\r\n")) :] or "\n"
 
 
 def _chunks(lines: list[str], body: list[ast.stmt]) -> tuple[list[str], list[_Chunk], list[str]]:
     """Return the lines above the first statement, the statements with their comments, and the lines below the last."""
     spans: list[tuple[int, int, list[int]]] = []
     for index, node in enumerate(body):
-        first, last = _first_line(node) - 1, node.end_lineno or node.lineno
+        first, last = first_line(node), node.end_lineno or node.lineno
         if spans and first < spans[-1][1]:
             spans[-1] = (spans[-1][0], max(last, spans[-1][1]), [*spans[-1][2], index])
         else:
@@ -133,23 +175,23 @@ def _chunks(lines: list[str], body: list[ast.stmt]) -> tuple[list[str], list[_Ch
         if position == 0:
             chunks.append(_Chunk(lines[first:last], [], 0, indices))
             continue
-        below, sections, blank, above = _split_gap(lines[spans[position - 1][1] : first])
+        below, sections, blank, above = _split_gap(lines[spans[position - 1][1] : first], body[indices[0]].col_offset)
         chunks[-1].text += below
         chunks.append(_Chunk(above + lines[first:last], sections, blank, indices))
     footer = lines[spans[-1][1] :] if spans else []
     return header, chunks, footer
 
 
-def _split_gap(gap: list[str]) -> tuple[list[str], list[_Section], int, list[str]]:
-    """Share the lines between two statements out.
+def _split_gap(gap: list[str], indent: int) -> tuple[list[str], list[_Section], int, list[str]]:
+    """Share the lines between two statements of one indentation out.
 
     Returns:
-        Lines of the statement above (indented comments, a comment right below it), free-standing comment blocks, the
-        number of blank lines above the next statement, and the comment lines attached to that statement.
+        Lines of the statement above (comments indented further, a comment right below it), free-standing comment
+        blocks, the number of blank lines above the next statement, and the comment lines attached to that statement.
     """
     below_end = 0
     for index, line in enumerate(gap):
-        if line.strip() and line[:1] in " \t":
+        if line.strip() and line[: indent + 1].isspace():
             below_end = index + 1
     if below_end == 0:
         while below_end < len(gap) and gap[below_end].strip():

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 
 WIDTH = 120
 _CHANGED, _GOES_ON = "# changed: ", "#   "
+_DROPPED = "dropped {} method{} whose names nothing uses: "
+_LISTED = re.compile(r"dropped \d+ methods? whose names nothing uses: (.+)")
+
+
+def methods_dropped(names: Sequence[str]) -> list[str]:
+    """Say which methods of a file's classes are left out, all of them: `dropped_methods` reads it again.
+
+    Args:
+        names: "Class.method", in order.
+    """
+    if not names:
+        return []
+    classes: dict[str, list[str]] = {}
+    for name in names:
+        holder, _, method = name.partition(".")
+        classes.setdefault(holder, []).append(method)
+    listed = "; ".join(f"{holder}: {', '.join(methods)}" for holder, methods in classes.items())
+    return [f"{_DROPPED.format(len(names), 's' if len(names) > 1 else '')}{listed}"]
+
+
+def dropped_methods(text: str) -> tuple[str, ...]:
+    """Read the methods that are left out of a vendored file in its header: "Class.method", in order."""
+    found = next(filter(None, map(_LISTED.fullmatch, changes_in(text))), None)
+    if found is None:
+        return ()
+    classes = (part.partition(": ") for part in found[1].split("; "))
+    return tuple(f"{holder}.{method}" for holder, _, methods in classes for method in methods.split(", "))
 
 
 def with_header(

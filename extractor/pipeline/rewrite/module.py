@@ -11,7 +11,7 @@ import libcst as cst
 from extractor.pipeline.rewrite.add_imports import add_imports
 from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, re_exports
 from extractor.pipeline.rewrite.drop_statements import drop_statements
-from extractor.pipeline.rewrite.header import with_header
+from extractor.pipeline.rewrite.header import methods_dropped, with_header
 from extractor.pipeline.rewrite.lines import listing, with_one_newline
 from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.placeholders import Placeholders, mentions_ray
@@ -63,9 +63,10 @@ def rewrite_module(
     """
     source, newline = with_one_newline(module.source.removeprefix("\ufeff"))
     changes: list[str] = []
-    dropped = drop_statements(source, frozenset(module.kept), module.body)
+    dropped = drop_statements(source, frozenset(module.kept), module.body, dict(module.dropped))
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
     changes += _dropped([name for name in dropped.names if name not in ours])
+    changes += methods_dropped(dropped.methods)
     if ours:
         changes.append(f"taken from this project's own code: {listing(ours, 80)}")
 

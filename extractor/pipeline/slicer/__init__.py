@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extractor.pipeline.index import Index
+from extractor.pipeline.index import Index, Words
 from extractor.pipeline.slicer.definitions import STUBS
 from extractor.pipeline.slicer.model import Edge, KeptModule, NotKept, Resolver, Stub, Substitute, Target
+from extractor.pipeline.slicer.places import Places
 from extractor.pipeline.slicer.search import Search
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
@@ -30,7 +31,9 @@ class Slice:
 
     Attributes:
         modules: Kept modules, sorted by name.
-        edges: Symbol -> the edge that pulled it in first (a breadth-first search, so chains to a root are shortest).
+        edges: Symbol -> the edge that pulled it in first (a breadth-first search, so chains to a root are short).
+            Methods of kept classes are among them, as "module:Class.method".
+        dropped: "module:Class" -> the names of its methods that nothing can reach.
         replaced: Upstream symbols that were reached and gave way to ours, with where.
         stubs: Stubs that the kept code can reach, sorted by name.
         effects: "path:line" of every module-level effect that stays although no kept symbol asked for it.
@@ -39,42 +42,48 @@ class Slice:
     """
 
     def __init__(self, search: Search) -> None:
-        self._search = search
+        found = search.found
+        self._places = Places(found, search.definitions)
         self.modules: tuple[KeptModule, ...] = search.kept_modules()
-        self.edges: Mapping[str, Edge] = dict(sorted(search.edges.items()))
-        self.replaced: Mapping[str, Target] = dict(sorted(search.replaced.items()))
-        self.stubs: tuple[Stub, ...] = tuple(search.stubs[name] for name in sorted(search.stubs))
-        self.effects: tuple[str, ...] = tuple(sorted(search.effects))
-        self.warnings: tuple[str, ...] = tuple(sorted(search.warnings))
-        self.dead_imports: tuple[tuple[str, str], ...] = tuple(sorted(search.dead_imports))
+        self.edges: Mapping[str, Edge] = dict(sorted((found.edges | search.members.edges).items()))
+        self.dropped: Mapping[str, tuple[str, ...]] = {
+            holder.symbol: tuple(dict.fromkeys(method.name for method in methods))
+            for holder, methods in search.members.left()
+        }
+        self.replaced: Mapping[str, Target] = dict(sorted(found.replaced.items()))
+        self.stubs: tuple[Stub, ...] = tuple(found.stubs[name] for name in sorted(found.stubs))
+        self.effects: tuple[str, ...] = tuple(sorted(found.effects))
+        self.warnings: tuple[str, ...] = tuple(sorted(found.warnings))
+        self.dead_imports: tuple[tuple[str, str], ...] = tuple(sorted(found.dead_imports))
 
     def resolve_import(self, importer: str, imported: str, name: str | None) -> Target | None:
         """See `Resolver.resolve_import`."""
         if imported.partition(".")[0] != "verl":
             return None
-        if name is None:
-            return self._search.module_target(imported)
-        return self._search.target(self._search.definitions.define(imported, name), f"{imported}:{name}")
+        return self._places.resolve(imported, name)
 
 
-def slice_source(index: Index, manifest: Manifest, options: Options, *, lenient: bool = False) -> Slice:
+def slice_source(
+    index: Index, manifest: Manifest, options: Options, templates: Words | None = None, *, lenient: bool = False
+) -> Slice:
     """Find everything reachable from the manifest's roots.
 
     Args:
         index: The source.
         manifest: Roots, cuts and replacements.
-        options: Engine and features of the project.
+        options: Engine and features of the project, and the methods that its owner uses.
+        templates: Names by which the project's own files may reach methods.
         lenient: Collect imports of modules that the source does not ship, and go on.
 
     Raises:
         UsageError: a root that the manifest names does not exist in the source.
         SourceError: kept code imports a verl module that the source does not ship.
     """
-    search = Search(index, manifest, options, lenient=lenient)
+    search = Search(index, manifest, options, templates or Words(), lenient=lenient)
     for role in manifest.active_roles(options):
         for symbol in role.symbols:
             search.add_root(role.name, symbol)
         for module in role.modules:
-            search.touch(module, f"role {role.name}")
+            search.found.touch(module, f"role {role.name}")
     search.run()
     return Slice(search)

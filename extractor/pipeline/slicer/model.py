@@ -55,9 +55,10 @@ class Edge:
     """Why a symbol is in the slice.
 
     Attributes:
-        symbol: The symbol, "module:name".
-        origin: What pulled it in: another symbol, or "role NAME" for a root.
-        how: "root", "uses", "imports lazily", "registers", "effect" or "triggers".
+        symbol: The symbol, "module:name", or a method of one, "module:Class.method".
+        origin: What pulled it in: another symbol, a method, "role NAME" for a root, or "the project's own code".
+        how: "root", "uses", "imports lazily", "registers", "effect" or "triggers"; for a method also "names" (uses
+            its name), "holds" (of a class: others may call it), "is overridden by" or "asks for".
         line: Line in the origin's module, 0 for a root.
     """
 
@@ -106,6 +107,7 @@ class KeptModule:
         substitutes: Definitions that give way to an import of ours.
         reexports: Imported names that must stay although this module does not use them (others reach them through it).
         fixes: Ids of the manifest's named fixes that apply to this module, sorted.
+        dropped: Classes of which methods go: the class's index into that body, and theirs into the body of the class.
         body: `ast.parse(source).body`, for whoever would otherwise parse the text again.
     """
 
@@ -118,4 +120,5 @@ class KeptModule:
     substitutes: tuple[Substitute, ...] = ()
     reexports: tuple[str, ...] = ()
     fixes: tuple[str, ...] = ()
+    dropped: tuple[tuple[int, tuple[int, ...]], ...] = ()
     body: tuple[ast.stmt, ...] = field(default=(), compare=False, repr=False)

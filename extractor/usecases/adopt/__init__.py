@@ -18,6 +18,7 @@ from extractor.values.tree import FileKind
 if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
+    from extractor.values.manifest import Manifest
     from extractor.values.options import Options
 
 __all__ = ["Adoption", "Copy", "Edit", "Outcome", "ForkFile", "Recognised", "Score", "Share", "adopt", "recognise"]
@@ -54,6 +55,7 @@ class Adoption:
     """A project that has the fork's edits, worked out and not yet written.
 
     Attributes:
+        options: What the project is made with; of the methods that are left out it has those that the edits need.
         generated: The project without edits: what the lock and the base say was emitted.
         plan: What is written.
         edits: Every edit, and what became of it.
@@ -61,6 +63,7 @@ class Adoption:
         outside: Packages that edits import and the project does not require by itself, sorted.
     """
 
+    options: Options
     generated: Generated = field(repr=False)
     plan: Plan = field(repr=False)
     edits: tuple[Edit, ...]
@@ -131,17 +134,35 @@ def _of_release(copy: Copy, source: Source) -> Copy:
     return replace(copy, files=files, own=dict(sorted({**copy.own, **others}.items())))
 
 
-def adopt(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
-    """Carry the fork's edits over to a project; writes nothing.
+def adopt(
+    recognised: Recognised, options: Options, manifest: Manifest, say: Callable[[str], None] = lambda step: None
+) -> Adoption:
+    """Carry the fork's edits over to a new project of its release; writes nothing.
 
     Args:
         recognised: The fork.
-        generated: A new project of its release.
-        options: What that was made with.
+        options: The project's.
+        manifest: Of the release.
+        say: Takes the name of each step.
 
     Raises:
         UsageError: git is needed and missing.
     """
+    from extractor.usecases.adopt import methods
+    from extractor.usecases.wanted import generate_wanted
+
+    wanted = methods.edited(recognised.copy, recognised.source)
+    while True:
+        say("choosing and rewriting what the project needs")
+        options, generated = generate_wanted(options, recognised.source, manifest, wanted)
+        say("carrying your edits over")
+        adoption = _carried(recognised, generated, options)
+        wanted |= methods.carried(adoption.plan, generated.tree, options.package)
+        if not wanted.methods(generated.found):
+            return adoption
+
+
+def _carried(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
     from extractor.usecases.adopt.assemble import assemble, broken
     from extractor.usecases.adopt.carry import carry
     from extractor.usecases.adopt.ledger import ledger, orphans
@@ -167,6 +188,7 @@ def adopt(recognised: Recognised, generated: Generated, options: Options) -> Ado
         own.append(ForkFile(inside.relative_to(recognised.copy.top).as_posix(), copied))
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     return Adoption(
+        options=options,
         generated=generated,
         plan=_plan(generated, files, orphans(target, recognised.source, edits)),
         edits=edits,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from extractor.pipeline.index.syntax import attribute_chain, is_main_guard
 from extractor.usecases.adopt.combine import combine
 from extractor.usecases.adopt.differences import Difference
+from extractor.usecases.adopt.methods import without_methods
 from extractor.usecases.adopt.needs import Work, work_out, work_out_own
 from extractor.usecases.adopt.segments import END, TOP, Segment
 from extractor.usecases.adopt.target_project import OWN, NoPlace, Sides, TargetProject, Unit
@@ -135,8 +136,9 @@ def _work(target: TargetProject, unit: Unit) -> Work:
         if segment.key == TOP:
             raise NoPlace("the project's file begins differently")
         return work_out(target, sides, segment.core, None)
+    dropped = sides.dropped.get(unit.key, frozenset())
     base = new.old.core if new is not None and new.old is not None else segment.core
-    merged = combine(base, segment.core, emitted.core)
+    merged = combine(without_methods(base, dropped), without_methods(segment.core, dropped), emitted.core)
     if merged is None:
         raise NoPlace(CONFLICT)
     return work_out(target, sides, merged, emitted)

@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from extractor.pipeline.index.syntax import chains_of, global_names, string_annotations
+from extractor.pipeline.index.reading import Reading
+from extractor.pipeline.index.syntax import global_names
 from extractor.usecases.adopt.differences import bound_by
 from extractor.usecases.adopt.segments import Segment
 from extractor.usecases.adopt.target_project import OWN, Line, NoPlace, Sides, TargetProject, Unit
@@ -49,8 +50,8 @@ def work_out(target: TargetProject, sides: Sides, core: str, emitted: Segment | 
     tree = _parse(core)
     core, inner, needs = _redirected(target, tree, core, sides.module, is_package=sides.is_package)
     lines: dict[str, Line] = {}
-    present = {name: set(found) for name, found in chains_of(_parse(emitted.core)).items()} if emitted else {}
-    chains = chains_of(tree)
+    present = Reading(_parse(emitted.core)).chains if emitted else {}
+    chains = Reading(tree).chains
     for name in sorted(_names(tree, core)):
         item = sides.fork_imports.get(name)
         if name in sides.emitted_names:
@@ -103,9 +104,8 @@ def _names(tree: ast.Module, core: str) -> set[str]:
             found = global_names(core, "fork")
         except SyntaxError as error:
             raise NoPlace(f"it is not valid Python ({error})") from None
-    for node in ast.walk(tree):
-        for annotation in string_annotations(node):
-            found.update(chains_of(annotation))
+    for annotation in Reading(tree).annotations:
+        found.update(Reading(annotation).chains)
     return {name for name in found if name not in _BUILTIN and not name.startswith("__")}
 
 

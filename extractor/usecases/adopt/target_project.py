@@ -79,6 +79,16 @@ class Sides:
         return self.kept.upstream_path.endswith("__init__.py")
 
     @cached_property
+    def dropped(self) -> dict[str, frozenset[str]]:
+        """Class -> the methods that it was vendored without."""
+        found: dict[str, frozenset[str]] = {}
+        for statement, positions in self.kept.dropped:
+            node = self.kept.body[statement]
+            if isinstance(node, ast.ClassDef):
+                found[node.name] = frozenset(getattr(node.body[position], "name", "") for position in positions)
+        return found
+
+    @cached_property
     def emitted_by_key(self) -> dict[str, Segment]:
         return {item.key: item for item in self.emitted}
 

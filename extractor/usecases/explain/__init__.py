@@ -40,18 +40,9 @@ def explain(
         UsageError: nothing here is called that; the message says whether verl has it, the hint names what is near.
     """
     found = (*of_vendored(generated, manifest, options, name), *ours.named(name))
-    if not found and re.search(r"\w\.\w+$", name):
-        # A method is here because its class is.
-        found = of_vendored(generated, manifest, options, name.rpartition(".")[0])
-        found = found if any(_defines(generated, item, name.rpartition(".")[2]) for item in found) else ()
     if not found:
         raise _unknown(generated, options, source, ours, name)
     return found
-
-
-def _defines(generated: Generated, item: Explanation, method: str) -> bool:
-    data = next((file.data for file in generated.tree if file.path == item.path), b"")
-    return re.search(rf"^\s+(?:async )?def {re.escape(method)}\b", data.decode(), re.MULTILINE) is not None
 
 
 def _unknown(generated: Generated, options: Options, source: Source, ours: Ours, name: str) -> UsageError:

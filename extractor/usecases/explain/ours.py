@@ -36,7 +36,7 @@ class Ours:
         self._files: Mapping[str, LockedFile] = {file.path: file for file in locked.files}
         self._package = locked.options.package
         self._templates = templates_of(manifest, locked.options)
-        self._own = frozenset(_own_files(project, locked))
+        self._own = frozenset(own_files(project, locked))
 
     def file(self, name: str) -> Explanation | None:
         """Explain the file of exactly this path, unless it is one of verl's modules."""
@@ -122,8 +122,8 @@ def _inner(dotted: str) -> str:
     return dotted.partition(".")[2]
 
 
-def _own_files(project: Path, locked: Lock) -> Iterator[str]:
-    """Files that the owner has added to the package, the config or the tests."""
+def own_files(project: Path, locked: Lock) -> Iterator[str]:
+    """Yield the files that the owner has added to the package, the config or the tests."""
     known = {file.path for file in locked.files}
     for top in sorted({path.split("/")[0] for path in known if "/" in path}):
         for path in readers.files_below(project / top) if (project / top).is_dir() else ():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.render import applied_fixes
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
@@ -27,22 +29,46 @@ def of_vendored(generated: Generated, manifest: Manifest, options: Options, name
     files = [module for module in found.modules if name in _names_of(module, options.package)]
     if files:
         return tuple(_explain_file(generated, manifest, options, module) for module in files)
-    return tuple(_explain_symbol(generated, manifest, options, symbol) for symbol in _symbols(generated, options, name))
+    symbols = _symbols(generated, options, name)
+    if symbols:
+        return tuple(_explain_symbol(generated, manifest, options, symbol) for symbol in symbols)
+    return tuple(_explain_left_out(generated, options, symbol) for symbol in _left_out(generated, options, name))
 
 
 def known_names(generated: Generated, options: Options) -> set[str]:
     """Return what a vendored thing may be called: its symbols and its files."""
-    known = {symbol.partition(":")[2] for symbol in generated.found.edges}
+    known = {symbol.partition(":")[2] for symbol in (*generated.found.edges, *_dropped(generated))}
     known.update(f"{options.package}/{module.target_path}" for module in generated.found.modules)
     return known
 
 
 def _symbols(generated: Generated, options: Options, name: str) -> list[str]:
-    """Upstream's names of the symbols that are meant: by name, by "module:name", dotted, or by its place here."""
+    """Return upstream's names of the symbols that are meant; of methods that go by the last part alone, all."""
+    found = _called(generated, options, name, generated.found.edges)
+    return found or [symbol for symbol in generated.found.edges if _method_of(symbol) == name]
+
+
+def _left_out(generated: Generated, options: Options, name: str) -> list[str]:
+    """Return the methods of that name that were dropped."""
+    dropped = _dropped(generated)
+    return _called(generated, options, name, dropped) or [symbol for symbol in dropped if _method_of(symbol) == name]
+
+
+def _dropped(generated: Generated) -> list[str]:
+    return [f"{holder}.{name}" for holder, names in generated.found.dropped.items() for name in names]
+
+
+def _method_of(symbol: str) -> str:
+    """Return the name of a method, "run" of "module:Class.run"; of any other symbol nothing."""
+    return symbol.partition(":")[2].partition(".")[2]
+
+
+def _called(generated: Generated, options: Options, name: str, symbols: Iterable[str]) -> list[str]:
+    """Return the symbols that are meant: by name, by "module:name", dotted, or by their place here."""
     modules = {module.module: module for module in generated.found.modules}
     local = name.replace(":", ".").replace("/", ".").removeprefix(f"{options.package}.")
     found = []
-    for symbol in generated.found.edges:
+    for symbol in symbols:
         module, _, item = symbol.partition(":")
         known = {symbol, item, f"{module}.{item}"}
         if module in modules:
@@ -50,6 +76,18 @@ def _symbols(generated: Generated, options: Options, name: str) -> list[str]:
         if name in known or local in known:
             found.append(symbol)
     return found
+
+
+def _explain_left_out(generated: Generated, options: Options, symbol: str) -> Explanation:
+    module = next(item for item in generated.found.modules if item.module == symbol.partition(":")[0])
+    return Explanation(
+        subject=symbol,
+        path=f"{options.package}/{module.target_path}",
+        whose=VENDORED,
+        upstream_path=module.upstream_path,
+        note="left out of its class: no code of the project uses its name\n"
+        "use it in your own code and run `vextract upgrade`: it comes",
+    )
 
 
 def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, symbol: str) -> Explanation:
@@ -88,7 +126,7 @@ def _explain_file(generated: Generated, manifest: Manifest, options: Options, mo
         whose=VENDORED,
         upstream_path=module.upstream_path,
         chain=chains[0] if chains else (),
-        symbols=tuple(symbol.partition(":")[2] for symbol in symbols),
+        symbols=tuple(symbol.partition(":")[2] for symbol in symbols if not _method_of(symbol)),
         changes=_changes(generated, module),
         fixes=_fixes(generated, manifest, module),
         note="".join(f"module-level effect kept: {place}\n" for place in effects).strip(),

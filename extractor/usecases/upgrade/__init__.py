@@ -90,11 +90,11 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
         CheckFailed: the base is not intact, or a file has unresolved conflicts.
         SourceError: verl is not available.
     """
-    from extractor.pipeline.generate import generate
     from extractor.pipeline.source import open_source
-    from extractor.usecases.upgrade import worktree
+    from extractor.usecases.upgrade import owner_code, worktree
     from extractor.usecases.upgrade.choices import resolve
     from extractor.usecases.upgrade.successors import successors
+    from extractor.usecases.wanted import generate_wanted
     from extractor.values import releases
     from extractor.values.renames import Renames
 
@@ -102,7 +102,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
     emitted = base.read(project, old)
     options, manifest = resolve(old.options, request)
     source = open_source(manifest.pin, origin, offline=offline)
-    generated = generate(options, source, manifest)
+    options, generated = generate_wanted(options, source, manifest, owner_code.wanted(project, old, emitted))
     tree = generated.tree
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     paths = {file.path for file in old.files} | {file.path for file in tree}

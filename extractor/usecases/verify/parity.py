@@ -110,6 +110,7 @@ def _run(subject: Subject, source: Source, python: str, folder: Path) -> tuple[d
             "side": side,
             "modules": modules,
             "fixes": list(subject.fixes),
+            "dropped": [name for file in subject.vendored for name in file.dropped],
             "scratch": str(scratch.resolve()),
         }
         running[side] = interpreter.start(python, "parity", job, scratch)

@@ -10,6 +10,7 @@ from extractor.usecases.verify import interpreter, subject
 from extractor.usecases.verify.closed_imports import check_imports
 from extractor.usecases.verify.hashes import check_base, check_hashes
 from extractor.usecases.verify.importable import check_importable
+from extractor.usecases.verify.left_out import check_left_out
 from extractor.usecases.verify.parity import check_parity
 from extractor.usecases.verify.ray_free import check_ray_free
 from extractor.usecases.verify.report import Check, Report, Status
@@ -58,6 +59,7 @@ def run_verify(
     checks = [
         check_imports(found, source),
         check_ray_free(found),
+        check_left_out(found),
         check_hashes(found, strict=strict),
         check_base(found),
     ]

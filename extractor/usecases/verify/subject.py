@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.pipeline import merge
+from extractor.pipeline.rewrite import dropped_methods
 from extractor.project import lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.values import readers
@@ -30,6 +31,7 @@ class PythonFile:
         text: Its text.
         tree: The text's syntax tree.
         fixes: Named fixes in the header of a vendored file.
+        dropped: Methods that its header lists as left out, "Class.method".
     """
 
     path: str
@@ -39,6 +41,7 @@ class PythonFile:
     text: str = field(repr=False)
     tree: ast.Module = field(repr=False)
     fixes: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def is_package(self) -> bool:
@@ -99,8 +102,10 @@ def read(root: Path) -> Subject:
             continue
         name = module_name(entry.path)
         upstream = module_name(entry.upstream_path) if entry.upstream_path else ""
-        fixes = tuple(_FIX.findall(text)) if entry.kind is FileKind.VENDORED else ()
-        files[name] = PythonFile(entry.path, name, entry.kind, upstream, text, tree, fixes)
+        vendored = entry.kind is FileKind.VENDORED
+        fixes = tuple(_FIX.findall(text)) if vendored else ()
+        dropped = dropped_methods(text) if vendored else ()
+        files[name] = PythonFile(entry.path, name, entry.kind, upstream, text, tree, fixes, dropped)
     return Subject(root, locked, dict(sorted(files.items())), tuple(broken))
 
 

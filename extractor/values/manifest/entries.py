@@ -138,8 +138,8 @@ class Manifest:
 
     `renamed_keys` has the config keys that the release before called otherwise, old name to new; a section's name
     stands for all that is in it. `former_keys` has those of all releases before, with the name in this one.
-    `borrowed_from` is the release whose manifest this was inferred from, where the
-    release has none of its own.
+    `whole` names the classes (patterns) of which every method stays. `borrowed_from` is the release whose manifest this
+    was inferred from, where the release has none of its own.
     """
 
     release: str
@@ -154,6 +154,7 @@ class Manifest:
     algorithms: tuple[str, ...]
     keep_effects: tuple[str, ...] = ()
     drop_effects: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
     renamed_keys: Mapping[str, str] = field(default_factory=dict)
     former_keys: Mapping[str, str] = field(default_factory=dict)
     borrowed_from: str | None = None

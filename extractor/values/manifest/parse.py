@@ -44,7 +44,7 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
     top = reader.top
     top.keys_are(
         "schema release follows source layout roles features replacements fixes requirements engines algorithms effects"
-        " renamed_keys"
+        " renamed_keys whole"
     )
     if top.integer("schema") != SCHEMA:
         raise reader.error("schema", f"this vextract reads schema {SCHEMA}", hint="upgrade vextract")
@@ -75,6 +75,7 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
         algorithms=tuple(sorted(top.strings("algorithms"))),
         keep_effects=effects.strings("keep", optional=True),
         drop_effects=effects.strings("drop", optional=True),
+        whole=top.symbols("whole", optional=True),
         renamed_keys=_renamed_keys(top.table("renamed_keys", optional=True)),
     )
     for key, names in (("engines", manifest.engines), ("algorithms", manifest.algorithms)):

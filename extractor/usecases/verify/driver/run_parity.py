@@ -47,7 +47,7 @@ HEAVY = (
 
 
 def main(job_path: Path, result_path: Path) -> None:
-    """Run the job: {side, root, modules, fixes, trace, scratch}."""
+    """Run the job: {side, root, modules, fixes, dropped, trace, scratch}."""
     job = json.loads(job_path.read_text(encoding="utf-8"))
     import torch
 
@@ -103,7 +103,7 @@ def _side(job: Mapping[str, Any], scratch: Path) -> Side:
     fixes = frozenset(job["fixes"])
     if job["side"] == "upstream":
         return Upstream(Path(job["root"]), fixes, scratch)
-    return Vendored(Path(job["root"]), job["modules"], fixes, scratch)
+    return Vendored(Path(job["root"]), job["modules"], fixes, scratch, job["dropped"])
 
 
 def _family(registered: Registered, side: Side) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,9 +19,28 @@ class NotVendored(Exception):
     """The project does not have this part of upstream."""
 
 
+_HERE = str(Path(__file__).parent)
+# Methods that a project's classes were made without, "Class.method".
+_without: set[str] = set()
+
+
 def is_absent(error: Exception) -> bool:
-    """Tell whether an error says that the project lacks what was called: a stub does by its error's name."""
+    """Tell whether an error says that the project lacks what was called: a stub does by its error's name.
+
+    A method that the slice has left out is lacking only where a case asks for it itself: vendored code that does has
+    failed.
+    """
+    if isinstance(error, AttributeError) and _raised_here(error):
+        kinds = error.obj.__mro__ if isinstance(error.obj, type) else type(error.obj).__mro__
+        return any(f"{kind.__name__}.{error.name}" in _without for kind in kinds)
     return isinstance(error, NotVendored) or type(error).__name__ == "FeatureNotVendored"
+
+
+def _raised_here(error: Exception) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE)
 
 
 class Side:
@@ -102,12 +121,27 @@ def meet_platform(side: Side) -> None:
 
 
 class Vendored(Side):
-    """A project, where neither Ray nor verl can be imported."""
+    """A project, where neither Ray nor verl can be imported.
+
+    Args:
+        root: Its directory.
+        modules: Upstream's name of each vendored module -> its name there.
+        fixes, scratch: As for every side.
+        dropped: Methods that its classes were made without, "Class.method".
+    """
 
     upstream = False
 
-    def __init__(self, root: Path, modules: Mapping[str, str], fixes: frozenset[str], scratch: Path) -> None:
+    def __init__(
+        self,
+        root: Path,
+        modules: Mapping[str, str],
+        fixes: frozenset[str],
+        scratch: Path,
+        dropped: Iterable[str] = (),
+    ) -> None:
         super().__init__(fixes, scratch)
+        _without.update(dropped)
         self.modules = modules
         block(["ray", "verl"])
         sys.path.insert(0, str(root))

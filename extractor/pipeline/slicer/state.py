@@ -1,0 +1,75 @@
+"""What a search has found so far."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from extractor.pipeline.index import Index
+from extractor.pipeline.slicer.model import Edge, Stub, Substitute, Target
+from extractor.values.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a module that is to be followed: a statement, or a method of a class.
+
+    Attributes:
+        module: Dotted name of the module.
+        statement: Index of the statement.
+        method: Position in the body of that class; None for the statement without its methods.
+        origin: The symbol that it belongs to, "module:name" or "module:Class.method", or the effect that it has.
+        holder: For a part of a class whose methods are chosen one by one, that class.
+    """
+
+    module: str
+    statement: int
+    method: int | None
+    origin: str
+    holder: str = ""
+
+
+@dataclass
+class Found:
+    """The kept statements and how they were reached; `pending` holds the parts that nobody has looked at yet."""
+
+    index: Index
+    manifest: Manifest
+    lenient: bool = False
+    edges: dict[str, Edge] = field(default_factory=dict)
+    replaced: dict[str, Target] = field(default_factory=dict)
+    stubs: dict[str, Stub] = field(default_factory=dict)
+    effects: set[str] = field(default_factory=set)
+    warnings: set[str] = field(default_factory=set)
+    dead_imports: set[tuple[str, str]] = field(default_factory=set)
+    kept: dict[str, set[int]] = field(default_factory=dict)
+    substitutes: dict[str, set[Substitute]] = field(default_factory=dict)
+    reexports: dict[str, set[str]] = field(default_factory=dict)
+    pending: deque[Part] = field(default_factory=deque)
+
+    def touch(self, module: str, origin: str) -> None:
+        """Note that a module stays in part; its effects stay with it."""
+        if module in self.kept:
+            return
+        self.kept[module] = set()
+        found = self.index[module]
+        if found.is_package and module not in self.manifest.keep_effects:
+            return
+        for statement in found.statements:
+            own = statement.effect_on is not None and statement.effect_on in found.bindings
+            if statement.effect and not own and not statement.binds:
+                place = f"{found.path}:{statement.line}"
+                if place not in self.manifest.drop_effects:
+                    self.effects.add(place)
+                    self.keep(module, statement.index, f"effect of {module}")
+
+    def keep(self, module: str, statement: int, origin: str) -> None:
+        """Note that a statement stays, and that somebody has to look at what it uses."""
+        kept = self.kept[module]
+        if statement not in kept:
+            kept.add(statement)
+            self.pending.append(Part(module, statement, None, origin))
+
+    def reexport(self, module: str, name: str) -> None:
+        """Note that a module has to offer a name that it only imports."""
+        self.reexports.setdefault(module, set()).add(name)

@@ -1,0 +1,95 @@
+"""No line of a project can reach a method that its classes were vendored without."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from extractor.pipeline.index import Module
+from extractor.pipeline.index.syntax import attribute_chain
+from extractor.pipeline.render.words import words_of_text
+from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.subject import PythonFile, Subject
+from extractor.values.tree import FileKind
+
+_NAME = "methods"
+_HINT = "`vextract upgrade` vendors what your code names"
+
+
+def check_left_out(subject: Subject) -> Check:
+    """Look for the names of methods that were left out, in all that could call them.
+
+    A vendored file or a template that has one is a failure. Your own code may mean a method of its own: it is reported.
+    """
+    gone = {name: file for file in subject.vendored for name in file.dropped if name not in _methods(file)}
+    if not gone:
+        return Check(_NAME, Status.OK, "none was left out")
+    related = _related(subject)
+    failures: list[str] = []
+    remarks: list[str] = []
+    for file in subject.files.values():
+        found = list(_uses(file, gone, related))
+        (remarks if file.kind is FileKind.HOOK else failures).extend(found)
+    if failures:
+        summary = f"{counted(len(failures), 'line')} may call a method that was left out"
+        return Check(_NAME, Status.FAILED, summary, (*failures, *remarks, f"hint: {_HINT}"))
+    summary = f"{counted(len(gone), 'method')} left out, which no vendored file and no template can call"
+    if remarks:
+        return Check(_NAME, Status.REPORTED, f"{summary}; your own code has their names", (*remarks, f"hint: {_HINT}"))
+    return Check(_NAME, Status.OK, summary)
+
+
+def _methods(file: PythonFile) -> frozenset[str]:
+    classes = [node for node in file.tree.body if isinstance(node, ast.ClassDef)]
+    return frozenset(f"{node.name}.{getattr(part, 'name', '')}" for node in classes for part in node.body)
+
+
+def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str, set[str]]) -> Iterator[str]:
+    vendored = file.kind is FileKind.VENDORED
+    names = sorted({name.partition(".")[2] for name in gone})
+    if not vendored and not _may_name(file.text, names):
+        return
+    module = Module(file.module, file.path, file.text)
+    for statement in module.statements:
+        methods = module.methods(statement.index)
+        holder = statement.binds[0] if methods else ""
+        places = [(None, statement.line), *((item.position, item.line) for item in methods)]
+        for position, line in places:
+            words = module.uses(statement.index, position).words
+            for name in names:
+                anywhere = name in words.any or any(fnmatchcase(name, item) for item in words.put_together)
+                if not anywhere and name not in words.own:
+                    continue
+                for method in (item for item in gone if item.endswith(f".{name}")):
+                    # What our code calls on itself may be a method of verl's: its classes may stand below verl's.
+                    if anywhere or not (vendored and holder) or method.partition(".")[0] in related[holder]:
+                        yield f"{file.path}:{line}: `{name}` may be {method}, which {gone[method].path} lacks"
+
+
+def _may_name(text: str, names: Sequence[str]) -> bool:
+    patterns = words_of_text(text).put_together
+    return re.search(rf"\b(?:{'|'.join(names)})\b", text) is not None or any(
+        fnmatchcase(name, pattern) for name in names for pattern in patterns
+    )
+
+
+def _related(subject: Subject) -> dict[str, set[str]]:
+    """Class -> the classes that may share an object with it, by name: all that stand above one with it above."""
+    bases: dict[str, set[str]] = {}
+    for file in subject.files.values():
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.ClassDef):
+                chains = (attribute_chain(base) for base in node.bases)
+                bases.setdefault(node.name, set()).update(chain[-1] for chain in chains if chain)
+    found: dict[str, set[str]] = {name: set() for name in bases}
+    for name in bases:
+        family, pending = {name}, [name]
+        while pending:
+            above = bases.get(pending.pop(), set()) - family
+            family |= above
+            pending += above
+        for item in family & set(bases):
+            found[item] |= family
+    return found

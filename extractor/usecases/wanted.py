@@ -1,0 +1,133 @@
+"""Methods that the slice would leave out and the owner's own code uses, or has edited: they are vendored after all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from extractor.pipeline import generate as pipeline
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.index import Words
+from extractor.pipeline.index.reading import Reading
+from extractor.pipeline.slicer import Slice
+from extractor.pipeline.source import Source
+from extractor.values import readers
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the owner's code asks for.
+
+    Attributes:
+        words: The names by which it may reach methods.
+        edited: Methods of upstream's classes that the owner has edited, "Class.method".
+    """
+
+    words: Words = field(default_factory=Words)
+    edited: frozenset[str] = frozenset()
+
+    def __or__(self, other: Wanted) -> Wanted:
+        mine, theirs = self.words, other.words
+        words = Words(mine.any | theirs.any, mine.own | theirs.own, mine.put_together | theirs.put_together)
+        return Wanted(words, self.edited | other.edited)
+
+    def methods(self, found: Slice) -> frozenset[str]:
+        """Return what a slice has left out and should not have, as "module:Class.method"."""
+        return frozenset(
+            f"{holder}.{name}"
+            for holder, names in found.dropped.items()
+            for name in names
+            if self._names(name) or f"{holder.partition(':')[2]}.{name}" in self.edited
+        )
+
+    def _names(self, name: str) -> bool:
+        words = self.words
+        return name in words.any or name in words.own or any(fnmatchcase(name, item) for item in words.put_together)
+
+
+def generate_wanted(options: Options, source: Source, manifest: Manifest, wanted: Wanted) -> tuple[Options, Generated]:
+    """Make a project's files in memory, with the methods that the owner's code asks for.
+
+    Args:
+        options, source, manifest: As for `generate`; the methods that the options name do not count.
+        wanted: What the owner's code asks for.
+
+    Returns:
+        The options that make these files, and the files.
+    """
+    options = replace(options, methods=())
+    while True:
+        generated = pipeline.generate(options, source, manifest)
+        more = wanted.methods(generated.found)
+        if not more:
+            return options, generated
+        options = replace(options, methods=tuple(sorted({*options.methods, *more})))
+
+
+def of_code(text: str, package: str) -> Wanted:
+    """Read a file that is the owner's alone; one that is no Python asks for nothing.
+
+    Args:
+        text: The file.
+        package: Import name of the package that upstream's code is in.
+    """
+    tree = _parse(text)
+    return Wanted(_words(tree, tree.body, package)) if tree is not None else Wanted()
+
+
+def of_edits(before: str, text: str, package: str) -> Wanted:
+    """Read what an owner has changed in a file.
+
+    Args:
+        before: The file without the changes.
+        text: The file.
+        package: As for `of_code`.
+    """
+    old, new = _parse(before), _parse(text)
+    if old is None or new is None:
+        return Wanted()
+    known = dict(_parts(old))
+    same = {ast.dump(node) for node in known.values()}
+    changed = {name: node for name, node in _parts(new) if ast.dump(node) not in same}
+    edited = {
+        name.partition(" ")[0] for name, node in changed.items() if name in known and isinstance(node, _FUNCTIONS)
+    }
+    return Wanted(_words(new, changed.values(), package), frozenset(name for name in edited if "." in name))
+
+
+def _parse(text: str) -> ast.Module | None:
+    try:
+        return readers.python(text)
+    except SyntaxError:
+        return None
+
+
+def _parts(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """Yield what a change is told by, each with a name: statements, and of classes the parts of which they consist."""
+    for place, node in enumerate(tree.body):
+        if not isinstance(node, ast.ClassDef):
+            yield getattr(node, "name", f" {place}"), node
+            continue
+        for number, part in enumerate((*node.bases, *node.keywords, *node.decorator_list)):
+            yield f"{node.name} above {number}", part
+        for number, part in enumerate(node.body):
+            # A property and its setter have one name.
+            more = [f" {ast.unparse(item)}" for item in part.decorator_list] if isinstance(part, _FUNCTIONS) else []
+            yield f"{node.name}.{getattr(part, 'name', number)}{''.join(more)}", part
+
+
+def _words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> Words:
+    outside: set[tuple[str, str]] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            outside |= {(alias.asname or alias.name.partition(".")[0], alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            outside |= {(alias.asname or alias.name, node.module or "") for alias in node.names}
+    others = {local for local, module in outside if module.partition(".")[0] not in (package, "verl")}
+    return Reading(*parts).words(others)

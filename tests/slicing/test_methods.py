@@ -1,0 +1,234 @@
+"""Methods are kept or dropped one by one: a case for each rule of docs/slicing.md."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from tests.slicing.tiny import kept, manifest, slice_files
+
+
+def dropped(code: str, *, templates: str = "", methods: tuple[str, ...] = (), whole: tuple[str, ...] = ()) -> list[str]:
+    """The methods that go, "Class.method", where `start` in one module is the root."""
+    found = slice_files(
+        {"verl/a.py": dedent(code)},
+        manifest({"part": ("verl.a:start",)}, whole=whole),
+        templates=templates,
+        methods=methods,
+    )
+    return [f"{holder.partition(':')[2]}.{name}" for holder, names in found.dropped.items() for name in names]
+
+
+ENGINE = """
+def build(): ...
+def helper(): ...
+class Engine:
+    limit = 3
+    def __init__(self):
+        self.ready = True
+    def run(self):
+        return self._step()
+    def _step(self):
+        return helper()
+    def initialize(self):
+        return build()
+    def _only_for_initialize(self): ...
+def start(engine: Engine):
+    {use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "gone"),
+    [
+        ("return engine", ["run", "_step", "initialize", "_only_for_initialize"]),
+        ("return engine.run()", ["initialize", "_only_for_initialize"]),
+        ("return engine.run", ["initialize", "_only_for_initialize"]),
+        ("return getattr(engine, 'run')()", ["initialize", "_only_for_initialize"]),
+        ("return call('engine.run')", ["initialize", "_only_for_initialize"]),
+        ("return call(run=1)", ["initialize", "_only_for_initialize"]),
+        ("return getattr(engine, f'init{kind}')()", ["run", "_step", "_only_for_initialize"]),
+        ("return getattr(engine, 'initial' + kind)()", ["run", "_step", "_only_for_initialize"]),
+        ("return getattr(engine, 'init%s' % kind)()", ["run", "_step", "_only_for_initialize"]),
+        ("'''Says run and engine.run.'''", ["run", "_step", "initialize", "_only_for_initialize"]),
+    ],
+)
+def test_a_method_stays_where_its_name_is_used(use: str, gone: list[str]) -> None:
+    assert dropped(ENGINE.replace("{use}", use)) == [f"Engine.{name}" for name in gone]
+
+
+def test_what_only_a_dropped_method_reaches_goes_with_it() -> None:
+    files = {"verl/a.py": ENGINE.replace("{use}", "engine.run()")}
+    found = slice_files(files, manifest({"part": ("verl.a:start",)}))
+    assert kept(found)["a.py"] == ["def helper(): ...", "class Engine:", "def start(engine: Engine):"]
+
+
+def test_the_names_of_templates_count() -> None:
+    code = ENGINE.replace("{use}", "return engine")
+    assert dropped(code, templates="engine.initialize()\n") == [
+        "Engine.run",
+        "Engine._step",
+        "Engine._only_for_initialize",
+    ]
+
+
+def test_what_the_owner_uses_is_asked_for() -> None:
+    code = ENGINE.replace("{use}", "return engine.run()")
+    assert dropped(code, methods=("verl.a:Engine.initialize",)) == ["Engine._only_for_initialize"]
+
+
+def test_a_class_that_the_manifest_names_stays_whole() -> None:
+    assert dropped(ENGINE.replace("{use}", "return engine"), whole=("verl.a:Eng*",)) == []
+
+
+TWO = """
+class First:
+    def go(self):
+        return self.stop()
+    def stop(self): ...
+class Second:
+    def stop(self): ...
+def start(first: First, second: Second):
+    return first.go()
+"""
+
+
+def test_what_a_method_calls_on_itself_is_not_that_of_a_stranger() -> None:
+    assert dropped(TWO) == ["Second.stop"]
+
+
+@pytest.mark.parametrize("bound", ["self = other", "work(lambda self: self.stop())"])
+def test_it_may_be_where_self_is_bound_again(bound: str) -> None:
+    assert dropped(TWO.replace("return self.stop()", f"{bound}; self.stop()")) == []
+
+
+FAMILY = """
+from abc import ABC, abstractmethod
+class Base(ABC):
+    def go(self):
+        return self.step()
+    @abstractmethod
+    def step(self): ...
+    @abstractmethod
+    def never(self): ...
+class Mixin:
+    def step(self):
+        return super().above()
+    def above(self): ...
+class Child(Mixin, Base):
+    def step(self):
+        return 1
+    def never(self): ...
+class Other(Base):
+    def step(self): ...
+    def above(self): ...
+def start(kind):
+    return (Child, Other)[kind]().go()
+"""
+
+
+def test_above_and_below_a_class_is_where_self_may_be() -> None:
+    """An abstract method stays or goes with all that implement it; `super()` leads to what stands beside."""
+    assert dropped(FAMILY) == ["Base.never", "Child.never", "Other.above"]
+
+
+OUTSIDE = """
+from {module} import {name}
+class Mine({name}):
+    def forward(self): ...
+    def state_dict(self): ...
+    def __len__(self): ...
+def start():
+    return Mine()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "gone"),
+    [
+        ("torch.nn", "Module", []),
+        ("torch.utils.data", "Dataset", ["Mine.forward"]),
+        ("abc", "ABC", ["Mine.forward"]),
+    ],
+)
+def test_what_a_class_outside_may_call_stays(module: str, name: str, gone: list[str]) -> None:
+    assert dropped(OUTSIDE.format(module=module, name=name)) == gone
+
+
+@pytest.mark.parametrize(
+    ("use", "gone"),
+    [
+        ("return torch.x.run(path.run, engine)", True),
+        ("return torch.x(engine).run()", False),
+        ("torch = engine; torch.run()", False),
+    ],
+)
+def test_a_name_of_another_package_is_no_use_of_a_method(use: str, gone: bool) -> None:
+    code = "import torch\nfrom os import path\n" + ENGINE.replace("{use}", use)
+    assert ("Engine.run" in dropped(code)) == gone
+
+
+DECORATED = """
+import functools, elsewhere
+TABLE = {}
+def register(name):
+    def store(function):
+        TABLE[name] = function
+        return function
+    return store
+def timed(function):
+    return function
+class Engine:
+    @DECORATOR
+    def run(self): ...
+    @property
+    def size(self): ...
+    @size.setter
+    def size(self, value): ...
+def start(engine: Engine):
+    return TABLE
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "stays"),
+    [
+        ("register('x')", True),
+        ("elsewhere.validator", True),
+        ("timed", False),
+        ("staticmethod", False),
+        ("functools.cache", False),
+    ],
+)
+def test_a_method_that_is_registered_stays(decorator: str, stays: bool) -> None:
+    assert ("Engine.run" not in dropped(DECORATED.replace("DECORATOR", decorator))) == stays
+
+
+def test_a_property_stays_with_its_setter_where_it_is_read() -> None:
+    code = DECORATED.replace("DECORATOR", "timed")
+    assert dropped(code) == ["Engine.run", "Engine.size"]
+    assert dropped(code.replace("return TABLE", "return engine.size")) == ["Engine.run"]
+
+
+def test_names_in_the_body_of_a_class_are_those_of_its_methods() -> None:
+    code = """
+    class Engine:
+        def _get(self): ...
+        size = property(_get)
+        def _wrap(function): return function
+        @_wrap
+        def run(self): ...
+    def start(engine: Engine):
+        return engine.run()
+    """
+    assert dropped(code) == []
+
+
+def test_the_chain_of_a_symbol_leads_through_the_method_that_uses_it() -> None:
+    files = {"verl/a.py": ENGINE.replace("{use}", "return engine.run()")}
+    found = slice_files(files, manifest({"part": ("verl.a:start",)}))
+    chain = ["verl.a:helper"]
+    while chain[-1] in found.edges:
+        chain.append(found.edges[chain[-1]].origin)
+    assert chain == ["verl.a:helper", "verl.a:Engine._step", "verl.a:Engine.run", "verl.a:start", "role part"]
