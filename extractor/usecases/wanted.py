@@ -11,6 +11,7 @@ from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.index import Words
 from extractor.pipeline.index.reading import Reading
+from extractor.pipeline.index.syntax import first_line
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
 from extractor.values import readers
@@ -89,16 +90,15 @@ def of_edits(before: str, text: str, package: str) -> Wanted:
         text: The file.
         package: As for `of_code`.
     """
+    before, text = before.replace("\r\n", "\n"), text.replace("\r\n", "\n")
     old, new = _parse(before), _parse(text)
     if old is None or new is None:
         return Wanted()
-    known = dict(_parts(old))
-    same = {ast.dump(node) for node in known.values()}
-    changed = {name: node for name, node in _parts(new) if ast.dump(node) not in same}
-    edited = {
-        name.partition(" ")[0] for name, node in changed.items() if name in known and isinstance(node, _FUNCTIONS)
-    }
-    return Wanted(_words(new, changed.values(), package), frozenset(name for name in edited if "." in name))
+    same = {ast.dump(node) for node in _parts(old)}
+    changed = [node for node in _parts(new) if ast.dump(node) not in same]
+    known, now = _methods(old, before), _methods(new, text)
+    edited = frozenset(name for name, code in now.items() if name in known and code != known[name])
+    return Wanted(_words(new, changed, package), edited)
 
 
 def _parse(text: str) -> ast.Module | None:
@@ -108,18 +108,30 @@ def _parse(text: str) -> ast.Module | None:
         return None
 
 
-def _parts(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
-    """Yield what a change is told by, each with a name: statements, and of classes the parts of which they consist."""
-    for place, node in enumerate(tree.body):
+def _parts(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield what a change is told by: statements, and of classes the parts of which they consist."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield from (*node.bases, *node.keywords, *node.decorator_list, *node.body)
+        else:
+            yield node
+
+
+def _methods(tree: ast.Module, text: str) -> dict[str, str]:
+    """Return the text of each method, with what stands between it and its neighbours: a changed comment is an edit."""
+    lines = text.split("\n")
+    found: dict[str, str] = {}
+    for node in tree.body:
         if not isinstance(node, ast.ClassDef):
-            yield getattr(node, "name", f" {place}"), node
             continue
-        for number, part in enumerate((*node.bases, *node.keywords, *node.decorator_list)):
-            yield f"{node.name} above {number}", part
-        for number, part in enumerate(node.body):
-            # A property and its setter have one name.
-            more = [f" {ast.unparse(item)}" for item in part.decorator_list] if isinstance(part, _FUNCTIONS) else []
-            yield f"{node.name}.{getattr(part, 'name', number)}{''.join(more)}", part
+        ends = [first_line(node.body[0]), *(part.end_lineno or part.lineno for part in node.body)]
+        starts = [*(first_line(part) for part in node.body), node.end_lineno or node.lineno]
+        for place, part in enumerate(node.body):
+            if isinstance(part, _FUNCTIONS):
+                name = f"{node.name}.{part.name}"
+                code = "\n".join(lines[ends[place] : starts[place + 1]]).strip()
+                found[name] = found.get(name, "") + code
+    return found
 
 
 def _words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> Words:

@@ -95,7 +95,7 @@ def cache(function):
     return function
 """
     )
-    assert found.registering == {"register": frozenset({"TABLE"}), "Registry": frozenset({"Registry"})}
+    assert found.registering == {"register": frozenset({"TABLE"}), "Registry": frozenset({"Registry._items"})}
 
 
 def test_statements_that_share_a_line_are_kept_apart() -> None:

@@ -108,6 +108,42 @@ def test_registrants_of_a_touched_module_are_kept_with_their_registry() -> None:
     assert found.edges["verl.a:one"].how == "registers"
 
 
+@pytest.mark.parametrize(
+    ("reads", "stays"), [("register('other')", False), ("TABLE['one']", True), ("get('one')", True)]
+)
+def test_a_registry_that_nothing_looks_into_keeps_nothing(reads: str, stays: bool) -> None:
+    files = {
+        "verl/a.py": f"{REGISTRY}\n@register('one')\ndef one(): ...\n\n@register('root')\ndef root():\n    {reads}\n"
+    }
+    found = slice_files(files, manifest({"part": ("verl.a:root",)}))
+    assert ("verl.a:one" in found.edges) == stays
+
+
+@pytest.mark.parametrize(("reads", "stays"), [("pass", False), ("Registry.new('one')", True)])
+def test_nor_does_one_that_is_a_class(reads: str, stays: bool) -> None:
+    code = f"""
+class Registry:
+    _items = {{}}
+    @classmethod
+    def add(cls, name):
+        def wrap(made):
+            cls._items[name] = made
+            return made
+        return wrap
+    @classmethod
+    def new(cls, name):
+        return cls._items[name]()
+@Registry.add("one")
+class One: ...
+@Registry.add("root")
+class Root:
+    def __init__(self):
+        {reads}
+"""
+    found = slice_files({"verl/a.py": code}, manifest({"part": ("verl.a:Root",)}))
+    assert ("verl.a:One" in found.edges) == stays
+
+
 def test_the_import_that_triggers_a_registration_is_kept() -> None:
     files = {
         "verl/rm/__init__.py": "from .registry import get, register\nfrom .naive import Naive\nfrom .far import Far\n",

@@ -22,7 +22,8 @@ class Known:
 
 
 def pruned(text: str) -> tuple[tuple[str, ...], dict[str, str], str]:
-    found = prune("tests/test_x.py", textwrap.dedent(text), "tests.test_x", Known())
+    left_out = {"verl.core.deep:kept": ("gone", "lost")}
+    found = prune("tests/test_x.py", textwrap.dedent(text), "tests.test_x", Known(), left_out)
     return found.kept, dict(found.dropped), found.text
 
 
@@ -123,3 +124,19 @@ def test_what_else_makes_a_test_go() -> None:
         "test_patch": "needs verl.core.gone, which is not vendored",
         "test_files": "needs upstream's own files",
     }
+
+
+def test_a_test_goes_with_the_method_that_it_needs() -> None:
+    kept, dropped, _ = pruned(
+        """
+        from verl.core import kept
+
+        def test_one():
+            assert kept().here()
+
+        def test_two():
+            assert kept().lost()
+        """
+    )
+    assert kept == ("test_one",)
+    assert dropped == {"test_two": "needs kept.lost, which is left out of its class"}

@@ -135,7 +135,8 @@ class Module:
     def registering(self) -> dict[str, frozenset[str]]:
         """Functions and classes of this module whose use as a decorator fills a registry, with what they fill.
 
-        They store into a container of their module, or of their class: `REGISTRY[name] = function`.
+        They store into a container of their module, or of their class: `REGISTRY[name] = function`. That of a class is
+        named with it, "Registry.items".
         """
         found = {
             statement.node.name: self._stores_into(statement.node)
@@ -154,8 +155,8 @@ class Module:
                 chain = attribute_chain(target.value)
                 if chain and chain[0] in self.bindings:
                     found.add(chain[0])
-                elif chain and chain[0] == "cls" and isinstance(definition, ast.ClassDef):
-                    found.add(definition.name)
+                elif len(chain) > 1 and chain[0] == "cls" and isinstance(definition, ast.ClassDef):
+                    found.add(f"{definition.name}.{chain[1]}")
         return frozenset(found)
 
     def absolute(self, node: ast.ImportFrom) -> str:

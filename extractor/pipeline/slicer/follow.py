@@ -39,6 +39,7 @@ class Follower:
 
     def follow_symbol(self, module: str, name: str, origin: str, how: str, line: int) -> None:
         symbol = f"{module}:{name}"
+        self._found.users.setdefault(symbol, set()).add(origin)
         if symbol in self._found.edges:
             return
         self._found.edges[symbol] = Edge(symbol, origin, how, line)

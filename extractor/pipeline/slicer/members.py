@@ -139,6 +139,24 @@ class Members:
                         self.edges.setdefault(edge.symbol, edge)
                         yield holder, method, edge.symbol
 
+    def is_read(self, symbol: str, attribute: str) -> bool:
+        """Return True where a kept part other than a method that stores into it reads an attribute of a class."""
+        holder = self._holders.get(symbol)
+        if attribute in self._any or holder is None:
+            return True
+        for method in holder.module.methods(holder.statement):
+            stores = any(
+                isinstance(node, ast.Subscript)
+                and isinstance(node.ctx, ast.Store)
+                and attribute_chain(node.value)[1:] == (attribute,)
+                for node in ast.walk(method.node)
+            )
+            if not stores and method.position not in holder.waiting:
+                words = holder.module.uses(holder.statement, method.position).words
+                if attribute in words.own:
+                    return True
+        return False
+
     def left(self) -> Iterator[tuple[Holder, tuple[Method, ...]]]:
         """Yield the classes of which methods were left out, with those."""
         for symbol in sorted(self._holders):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.slicer.follow import Follower
+from extractor.pipeline.slicer.members import Members
 from extractor.pipeline.slicer.state import Found
 
 
@@ -14,15 +15,18 @@ class Registrations:
         found: What was found so far.
         follower: Follows what is registered.
         definitions: Finds where decorators lead.
+        members: Says which attributes of a class are read.
     """
 
-    def __init__(self, found: Found, follower: Follower, definitions: Definitions) -> None:
+    def __init__(self, found: Found, follower: Follower, definitions: Definitions, members: Members) -> None:
         self._found = found
         self._follower = follower
         self._definitions = definitions
+        self._members = members
         self._registrants: set[tuple[str, str, str]] = set()
 
     def keep_registrants(self) -> bool:
+        """Keep what is registered in the modules that stay, where kept code looks into the registry."""
         before = len(self._found.edges)
         for name in sorted(self._found.kept):
             module = self._found.index[name]
@@ -31,8 +35,7 @@ class Registrations:
                     registry = self._definitions.define(name, chain[0])
                     if registry.kind != "local":
                         continue
-                    containers = self._found.index[registry.module].registering.get(registry.name, frozenset())
-                    kept = [item for item in sorted(containers) if f"{registry.module}:{item}" in self._found.edges]
+                    kept = self._read_containers(registry.module, registry.name)
                     if kept:
                         for bound in statement.binds:
                             found = self._definitions.define(name, bound)
@@ -41,6 +44,18 @@ class Registrations:
                                 self._follower.follow_symbol(name, bound, origin, "registers", statement.line)
                                 self._registrants.add((name, bound, registry.module))
         return len(self._found.edges) != before or bool(self._found.pending)
+
+    def _read_containers(self, module: str, decorator: str) -> list[str]:
+        """Return the containers that a decorator stores into and something else reads, sorted."""
+        registering = self._found.index[module].registering
+        storing = {f"{module}:{name}" for name in registering}
+        found = []
+        for container in sorted(registering.get(decorator, ())):
+            holder, _, attribute = container.partition(".")
+            readers = self._found.users.get(f"{module}:{container}", set()) - storing
+            if readers or (attribute and self._members.is_read(f"{module}:{holder}", attribute)):
+                found.append(holder)
+        return found
 
     def keep_triggers(self) -> bool:
         """Keep the imports whose only purpose is that a registration runs."""

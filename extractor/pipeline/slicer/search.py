@@ -35,7 +35,7 @@ class Search:
         self.definitions = Definitions(index, manifest, options)
         self.members = Members(index, manifest, self.definitions, templates, options.methods)
         self._follower = Follower(self.found, self.definitions)
-        self._registrations = Registrations(self.found, self._follower, self.definitions)
+        self._registrations = Registrations(self.found, self._follower, self.definitions, self.members)
         self._fixes = [fix for fix in manifest.fixes if fix.engine in (None, options.engine)]
 
     def add_root(self, role: str, symbol: str) -> None:

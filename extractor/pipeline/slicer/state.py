@@ -31,7 +31,17 @@ class Part:
 
 @dataclass
 class Found:
-    """The kept statements and how they were reached; `pending` holds the parts that nobody has looked at yet."""
+    """The kept statements and how they were reached.
+
+    Attributes:
+        index, manifest: What is searched, and what is known about it.
+        lenient: Collect imports of modules that the source does not ship, and go on.
+        edges, replaced, stubs, effects, warnings, dead_imports: As in `Slice`.
+        users: Symbol -> the parts that use it.
+        kept: Module -> the statements that stay.
+        substitutes, reexports: Module -> as in `KeptModule`.
+        pending: Parts that nobody has looked at yet.
+    """
 
     index: Index
     manifest: Manifest
@@ -42,6 +52,7 @@ class Found:
     effects: set[str] = field(default_factory=set)
     warnings: set[str] = field(default_factory=set)
     dead_imports: set[tuple[str, str]] = field(default_factory=set)
+    users: dict[str, set[str]] = field(default_factory=dict)
     kept: dict[str, set[int]] = field(default_factory=dict)
     substitutes: dict[str, set[Substitute]] = field(default_factory=dict)
     reexports: dict[str, set[str]] = field(default_factory=dict)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from extractor.pipeline.slicer import NotKept, Resolver
 from extractor.usecases.verify.scopes import Analysis, Imported, Use
 from extractor.values import readers
 
+_NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -46,7 +48,9 @@ class _Unit:
         return self.name.rpartition("::")[2].startswith("test_")
 
 
-def prune(path: str, text: str, module: str, resolver: Resolver) -> Pruned:
+def prune(
+    path: str, text: str, module: str, resolver: Resolver, left_out: Mapping[str, Sequence[str]] = _NONE
+) -> Pruned:
     """Drop the tests that need Ray, symbols that the project does not have or replaces, or upstream's own files.
 
     Args:
@@ -54,6 +58,7 @@ def prune(path: str, text: str, module: str, resolver: Resolver) -> Pruned:
         text: Its text.
         module: Its dotted name.
         resolver: Knows what the project has.
+        left_out: "module:Class" -> the methods that it was vendored without.
     """
     tree = readers.python(text)
     analysis = Analysis(tree, module)
@@ -72,6 +77,14 @@ def prune(path: str, text: str, module: str, resolver: Resolver) -> Pruned:
             reason = _text(node.value, module, resolver)
             if reason and unit is not None and not unit.reason:
                 unit.reason = reason
+    imported = {item.name for use in uses for item in use.imports}
+    classes = {holder: holder.partition(":")[2] for holder in left_out}
+    lacking = {name: classes[item] for item in left_out if classes[item] in imported for name in left_out[item]}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in lacking:
+            unit = lines.unit(node.lineno)
+            if unit is not None and not unit.reason:
+                unit.reason = f"needs {lacking[node.attr]}.{node.attr}, which is left out of its class"
     _spread(units, uses, lines)
     kept = tuple(unit.name for unit in units if unit.is_test and not unit.reason)
     dropped = tuple((unit.name, unit.reason) for unit in units if unit.is_test and unit.reason)

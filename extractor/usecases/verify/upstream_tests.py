@@ -54,7 +54,7 @@ def _prepare(
     for path, data in sorted(source.tests.items()):
         if not path.rpartition("/")[2].startswith("test_") or not path.endswith(".py"):
             continue
-        pruned = prune(path, data.decode("utf-8"), module_name(path), found)
+        pruned = prune(path, data.decode("utf-8"), module_name(path), found, found.dropped)
         left_out += [(path, reason) for _, reason in pruned.dropped]
         if not pruned.kept:
             continue

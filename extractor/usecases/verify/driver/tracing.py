@@ -16,13 +16,14 @@ class LineTrace:
 
     def start(self) -> None:
         """Record from now on, in this thread."""
-        sys.settrace(self._call)
+        sys.settrace(self.call)
 
     def stop(self) -> None:
         """Stop recording."""
         sys.settrace(None)
 
-    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Take a call, as `sys.settrace` and `threading.settrace` hand it over."""
         lines = self.lines.get(frame.f_code.co_filename)
         if lines is None:
             return None

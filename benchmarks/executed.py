@@ -1,0 +1,123 @@
+"""How much of the vendored code a run of a project executes, and what it never does."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# A run of the toy task that evaluates, saves, and takes two optimizer steps.
+SETTINGS = (
+    "data.train_batch_size=8",
+    "actor_rollout_ref.rollout.n=4",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+    "trainer.total_training_steps=2",
+    "trainer.test_freq=2",
+    "trainer.save_freq=2",
+    "trainer.logger=[console]",
+)
+_QUIET = (ast.Pass, ast.Global, ast.Nonlocal)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A function of which a run executes no line.
+
+    Attributes:
+        file: Path in the project.
+        name: "Class.method", or the name of a function.
+        lines: Of its text.
+    """
+
+    file: str
+    name: str
+    lines: int
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a run has executed.
+
+    Attributes:
+        run, total: Statements, docstrings left out.
+        never: Functions that it never entered, the longest first.
+    """
+
+    run: int
+    total: int
+    never: tuple[Piece, ...]
+
+    @property
+    def share(self) -> float:
+        """Return the share of the statements that ran."""
+        return self.run / max(self.total, 1)
+
+
+def execute(project: Path, files: Sequence[str], result: Path) -> Executed:
+    """Train for two steps and look at what ran.
+
+    Args:
+        project: Its directory.
+        files: The Python files to look at, relative to it.
+        result: A file to write to.
+    """
+    script = Path(__file__).with_name("traced.py")
+    settings = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    paths = [str((project / file).resolve()) for file in files]
+    subprocess.run(
+        [sys.executable, str(script), str(result), *paths, "--", *SETTINGS],
+        cwd=project,
+        env={**os.environ, **settings},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    lines = json.loads(result.read_text())
+    return measure(project, {file: set(lines[path]) for file, path in zip(files, paths, strict=True)})
+
+
+def measure(project: Path, lines: dict[str, set[int]]) -> Executed:
+    """Set executed lines against the statements of files."""
+    run = total = 0
+    never: list[Piece] = []
+    for file, executed in sorted(lines.items()):
+        tree = ast.parse((project / file).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.stmt) and not isinstance(node, _QUIET) and not _is_text(node):
+                total += 1
+                run += not executed.isdisjoint(_own_lines(node))
+        for name, node in _functions(tree.body):
+            inside = {number for part in node.body if not _is_text(part) for number in _all_lines(part)}
+            if inside and executed.isdisjoint(inside):
+                never.append(Piece(file, name, (node.end_lineno or node.lineno) - node.lineno + 1))
+    return Executed(run, total, tuple(sorted(never, key=lambda item: (-item.lines, item.file, item.name))))
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _all_lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _own_lines(node: ast.stmt) -> Iterable[int]:
+    """Return the lines of a statement without those of its blocks."""
+    decorators = getattr(node, "decorator_list", [])
+    first = min([node.lineno, *(item.lineno for item in decorators)])
+    body = getattr(node, "body", None)
+    if isinstance(body, list) and body:
+        return range(first, max(body[0].lineno, node.lineno + 1))
+    return range(first, (node.end_lineno or node.lineno) + 1)
+
+
+def _functions(body: Sequence[ast.stmt], above: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from _functions(node.body, f"{above}{node.name}.")
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield f"{above}{node.name}", node

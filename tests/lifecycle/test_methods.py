@@ -1,0 +1,120 @@
+"""Methods that a slice leaves out: projects that have them, and owners who use or edit them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from extractor import __version__
+from extractor.pipeline import apply
+from extractor.pipeline.generate import Generated, complete, generate
+from extractor.pipeline.plan import plan_new
+from extractor.pipeline.source import Source
+from extractor.project import base, lock
+from extractor.usecases import restore, upgrade
+from extractor.usecases.adopt import adopt, recognise
+from extractor.usecases.upgrade.choices import Request
+from extractor.values import releases
+from extractor.values.options import Options
+from extractor.values.tree import FileKind
+from tests.adopt.forks import Fork
+from tests.project.support import files_of
+
+RELEASE = "0.6.1"
+CONFIG, TYPES = "toy/workers/config/actor.py", "toy/utils/torch_dtypes.py"
+EDITED, USED = (
+    "verl.workers.config.actor:ActorConfig._check_mutually_exclusive",
+    "verl.utils.torch_dtypes:PrecisionType",
+)
+
+
+def project(root: Path, source: Source, *, whole: bool = False) -> Generated:
+    """Write a project; with `whole` as vextract made it when it kept or dropped whole classes."""
+    manifest = releases.load(RELEASE)
+    options = complete(Options("toy", RELEASE), manifest)
+    made = generate(options, source, replace(manifest, whole=("verl*:*",)) if whole else manifest)
+    locked = lock.Lock.of(
+        made.tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256
+    )
+    apply.create(root, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(made.tree)))
+    return made
+
+
+def upgraded(root: Path) -> upgrade.Upgrade:
+    found = upgrade.prepare(root, Request(release=RELEASE), offline=True)
+    apply.upgrade(root, found.plan, found.seen, lock_data=found.lock_data, base_data=found.base_data, title=found.title)
+    return found
+
+
+def vendored(root: Path) -> dict[str, bytes]:
+    locked = {entry.path for entry in lock.read(root).files if entry.kind is not FileKind.HOOK}
+    return {path: data for path, data in files_of(root).items() if path in (*locked, lock.NAME)}
+
+
+@pytest.fixture
+def former(tmp_path: Path, verl_0_6_1: Source) -> Path:
+    """A project whose classes are whole."""
+    project(tmp_path / "former", verl_0_6_1, whole=True)
+    return tmp_path / "former"
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_a_project_of_whole_classes_becomes_a_new_one(former: Path, verl_0_6_1: Source) -> None:
+    assert "def _check_mutually_exclusive" in (former / CONFIG).read_text(encoding="utf-8")
+    found = upgraded(former)
+    project(former.parent / "fresh", verl_0_6_1)
+    assert found.changes_anything
+    assert vendored(former) == vendored(former.parent / "fresh")
+    assert not upgraded(former).changes_anything
+
+
+@pytest.mark.parametrize("whole", [pytest.param(True, marks=pytest.mark.thorough), False])
+def test_what_the_owner_uses_is_vendored_again(tmp_path: Path, verl_0_6_1: Source, whole: bool) -> None:
+    root = tmp_path / "toy"
+    project(root, verl_0_6_1, whole=whole)
+    hook = root / "toy" / "custom" / "algorithms.py"
+    hook.write_text(hook.read_text(encoding="utf-8") + "\n\ndef name(kind):\n    return kind.to_str(1)\n")
+    found = upgraded(root)
+    assert found.new.options.methods == (f"{USED}.to_str",)
+    text = (root / TYPES).read_text(encoding="utf-8")
+    assert "def to_str" in text
+    assert "def supported_types" not in text
+    again = restore.regenerate(lock.read(root), offline=True)
+    assert restore.differences(lock.read(root), base.of_tree(again.generated.tree)) == []
+    assert not upgraded(root).changes_anything
+
+
+NAME = "    def _check_mutually_exclusive("
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(NAME, f"    # mine\n{NAME}"), pytest.param(NAME, f"    @print\n{NAME}", marks=pytest.mark.thorough)],
+)
+def test_a_method_that_the_owner_has_edited_stays(former: Path, old: str, new: str) -> None:
+    edit(former / CONFIG, old, new)
+    found = upgraded(former)
+    assert found.new.options.methods == (EDITED,)
+    assert new in (former / CONFIG).read_text(encoding="utf-8")
+    assert "def to_str" not in (former / TYPES).read_text(encoding="utf-8")
+
+
+@pytest.mark.thorough
+def test_a_method_that_a_fork_has_edited_comes_along(tmp_path: Path, verl_0_6_1: Source) -> None:
+    fork = Fork(tmp_path / "repo", verl_0_6_1)
+    fork.into("workers/config/actor.py", "_check_mutually_exclusive", "token = 'MINE'")
+    fork.into("workers/config/actor.py", "validate", "kind.to_str(token)")
+    manifest = releases.load(RELEASE)
+    adoption = adopt(recognise(fork.top, RELEASE, offline=True), complete(Options("toy", RELEASE), manifest), manifest)
+    assert {EDITED} <= set(adoption.options.methods)
+    written = adoption.plan.writes()[CONFIG].decode()
+    assert "token = 'MINE'" in written
+    assert "kind.to_str(token)" in written
+    assert [edit.outcome.value for edit in adoption.edits] == ["carried"] * len(adoption.edits)
