@@ -17,21 +17,6 @@ def _missing(symbol: str, feature: str) -> NoReturn:
     )
 
 
-def LoraConfig(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.workers.engine.fsdp.transformer_impl:LoraConfig`."""
-    _missing("verl.workers.engine.fsdp.transformer_impl:LoraConfig", "lora")
-
-
-def TaskType(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.workers.engine.fsdp.transformer_impl:TaskType`."""
-    _missing("verl.workers.engine.fsdp.transformer_impl:TaskType", "lora")
-
-
-def apply_monkey_patch(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.models.transformers.monkey_patch:apply_monkey_patch`."""
-    _missing("verl.models.transformers.monkey_patch:apply_monkey_patch", "multimodal")
-
-
 def ceildiv(*args: Any, **kwargs: Any) -> NoReturn:
     """Stands for `verl.utils.seqlen_balancing:ceildiv`."""
     _missing("verl.utils.seqlen_balancing:ceildiv", "dynamic_bsz")
@@ -45,16 +30,6 @@ def default_compute_score(*args: Any, **kwargs: Any) -> NoReturn:
 def gather_outputs_and_unpad(*args: Any, **kwargs: Any) -> NoReturn:
     """Stands for `verl.utils.ulysses:gather_outputs_and_unpad`."""
     _missing("verl.utils.ulysses:gather_outputs_and_unpad", "sequence_parallel")
-
-
-def get_peft_model(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.workers.engine.fsdp.transformer_impl:get_peft_model`."""
-    _missing("verl.workers.engine.fsdp.transformer_impl:get_peft_model", "lora")
-
-
-def layered_summon_lora_params(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.fsdp_utils:layered_summon_lora_params`."""
-    _missing("verl.utils.fsdp_utils:layered_summon_lora_params", "lora")
 
 
 def load_all_tools(*args: Any, **kwargs: Any) -> NoReturn:
