@@ -115,7 +115,9 @@ def _own_lines(node: ast.stmt) -> Iterable[int]:
     return range(first, (node.end_lineno or node.lineno) + 1)
 
 
-def _functions(body: Sequence[ast.stmt], above: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+def _functions(
+    body: Sequence[ast.stmt], above: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for node in body:
         if isinstance(node, ast.ClassDef):
             yield from _functions(node.body, f"{above}{node.name}.")

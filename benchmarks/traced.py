@@ -1,4 +1,4 @@
-"""Run a project's main.py and write down which lines of some of its files it executes: TRACED RESULT FILE... -- ARGUMENTS."""
+"""Run a project's main.py and write down which lines of files it executes: RESULT FILE... -- ARGUMENTS."""
 
 from __future__ import annotations
 
