@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +16,10 @@ from extractor.project import lock
 pty = pytest.importorskip("pty", reason="there are no pseudo-terminals")
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+CTRL_C = "\x03"
+# Seconds of silence, and how many of them until the program is taken to hang.
+PATIENCE, SILENCES = 3.0, 40
+
 
 def converse(directory: Path, arguments: Sequence[str], answers: Sequence[str]) -> tuple[int, str]:
     """Run `vextract` in a terminal and type an answer at each question: the exit code, and what the terminal shows."""
@@ -23,8 +29,18 @@ def converse(directory: Path, arguments: Sequence[str], answers: Sequence[str]) 
         settings = {"TERM": "dumb", "NO_COLOR": "1", "PYTHONPATH": str(REPOSITORY), "COLUMNS": "200"}
         os.execve(sys.executable, [sys.executable, "-m", "extractor", *arguments], {**os.environ, **settings})
     shown, waiting = "", list(answers)
-    unread = ""
+    unread, silent, last = "", 0, ""
     while True:
+        if not select.select([terminal], [], [], PATIENCE)[0]:
+            silent += 1
+            if silent > SILENCES:
+                os.kill(pid, signal.SIGKILL)
+            elif last == CTRL_C:
+                # Between showing a question and reading the answer Python takes note of the key, and then reads: the
+                # next key wakes it. A person would press it again, too.
+                os.write(terminal, last.encode())
+            continue
+        silent = 0
         try:
             text = os.read(terminal, 4096).decode(errors="replace")
         except OSError:  # what Linux says at the end
@@ -33,8 +49,10 @@ def converse(directory: Path, arguments: Sequence[str], answers: Sequence[str]) 
             break
         shown, unread = shown + text, unread + text
         if waiting and unread.endswith(": "):
-            unread = ""
-            os.write(terminal, waiting.pop(0).encode())
+            unread, last = "", waiting.pop(0)
+            os.write(terminal, last.encode())
+        elif unread.strip("^C \r\n"):
+            last = ""  # it has been heard
     os.close(terminal)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.replace("\r\n", "\n")
 

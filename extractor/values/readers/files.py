@@ -33,12 +33,15 @@ def read_bytes(path: Path, most: int = limits.MAX_FILE) -> bytes:
         OSError: nothing does, it cannot be read, or it is larger.
     """
     # A pipe that nobody writes to would block whoever opens it.
-    with os.fdopen(
-        os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
-    ) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):  # asked before `fdopen`, which has an error of its own for a directory
             raise NotAFile(errno.EINVAL, "not a plain file", str(path))
+    except OSError:
+        os.close(descriptor)
+        raise
+    with os.fdopen(descriptor, "rb") as file:
         # What is appended meanwhile does not get past the limit either.
         data = file.read(most + 1) if found.st_size <= most else b""
         if found.st_size > most or len(data) > most:
