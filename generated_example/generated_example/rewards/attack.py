@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from .attacks import trial
-from .manager import TextRewardManager
 from .sandboxing.isolation import SandboxError
 from .scoring import source_of
 from .verified_code import score_code
@@ -81,6 +80,8 @@ def _function(name: str | None) -> Callable[..., Any]:
     if name == CODE:
         return score_code
     if name is None:
+        from .manager import TextRewardManager  # torch, which a function by its name does not need
+
         hook = importlib.import_module("..custom.reward_manager", __package__)
         managers = [item for item in vars(hook).values() if inspect.isclass(item) and item.__module__ == hook.__name__]
         for manager in managers:
