@@ -18,27 +18,19 @@ from extractor.project import journal, location, lock
 from extractor.project.journal import Phase
 from extractor.values.errors import CheckFailed, VextractError
 from tests.lifecycle.faults import Faults, Killed, error, injected, killing
-from tests.lifecycle.worlds import ACTOR, MOVED, NEW, NEW_TREE, TEN, Ready, files_of, picture, ready, text
+from tests.lifecycle.worlds import MOVED, NEW, NEW_TREE, Ready, edit, files_of, picture, ready, text
 
 
 @pytest.fixture
 def edited(small: Path) -> Path:
     """With an edit for every verdict, but for conflicts."""
-    (small / "toy/protocol.py").write_bytes(text("# mine", *TEN))
-    (small / "toy/gone.py").write_bytes(text("# mine"))
-    (small / "toy/old_place/actor.py").write_bytes(text("# mine", ACTOR, *TEN))
-    (small / "main.py").chmod(0o755)
-    (small / "toy/dropped").chmod(0o700)
-    (small / "empty/of/mine").mkdir(parents=True)
-    return small
+    return edit(small)
 
 
 @pytest.fixture
-def conflicting(edited: Path) -> Path:
+def conflicting(small: Path) -> Path:
     """With conflicts as well, of both kinds."""
-    (edited / "main.py").write_bytes(text("mine", *TEN))
-    (edited / "toy/added.py").write_bytes(text("mine"))
-    return edited
+    return edit(small, conflicts=True)
 
 
 def copy(of: Path, name: str) -> Path:

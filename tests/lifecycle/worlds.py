@@ -72,6 +72,20 @@ NEW_TREE = Tree.of(
 MOVED = {"toy/old_place/actor.py": Successor(("toy/new_place/actor.py",), same=True)}
 
 
+def edit(project: Path, *, conflicts: bool = False) -> Path:
+    """Make an edit for every verdict, in a project of the old tree."""
+    (project / "toy/protocol.py").write_bytes(text("# mine", *TEN))
+    (project / "toy/gone.py").write_bytes(text("# mine"))
+    (project / "toy/old_place/actor.py").write_bytes(text("# mine", ACTOR, *TEN))
+    (project / "main.py").chmod(0o755)
+    (project / "toy/dropped").chmod(0o700)
+    (project / "empty/of/mine").mkdir(parents=True)
+    if conflicts:
+        (project / "main.py").write_bytes(text("mine", *TEN))
+        (project / "toy/added.py").write_bytes(text("mine"))
+    return project
+
+
 def lock_of(tree: Tree, options: Options) -> Lock:
     return Lock.of(tree, options, vextract="0.1.0", source_kind="wheel", source_sha256="a" * 64)
 

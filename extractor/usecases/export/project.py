@@ -10,7 +10,16 @@ from typing import Any
 import yaml
 
 from extractor.values import readers
-from extractor.values.configtree import BadOverride, Composed, Override, compose, flatten, parse_override, resolve
+from extractor.values.configtree import (
+    BadOverride,
+    Composed,
+    Override,
+    compose,
+    flatten,
+    nearest,
+    parse_override,
+    resolve,
+)
 from extractor.values.errors import UsageError
 
 MAIN = "ppo_trainer.yaml"
@@ -83,5 +92,6 @@ def _with_package(item: Override) -> Override:
 
 def _check(composed: Composed) -> None:
     for problem in composed.problems:
-        near = f"did you mean {problem.near}?" if problem.near else "`python main.py --cfg` prints all keys"
+        meant = nearest(composed.config, problem.override.key)
+        near = f"did you mean {meant}?" if meant else "`python main.py --cfg` prints all keys"
         raise UsageError(f"{problem.override.text}: {problem.message}", hint=near)

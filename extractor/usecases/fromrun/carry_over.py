@@ -19,12 +19,15 @@ from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run, read_run
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import releases
+from extractor.values.configtree import nearest
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import Tree
 
+# Unknown settings that are listed, and the characters that are shown of each.
+_MOST, _SHOWN = 20, 200
 # Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.
 _ENVIRONMENT = ("HOME", "USER")
 
@@ -111,9 +114,12 @@ def _refuse(request: Request, best: Any) -> None:
     if not unknown:
         return
     lines = []
-    for problem in unknown:
-        near = f" (did you mean {problem.near}?)" if problem.near else ""
-        lines.append(f"{readable(problem.override.text)}: {problem.message}{near}")
+    for problem in unknown[:_MOST]:
+        meant = nearest(best.config, problem.override.key)
+        near = f" (did you mean {meant}?)" if meant else ""
+        lines.append(f"{readable(problem.override.text)[:_SHOWN]}: {problem.message}{near}")
+    if len(unknown) > _MOST:
+        lines.append(f"and {len(unknown) - _MOST} more")
     raise UsageError(
         f"{request.file}: verl {best.target.release}, the release that fits best, does not know "
         f"{len(unknown)} of its settings:\n  " + "\n  ".join(lines),

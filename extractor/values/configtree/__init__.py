@@ -1,6 +1,6 @@
 """Hydra's composition, read statically: config trees and overrides to values. Nothing of a config is executed."""
 
-from extractor.values.configtree.compose import Composed, Problem, compose
+from extractor.values.configtree.compose import Composed, Problem, compose, nearest
 from extractor.values.configtree.overrides import BadOverride, Override, parse_override, write_override
 from extractor.values.configtree.resolve import Unresolved, flatten, resolve
 
@@ -12,6 +12,7 @@ __all__ = [
     "Unresolved",
     "compose",
     "flatten",
+    "nearest",
     "parse_override",
     "resolve",
     "write_override",

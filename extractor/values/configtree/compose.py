@@ -18,6 +18,7 @@ from extractor.values.configtree.places import file_of, package_under
 
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 _MERGE = "tag:yaml.org,2002:merge"
+_SHOWN = 200
 _CHOICE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -54,13 +55,11 @@ class Problem:
     Attributes:
         override: The override.
         message: What is wrong with it.
-        near: The key that was probably meant; None where there is none.
         unknown: Whether the tree has no such key.
     """
 
     override: Override
     message: str
-    near: str | None = None
     unknown: bool = False
 
 
@@ -168,14 +167,14 @@ def apply(config: dict[str, Any], item: Override) -> Problem | None:
         child = parent.get(part) if isinstance(parent, dict) else None
         if not isinstance(child, dict):
             if item.mark not in ("+", "++") or (child is not None and not _is_open(child)):
-                return _unknown(config, item)
+                return _unknown(item)
             parent[part] = child = {}
         parent = child
     name = parts[-1]
     known = isinstance(parent, dict) and name in parent
     if item.mark == "~":
         if not known:
-            return _unknown(config, item)
+            return _unknown(item)
         if item.value is not None and item.value != parent[name]:
             return Problem(item, f"{item.key} is {parent[name]!r}, and only that value could be deleted by name")
         del parent[name]
@@ -183,7 +182,7 @@ def apply(config: dict[str, Any], item: Override) -> Problem | None:
     if item.mark == "+" and known and parent[name] is not None and not isinstance(item.value, (dict, list)):
         return Problem(item, f"{item.key} is there already: leave the + out")
     if item.mark == "" and not known:
-        return _unknown(config, item)
+        return _unknown(item)
     if isinstance(item.value, dict) and isinstance(parent.get(name), dict):
         if item.mark == "":
             foreign = next((key for key in item.value if key not in parent[name]), None)
@@ -199,10 +198,14 @@ def _is_open(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("${")
 
 
-def _unknown(config: dict[str, Any], item: Override) -> Problem:
-    known = sorted(_paths(config, ""))
-    near = get_close_matches(item.key, known, 1, cutoff=0.8)
-    return Problem(item, f"there is no key {item.key}", near[0] if near else None, unknown=True)
+def _unknown(item: Override) -> Problem:
+    return Problem(item, f"there is no key {item.key[:_SHOWN]}", unknown=True)
+
+
+def nearest(config: Mapping[str, Any], key: str) -> str | None:
+    """Return the key of a config that was probably meant; None where there is none. Takes a while."""
+    near = get_close_matches(key, sorted(_paths(config, "")), 1, cutoff=0.8) if len(key) <= _SHOWN else []
+    return near[0] if near else None
 
 
 def _paths(config: Mapping[str, Any], prefix: str) -> Iterator[str]:

@@ -71,6 +71,8 @@ class Branches:
 
     def _branches(self, node: Node, whole: Node) -> bool | None:
         """Return an `if` or `elif`: what follows `then`, or the clauses behind it."""
+        # Each `elif` looks at all clauses of its `if`.
+        self._state.spend(50 * whole.child_count)
         children = [child for child in node.children if child.type != "comment"]
         then = next(index for index, child in enumerate(children) if child.type == "then")
         condition = [child for child in children[:then] if child.is_named]

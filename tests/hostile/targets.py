@@ -1,0 +1,185 @@
+"""What reads input from strangers, by name: each takes bytes, and ends in its own errors or in a value."""
+
+from __future__ import annotations
+
+import ast
+import io
+import random
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import yaml
+
+from extractor.pipeline.index import Index
+from extractor.pipeline.merge.files import pieces_of
+from extractor.pipeline.merge.pieces import Unsupported
+from extractor.pipeline.rewrite import rewrite_module
+from extractor.pipeline.slicer import slice_source
+from extractor.pipeline.source import Source
+from extractor.pipeline.source.archive import read_tar, read_zip, to_source
+from extractor.project import base, lock
+from extractor.project.journal import archive as journal_archive
+from extractor.usecases.adopt.segments import split
+from extractor.usecases.fromrun.bash.script import read_script
+from extractor.values import readers
+from extractor.values.configtree import BadOverride, flatten, parse_override, resolve
+from extractor.values.configtree.compose import compose, read_mapping
+from extractor.values.configtree.yaml_text import Document
+from extractor.values.configtree.yaml_text import Unsupported as NoDocument
+from extractor.values.errors import VextractError
+from extractor.values.options import Options
+from tests.hostile import inputs
+from tests.lifecycle.worlds import LABELS, MOVED, NEW, NEW_TREE, OLD, OLD_TREE, lock_of
+from tests.slicing.tiny import manifest
+from tests.source import archives
+
+__all__ = ["LABELS", "MOVED", "NEW", "NEW_TREE", "SEEDS", "TARGETS", "Target", "mutated", "sliced"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader.
+
+    Attributes:
+        read: Reads bytes.
+        allowed: The errors that it may end in.
+        seeds: Good input, and bad, to start from.
+    """
+
+    read: Callable[[bytes], object]
+    allowed: tuple[type[Exception], ...]
+    seeds: tuple[bytes, ...]
+
+
+def sliced(data: bytes) -> str:
+    """Vendor a module that holds this text; what is emitted."""
+    end = b"\r" if data.endswith(b"\r") else b"\n"
+    files = {"verl/__init__.py": b"", "verl/a.py": data + end + b"def f(): return x" + end}
+    source = Source("1.2.3", "wheel", "0" * 64, files, {}, "a licence")
+    found = slice_source(Index(source), manifest({"algorithms": ("verl.a:f",)}), Options("proj", "1.2.3"))
+    (emitted,) = (rewrite_module(module, found, "proj", "1.2.3", ()).text for module in found.modules if module.kept)
+    ast.parse(emitted)
+    return emitted
+
+
+def _script(data: bytes) -> object:
+    return read_script(readers.text_of(data), "run.sh", {}, {})
+
+
+def _config(data: bytes) -> object:
+    return flatten(resolve(read_mapping(readers.text_of(data))))
+
+
+def _composed(data: bytes) -> object:
+    text = readers.text_of(data)
+    return compose(
+        {"ppo_trainer.yaml": text, "a/b.yaml": text, "b.yaml": "defaults: [a: b]\n"}, "ppo_trainer.yaml"
+    ).config
+
+
+def _overrides(data: bytes) -> object:
+    return [parse_override(line) for line in readers.text_of(data).splitlines()]
+
+
+def _sdist(data: bytes) -> object:
+    return to_source(read_tar(data, "verl.tar.gz"), "sdist", "0" * 64, "verl.tar.gz")
+
+
+def _wheel(data: bytes) -> object:
+    return to_source(read_zip(data, "verl.whl"), "wheel", "0" * 64, "verl.whl")
+
+
+def _journal() -> bytes:
+    index = (
+        b'{"schema": 1, "title": "x", "changes": [{"path": "main.py", "old": true, "new": true, "mode": 420},'
+        b' {"path": ".vextract/base.zip", "old": true, "new": true, "mode": 420},'
+        b' {"path": "vextract.lock", "old": true, "new": true, "mode": 420}],'
+        b' "made": ["toy"], "emptied": [["toy/a", 493]], "conflicts": [{"path": "main.py", "beside": null}]}'
+    )
+    old, new = (lock.dump(lock_of(tree, options)) for tree, options in ((OLD_TREE, OLD), (NEW_TREE, NEW)))
+    return inputs.archive_of(
+        {"journal.json": index}
+        | {
+            f"{side}/{n}": data
+            for side, last in (("old", old), ("new", new))
+            for n, data in enumerate((b"a", b"b", last))
+        }
+    )
+
+
+_LOCK = lock_of(OLD_TREE, OLD)
+_BASE = base.dump(base.of_tree(OLD_TREE))
+_OVERRIDES = b"trainer.x=1\n+a.b={c: [1, 'x\\'y', null, 1e-6], d: ${e}}\n~f\n++g@h='a b'\n"
+_TEXT = (OSError, VextractError)
+_ZIP_ERRORS = (*readers.ZIP_ERRORS, KeyError, TypeError, VextractError)
+
+TARGETS: Mapping[str, Target] = {
+    "Python": Target(readers.python, (SyntaxError,), tuple(inputs.PYTHON.values())),
+    "Python that is vendored": Target(sliced, (VextractError,), tuple(inputs.PYTHON.values())),
+    "Python that is merged": Target(
+        lambda data: pieces_of("a.py", readers.text_of(data)), (Unsupported, OSError), tuple(inputs.PYTHON.values())
+    ),
+    "Python of a fork": Target(
+        lambda data: split(readers.text_of(data)), (SyntaxError, OSError), tuple(inputs.PYTHON.values())
+    ),
+    "YAML": Target(_config, (yaml.YAMLError, *_TEXT), tuple(text.encode() for text in inputs.YAML.values())),
+    "YAML that is composed": Target(
+        _composed, (yaml.YAMLError, *_TEXT), tuple(text.encode() for text in inputs.YAML.values())
+    ),
+    "YAML that is edited": Target(
+        lambda data: Document.of(readers.text_of(data)),
+        (NoDocument, OSError),
+        tuple(text.encode() for text in inputs.YAML.values()),
+    ),
+    "TOML": Target(
+        lambda data: readers.toml(readers.text_of(data)),
+        (readers.TOMLDecodeError, OSError),
+        tuple(text.encode() for text in inputs.TOML.values()),
+    ),
+    "a lock": Target(
+        lock.parse, (VextractError,), (lock.dump(_LOCK), *(text.encode() for text in inputs.TOML.values()))
+    ),
+    "a base": Target(
+        lambda data: base.parse(data, _LOCK), (VextractError,), (_BASE, inputs.overlapping("a", 200), b"", b"PK")
+    ),
+    "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
+    "a launch script": Target(_script, _TEXT, tuple(text.encode() for text in inputs.BASH.values())),
+    "overrides": Target(_overrides, (BadOverride, OSError), (_OVERRIDES,)),
+    "a wheel": Target(_wheel, (VextractError,), (archives.wheel(), inputs.overlapping("verl/a", 200), b"")),
+    "an sdist": Target(_sdist, (VextractError,), (archives.sdist(), b"")),
+}
+SEEDS: Mapping[str, tuple[bytes, ...]] = {name: target.seeds for name, target in TARGETS.items()}
+
+_TOKENS = (
+    b"\0", b"\xff", b"\xef\xbb\xbf", b"\r", b"\n", b"\t", b"'", b'"', b"(", b"[", b"{", b"}", b"]", b")", b"&a ", b"*a",
+    b"<<: ", b"!!int ", b": ", b"- ", b"${", b"$((", b"`", b"\\", b"#", b"=", b"99999999999999999999", b"1e999", b"../",
+    b"PK\1\2", b"if ", b"; done", b"lambda: ", b"\xe2\x80\xa8", b"\xed\xa0\x80", b"true", b"null", b".",
+)  # fmt: skip
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """Return bytes with a few changes: some replaced, cut out, doubled, repeated, or words of the formats put in."""
+    found = bytearray(data)
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randrange(len(found) + 1)
+        end = min(len(found), at + chance.randint(1, 1 + len(found) // 8))
+        kind = chance.randrange(5)
+        if kind == 0 and found:
+            found[min(at, len(found) - 1)] = chance.randrange(256)
+        elif kind == 1:
+            del found[at:end]
+        elif kind == 2:
+            found[at:at] = found[at:end]
+        elif kind == 3:
+            found[at:at] = chance.choice(_TOKENS)
+        else:
+            found[at:at] = chance.choice(_TOKENS) * chance.choice((2, 10, 100, 5_000))
+        del found[2**20 + 1 :]
+    return bytes(found)
+
+
+def repacked(data: bytes, change: Callable[[str, bytes], bytes]) -> bytes:
+    """Return a zip archive with the contents of its members changed, and whole again."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return inputs.archive_of({name: change(name, archive.read(name)) for name in archive.namelist()})

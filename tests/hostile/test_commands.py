@@ -1,0 +1,138 @@
+"""Commands in projects and on sources that hold anything: each ends with a code of its own, and a hint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from extractor.cli.app import run as command
+from extractor.pipeline.source import Source, directory
+from extractor.project import journal
+from extractor.values import limits
+from extractor.values.errors import SourceError, UsageError
+from tests.hostile import inputs
+from tests.hostile.test_readers import an_end
+from tests.lifecycle.worlds import MOVED, NEW, NEW_TREE, OLD, OLD_TREE, create, edit, ready
+from tests.source import archives
+
+PLACES = ("main.py", "toy/protocol.py", "vextract.lock", ".vextract/base.zip", journal.PATH, "toy/custom")
+COMMANDS = (("status",), ("diff", "--no-pager"), ("graph",), ("upgrade", "--abort"), ("upgrade", "--continue"))
+
+
+QUICK = ("a pipe", "a sparse file of 40 GB", "a link to itself")
+
+
+@pytest.fixture(autouse=True)
+def _a_fast_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flush nothing, and count as too many files what is made in a moment."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    monkeypatch.setattr(limits, "MAX_MEMBERS", 200)
+
+
+def put(path: Path, thing: str) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    inputs.THINGS[thing](path)
+
+
+def every_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in COMMANDS:
+        with an_end():
+            code = command([words[0], str(project), *words[1:]])
+        said = capsys.readouterr().err
+        assert code in (0, 1, 2, 3), (words, said)
+        assert code in (0, 1) or "\nhint: " in said, (words, said)
+
+
+@pytest.mark.parametrize(
+    "thing", [pytest.param(thing, marks=() if thing in QUICK else pytest.mark.thorough) for thing in inputs.THINGS]
+)
+def test_anything_where_a_file_should_be(thing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, place in enumerate(PLACES):
+        project = create(tmp_path / f"p{number}" / "toy", OLD_TREE, OLD)
+        put(project / place, thing)
+        every_command(project, capsys)
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Iterator[Path]:
+    """A directory that is removed by the system's own means: some trees are too deep for Python's."""
+    folder = tmp_path / "wide"
+    folder.mkdir()
+    yield folder
+    os.system(f"rm -rf '{folder}'")
+
+
+@pytest.mark.parametrize("tree", inputs.TREES)
+def test_anything_in_a_directory(tree: str, wide: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = create(wide / "toy", OLD_TREE, OLD)
+    inputs.TREES[tree](project / "toy/custom")
+    every_command(project, capsys)
+
+
+@pytest.mark.parametrize("tree", inputs.TREES)
+def test_anything_in_a_source(tree: str, wide: Path) -> None:
+    archives.write_tree(wide, {**archives.FILES, "LICENSE": b"a licence\n"})
+    inputs.TREES[tree](wide / "verl")
+    with an_end():
+        found = _outcome(lambda: directory.read(wide))
+    if isinstance(found, SourceError):
+        assert found.hint
+    else:
+        assert "verl/protocol.py" in found.files
+        assert all(path.isprintable() for path in found.files)
+
+
+def _outcome(read: Callable[[], Source]) -> Source | SourceError:
+    try:
+        return read()
+    except SourceError as error:
+        return error
+
+
+@pytest.mark.parametrize("tree", inputs.TREES)
+def test_anything_in_a_fork(tree: str, wide: Path) -> None:
+    from extractor.usecases.adopt.locate import locate
+
+    inputs.TREES[tree](wide)
+    with pytest.raises(UsageError) as refused, an_end():
+        locate(wide, {})
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("name", inputs.PYTHON)
+def test_any_text_in_a_module_of_the_owners(name: str, tmp_path: Path) -> None:
+    """An upgrade keeps it, merges it or calls it a conflict, whatever it is."""
+    project = edit(create(tmp_path / "toy", OLD_TREE, OLD))
+    (project / "toy/protocol.py").write_bytes(inputs.PYTHON[name])
+    entry = ready(project, NEW_TREE, NEW, MOVED)
+    with an_end():
+        entry.run()
+    held = b"".join(path.read_bytes() for path in project.rglob("protocol.py*"))
+    assert inputs.PYTHON[name].strip()[:1000] in held
+
+
+def test_what_no_command_foresees_is_no_bug_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = create(tmp_path / "toy", OLD_TREE, OLD)
+    for error, said in (
+        (OSError(5, "Input/output error", "somewhere"), "error: somewhere: Input/output error"),
+        (RecursionError(), "error: a file that was read is nested too deep"),
+        (MemoryError(), "error: a file that was read does not fit into memory"),
+    ):
+
+        def fail(*_: object, raised: Exception = error) -> None:
+            raise raised
+
+        monkeypatch.setattr("extractor.project.lock.read", fail)
+        assert command(["status", str(project)]) == 2
+        found = capsys.readouterr().err
+        assert said in found
+        assert "hint: " in found

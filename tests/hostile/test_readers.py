@@ -1,0 +1,132 @@
+"""Whatever a reader is given ends in its own errors, or in a value: in no other error, and not without end."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import random
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extractor.values import limits, readers
+from tests.hostile import inputs
+from tests.hostile.targets import TARGETS, mutated, repacked, sliced
+
+# What hangs is to fail, and not to hang the tests; how fast the rest is does not matter here.
+FOR_EVER = 60
+# Read one by one below, or too long for a test of every day.
+SLOW = {"a launch script"}
+
+
+@pytest.fixture(autouse=True)
+def _frames() -> Iterator[None]:
+    """As many as the command has, beside those of the tests."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, limits.PYTHON_FRAMES))
+    yield
+    sys.setrecursionlimit(before)
+
+
+@contextlib.contextmanager
+def an_end() -> Iterator[None]:
+    def fail(*_: object) -> None:
+        raise AssertionError("it does not end")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(FOR_EVER)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def check(name: str, data: bytes) -> None:
+    target = TARGETS[name]
+    with an_end(), contextlib.suppress(*target.allowed):
+        target.read(data)
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name not in SLOW])
+def test_every_input_that_was_found(name: str) -> None:
+    for data in TARGETS[name].seeds:
+        check(name, data)
+
+
+QUICK = (
+    "doubled",
+    "words",
+    "arithmetic",
+    "squares",
+    "braces",
+    "a pattern",
+    "blocks",
+    "positions",
+    "null bytes",
+    "replaced",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough) for name in inputs.BASH]
+)
+def test_scripts(name: str) -> None:
+    check("a launch script", inputs.BASH[name].encode())
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_mutations(name: str) -> None:
+    """A few of each, the same ones every time; `python scripts/fuzz.py` tries as many as one has time for."""
+    chance = random.Random(name)
+    seeds = sorted(TARGETS[name].seeds, key=len)[:30]
+    for _ in range(40):
+        check(name, mutated(chance.choice(seeds), chance))
+
+
+@given(st.integers(), st.sampled_from(["a journal", "a base", "a wheel"]))
+@settings(max_examples=40, derandomize=True)
+def test_archives_that_are_whole_and_hold_anything(seed: int, name: str) -> None:
+    chance = random.Random(seed)
+    data = TARGETS[name].seeds[0]
+    check(name, repacked(data, lambda _, text: mutated(text, chance) if chance.random() < 0.5 else text))
+
+
+_PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+_DATA = st.recursive(_PLAIN, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner))
+
+
+@given(_DATA, st.sampled_from(["schema", "title", "changes", "made", "emptied", "conflicts"]))
+@settings(max_examples=60, derandomize=True)
+def test_a_journal_of_any_types(value: object, key: str) -> None:
+    import json
+
+    def change(name: str, text: bytes) -> bytes:
+        return json.dumps({**json.loads(text), key: value}).encode() if name == "journal.json" else text
+
+    check("a journal", repacked(TARGETS["a journal"].seeds[0], change))
+
+
+@pytest.mark.parametrize("name", inputs.UNUSUAL)
+def test_valid_python_is_vendored_with_its_meaning(name: str) -> None:
+    data = inputs.UNUSUAL[name]
+    text = data.decode("utf-8-sig")
+    made = [ast.dump(node) for node in ast.parse(sliced(data)).body]
+    wanted = [ast.dump(node) for node in ast.parse(text).body]
+    kept = [line for line in wanted if "id='x'" in line]
+    assert [line for line in made if line in wanted] == kept
+    assert [ast.dump(node) for node in readers.python(data).body] == wanted
+
+
+def test_real_configs_and_modules_are_far_from_the_limits() -> None:
+    tree = readers.python(b"x = " + b"[" * 50 + b"]" * 50)
+    assert isinstance(tree, ast.Module)
+    readers.check_yaml("a: " + "[" * 50 + "]" * 50)
+    readers.check_yaml("a: &a {b: 1}\nc: *a\nd: [*a, *a]\n")
+    readers.toml("a.b.c.d.e = [[1], [2]]")
+    with pytest.raises(SyntaxError, match="nested more than 150 levels deep"):
+        readers.python(inputs.PYTHON["a few hundred signs"])
