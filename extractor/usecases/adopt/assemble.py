@@ -44,7 +44,7 @@ def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) 
     for unit, work in carried.works.items():
         path = target.own_path(unit.module) if unit.key == OWN else target.sides[unit.module].path
         try:
-            readers.python(files[path])
+            compile(readers.python(files[path]), path, "exec")  # which refuses a `return` outside of functions too
         except SyntaxError as error:
             found[unit] = f"the file that it would stand in is not valid Python ({error})"
             continue
