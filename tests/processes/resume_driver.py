@@ -4,17 +4,20 @@
 
 A case is a number of processes, settings, the steps after which the second run is stopped, and a directory, which gets
 `whole` and `stopped`. Every start is a process of its own for each rank, as torchrun would start it, but for what has
-been imported by then.
+been imported by then. With `kills`, runs `killed_1` and so on are killed at random moments instead, as often as that
+together, and started again until they end.
 """
 
 import copy
 import json
 import multiprocessing
 import os
+import random
 import signal
 import socket
 import sys
 import threading
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -61,32 +64,65 @@ def start(rank: int, case: dict[str, Any], directory: str, stop_after: int | Non
     os._exit(0 if finished else 7)
 
 
-def run(case: dict[str, Any], name: str, stops: list[int], default: Any) -> None:
-    """Start until it is done."""
+def launch(case: dict[str, Any], name: str, stop: int | None, default: Any) -> list[Any]:
+    """Start all processes of a case."""
     forking = multiprocessing.get_context("fork")  # importing takes much longer than a start
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    directory = f"{case['directory']}/{name}"
+    processes = [
+        forking.Process(target=start, args=(rank, case, directory, stop, port, default))
+        for rank in range(case["processes"])
+    ]
+    for one in processes:
+        one.start()
+    return processes
+
+
+def run(case: dict[str, Any], name: str, stops: list[int], default: Any) -> float:
+    """Start until it is done; returns the seconds that took."""
+    began = time.monotonic()
     for stop in [*stops, None]:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        directory = f"{case['directory']}/{name}"
-        processes = [
-            forking.Process(target=start, args=(rank, case, directory, stop, port, default))
-            for rank in range(case["processes"])
-        ]
-        for one in processes:
-            one.start()
+        processes = launch(case, name, stop, default)
         for one in processes:
             one.join()
         codes = {one.exitcode for one in processes}
         if codes != ({0} if stop is None else {7}):
-            sys.exit(f"{directory}, stop after {stop}: {codes}")
+            sys.exit(f"{name}, stop after {stop}: {codes}")
+    return time.monotonic() - began
+
+
+def run_killed(case: dict[str, Any], seconds: float, default: Any) -> None:
+    """Kill runs at random moments, and start them again, until there were so many kills."""
+    generator = random.Random(case["seed"])
+    kills = runs = 0
+    while kills < case["kills"]:
+        runs += 1
+        while True:
+            processes = launch(case, f"killed_{runs}", None, default)
+            time.sleep(generator.uniform(0, seconds / 2))
+            for one in processes:
+                one.kill()
+            for one in processes:
+                one.join()
+            codes = {one.exitcode for one in processes}
+            if codes == {0}:
+                break
+            if codes - {0, -signal.SIGKILL}:
+                sys.exit(f"killed_{runs}: {codes}")
+            kills += 1
+    print(f"{kills} kills of {runs} runs")
 
 
 def main() -> None:
     default = load_config(Path("config"), ["scale=toy"])
     for case in json.loads(Path(sys.argv[1]).read_text()):
-        run(case, "whole", [], default)
-        run(case, "stopped", case["stops"], default)
+        seconds = run(case, "whole", [], default)
+        if "kills" in case:
+            run_killed(case, seconds, default)
+        else:
+            run(case, "stopped", case["stops"], default)
         assert threading.active_count() == 1, "a thread would not be there after the fork"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -74,17 +75,12 @@ STOPS = {"every_step": list(range(1, LAST)), "some_steps": [3, 4, 9], "ends_of_e
 QUICK = {("groups_workers", "some_steps")}
 
 
-def run(project: Path, directory: Path, processes: int, settings: tuple[str, ...], stops: list[int]) -> str:
-    """The case in `directory`, whole and stopped; returns what it printed."""
+def drive(project: Path, directory: Path, case: str, *settings: str, **further: Any) -> str:
+    """The case in `directory`, whole and disturbed; returns what it printed."""
     directory.mkdir()
-    cases = [
-        {
-            "directory": str(directory),
-            "processes": processes,
-            "settings": overrides(COMMON, settings),
-            "stops": stops,
-        }
-    ]
+    processes, chosen = CASES[case]
+    settings = tuple(overrides(COMMON, chosen, settings))
+    cases = [{"directory": str(directory), "processes": processes, "settings": settings, **further}]
     (directory / "cases.json").write_text(json.dumps(cases))
     done = subprocess.run(
         [sys.executable, str(DRIVER), str(directory / "cases.json")],
@@ -92,11 +88,10 @@ def run(project: Path, directory: Path, processes: int, settings: tuple[str, ...
         env={**environment(project), "PYTHONPATH": str(project)},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    assert done.stdout.count("resuming from") == len(stops)
     return done.stdout
 
 
@@ -149,7 +144,22 @@ def plain(value: Any) -> Any:
     ],
 )
 def test_a_resumed_run_is_the_one_that_was_not_stopped(project: Path, tmp_path: Path, case: str, stops: str) -> None:
-    processes, settings = CASES[case]
-    printed = run(project, tmp_path / "run", processes, settings, STOPS[stops])
-    assert ("learned " in printed) == (LEARNING[1] in settings)
+    printed = drive(project, tmp_path / "run", case, stops=STOPS[stops])
+    assert printed.count("resuming from") == len(STOPS[stops])
+    assert ("learned " in printed) == case.startswith("learning")
     check_same(tmp_path / "run" / "whole", tmp_path / "run" / "stopped")
+
+
+KILLS = int(os.environ.get("VEXTRACT_KILLS", "12"))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", ["plain", "groups_workers", "critic", "pair"])
+def test_a_killed_run_is_the_one_that_was_not_killed(project: Path, tmp_path: Path, case: str) -> None:
+    """SIGKILL at random moments: as it starts, in a step, in a checkpoint that is being written, between the two."""
+    printed = drive(project, tmp_path / "run", case, "trainer.save_freq=1", kills=KILLS, seed=case)
+    print(printed.splitlines()[-1])
+    killed = sorted((tmp_path / "run").glob("killed_*"))
+    assert killed
+    for run in killed:
+        check_same(tmp_path / "run" / "whole", run)

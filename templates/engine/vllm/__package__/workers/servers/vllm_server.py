@@ -222,7 +222,9 @@ class VllmServer:
         for result in self.connection.post("/collective_rpc", {"method": method, "args": list(arguments)}, _results):
             if result.get("done") is not True:
                 reason = str(result.get("error", "it does not say why"))[:1000]
-                raise RolloutError(f"vLLM's worker could not {method}: {reason}", "its log says more")
+                raise RolloutError(
+                    f"a worker of vLLM at {self.connection.url} could not {method}: {reason}", "its log says more"
+                )
 
 
 def _served(answer: Any) -> tuple[str, int | None]:
