@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+from extractor.pipeline.generate import complete
 from extractor.pipeline.render import config_files, templates_of
 from extractor.pipeline.render.layers import UNTIL, behind
+from extractor.pipeline.render.presets import ESTIMATOR, LOSS, preset_of, presets
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import with_names
 from extractor.values.configtree.yaml_text import Unsupported
@@ -75,6 +79,21 @@ def test_of_several_templates_the_nearest_release_wins() -> None:
     assert "toy/workers/local_engine.py" not in behind(["base", "until/0.7.1/base"], "toy")
 
 
+@pytest.mark.parametrize("release", releases.supported())
+def test_a_run_with_the_settings_of_a_preset_has_that_preset(release: str) -> None:
+    manifest = releases.load(release)
+    found = presets(manifest)
+    assert set(found) == set(manifest.algorithms)
+    assert {name: preset_of(settings, manifest) for name, settings in found.items()} == {name: name for name in found}
+
+
+def test_a_loss_says_more_than_the_estimator() -> None:
+    manifest = releases.load(releases.supported()[-1])
+    assert preset_of({ESTIMATOR: "rloo", LOSS: "gspo"}, manifest) == "gspo"
+    assert preset_of({}, manifest) == "ppo"
+    assert preset_of({ESTIMATOR: "grpo", LOSS: "mine"}, manifest) is None
+
+
 NEW = """\
 # Of the file.
 data:
@@ -114,3 +133,23 @@ def test_a_section_moves_whole_with_its_comments() -> None:
 def test_a_section_that_would_be_in_two_places_is_refused() -> None:
     with pytest.raises(Unsupported, match="data twice"):
         with_names(NEW, lambda key: f"data.{key}" if key.startswith("reward") else None)
+
+
+def test_a_preset_is_one_file_and_its_name_in_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = releases.supported()[-1]
+    for name in ("templates", "manifests"):
+        shutil.copytree(getattr(resources, name)(), tmp_path / name)
+    (tmp_path / "templates/base/config/preset/mine.yaml").write_text(
+        "# vextract:template - edit freely\nalgorithm:\n  adv_estimator: mine\n"
+    )
+    manifest = tmp_path / f"manifests/verl-{newest}.toml"
+    text = manifest.read_text(encoding="utf-8")
+    assert "\nalgorithms = " not in text
+    manifest.write_text(text.replace("\n[source]", '\nalgorithms = {add = ["mine"]}\n\n[source]', 1), encoding="utf-8")
+    monkeypatch.setattr(resources, "_directory", lambda name: tmp_path / name)
+    loaded = releases.load(newest)
+    options = complete(Options("toy", newest, algorithm="mine"), loaded)
+    files = config_files(loaded, options)
+    assert "preset@_global_: mine" in files["config/ppo_trainer.yaml"]
+    assert files["config/preset/mine.yaml"].startswith("# vextract:template base/config/preset/mine.yaml")
+    assert preset_of({ESTIMATOR: "mine"}, loaded) == "mine"

@@ -30,7 +30,7 @@ from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind
 
 # One file per algorithm; a project gets those that its release has.
-_PRESETS = "config/preset/"
+PRESETS = "config/preset/"
 _MARK = "vextract:template"
 # Config files whose keys start at the top of the config: they are written with the newest release's names.
 _GLOBAL = re.compile(r"config/(preset|recipe|scale|reward)/[^/]+\.yaml")
@@ -163,7 +163,7 @@ def _values_in_presets(key: str, manifest: Manifest, layers: tuple[str, ...]) ->
     texts: dict[str, str] = {}
     for layer in layers:
         for name in manifest.algorithms:
-            path = resources.templates() / layer / _PRESETS / f"{name}.yaml"
+            path = resources.templates() / layer / PRESETS / f"{name}.yaml"
             if path.is_file():
                 texts[name] = path.read_text(encoding="utf-8")
     return sorted({value for text in texts.values() for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)})
@@ -177,7 +177,7 @@ def _rendered(
     names = lru_cache(lambda release: Renames(release, manifest.borrowed_from or manifest.release))
     texts: dict[str, str] = {}
     for path, templates in behind(layers, str(context["package"]), below).items():
-        if path.startswith(_PRESETS) and PurePosixPath(path).stem not in manifest.algorithms:
+        if path.startswith(PRESETS) and PurePosixPath(path).stem not in manifest.algorithms:
             continue
         template = templates[-1]
         try:

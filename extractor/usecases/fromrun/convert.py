@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from extractor.pipeline.render.presets import preset_of
 from extractor.usecases.export.target import Target
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
@@ -125,29 +126,12 @@ def _engine(name: str, asked: str | None, manifest: Manifest, remarks: list[Rema
     return chosen
 
 
-_BY_LOSS = {
-    "gspo": "gspo",
-    "gpg": "gpg",
-    "clip_cov": "clip_cov",
-    "kl_cov": "kl_cov",
-    "geo_mean": "gmpo",
-    "cispo": "cispo",
-    "sapo": "sapo",
-}
-
-
 def _algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
-    loss = str(flat.get("actor_rollout_ref.actor.policy_loss.loss_mode", "vanilla"))
-    filtered = flat.get("algorithm.filter_groups.enable")
-    wish = "ppo" if estimator == "gae" else _BY_LOSS.get(loss, estimator)
-    if estimator == "grpo" and loss == "vanilla":
-        wish = "dapo" if filtered else "grpo"
-        if flat.get("algorithm.norm_adv_by_std_in_grpo") is False:
-            wish = "dr_grpo"
-    if wish in manifest.algorithms:
-        return wish
-    fallback = estimator if estimator in manifest.algorithms else "grpo"
+    found = preset_of(flat, manifest) or (estimator if estimator in manifest.algorithms else None)
+    if found is not None:
+        return found
+    fallback = "grpo"
     remarks.append(
         Remark(
             "algorithm.adv_estimator",

@@ -35,30 +35,6 @@ class Verdict(str, Enum):
     ABSENT = "not vendored"
 
 
-# These make upstream's code faster and must not change a bit: they explain no difference.
-EXACT = frozenset(
-    {"engine-row-by-row", "log-probs-token-by-token", "padding-row-by-row", "passes-row-by-row", "positions-row-by-row"}
-)
-# What the driver meets on upstream's side, or names in the one family of cases that it changes. Any other fix explains
-# the differences of the cases about its file.
-MET = frozenset(
-    {
-        "actor-autocast-dtype",
-        "actor-remove-padding-without-flash-attn",
-        "critic-autocast-dtype",
-        "critic-remove-padding-without-flash-attn",
-        "hf-rollout-autocast-dtype",
-        "hf-rollout-base",
-        "hf-rollout-empty-cache",
-        "hf-rollout-position-ids",
-        "overlong-prompt-filter",
-        "profiler-without-gpu",
-        "remove-padding-without-flash-attn",
-        "value-loss-over-the-batch",
-        "vllm-adapter-patch",
-        "vllm-distribution",
-    }
-)
 BAD = (Verdict.DIFFERS, Verdict.FAILS_HERE)
 
 
@@ -86,11 +62,13 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
             upstream, vendored = _run(subject, source, python, Path(folder))
         except CheckFailed as error:
             return (Check("parity", Status.FAILED, error.message, tuple(error.hint.splitlines())),)
-    known = {fix.id for fix in manifest.fixes}
-    unmet = {file.upstream: tuple(fix for fix in file.fixes if fix not in MET | EXACT) for file in subject.vendored}
-    cases = compare(upstream["results"], vendored["results"], unmet, known)
+    parity = {fix.id: fix.parity for fix in manifest.fixes}
+    unmet = {file.upstream: tuple(fix for fix in file.fixes if not parity.get(fix)) for file in subject.vendored}
+    cases = compare(upstream["results"], vendored["results"], unmet, set(parity))
     coverage = check_coverage(measure(subject, vendored["lines"]))
-    return _check(subject, cases, upstream["stubbed"]), coverage
+    return _check(
+        subject, cases, upstream["stubbed"], [fix for fix in subject.fixes if parity.get(fix) == "met"]
+    ), coverage
 
 
 def _run(subject: Subject, source: Source, python: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -175,7 +153,7 @@ def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: s
     return (Verdict.FIX, fixes) if fixes else (Verdict.DIFFERS, note)
 
 
-def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str]) -> Check:
+def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: list[str]) -> Check:
     counts = {verdict: sum(case.verdict is verdict for case in cases) for verdict in Verdict}
     bad = [case for case in cases if case.verdict in BAD]
     edited = edited_paths(subject)
@@ -187,7 +165,7 @@ def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str]) -> Che
             mark = f" ({path} is edited)" if case.verdict in BAD and path in edited else ""
             note = f": {' '.join(case.note.split())[:300]}" if case.note else ""
             details.append(f"{case.verdict.value}: {case.name}{note}{mark}")
-    details += [f"met on upstream's side: fix {fix}" for fix in subject.fixes if fix in MET]
+    details += [f"met on upstream's side: fix {fix}" for fix in met]
     others = [name for name in stubbed if name != "ray"]
     if others:
         details.append(f"stand-ins for what upstream imports and this Python lacks: {', '.join(others)}")

@@ -19,6 +19,7 @@ from extractor.values.manifest.table import Reader, Table
 from extractor.values.options import RECIPES
 
 SCHEMA = 1
+PARITIES = ("exact", "met")
 EDIT_OPS = (
     "replace",
     "drop_argument",
@@ -121,13 +122,17 @@ def _replacement(table: Table) -> Replacement:
 
 
 def _fix(table: Table) -> Fix:
-    table.keys_are("id why module edits replaced test engine")
+    table.keys_are("id why module edits replaced test parity engine")
+    parity = table.optional_string("parity")
+    if parity not in (None, *PARITIES):
+        raise table.reader.error(table.key("parity"), f"{parity!r} is unknown", hint="one of " + ", ".join(PARITIES))
     return Fix(
         id=table.string("id"),
         why=table.string("why"),
         module=table.string("module"),
         edits=tuple(_edit(edit) for edit in table.array("edits")),
         test=table.string("test"),
+        parity=parity,
         replaced=table.strings_by_name("replaced", optional=True),
         engine=table.optional_string("engine"),
     )

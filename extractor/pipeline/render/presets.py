@@ -1,0 +1,53 @@
+"""What the presets of a release set: which of them a run's settings come from is read off their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from extractor.pipeline.render import PRESETS, config_files
+from extractor.values.configtree import flatten
+from extractor.values.configtree.compose import read_yaml
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+
+ESTIMATOR = "algorithm.adv_estimator"
+LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
+# What tells presets apart, and what a run has that does not say.
+_TELLING = {
+    ESTIMATOR: "gae",
+    LOSS: "vanilla",
+    "algorithm.filter_groups.enable": False,
+    "algorithm.norm_adv_by_std_in_grpo": True,
+}
+
+
+def presets(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """Return what each preset of a release sets, by dotted key."""
+    files = config_files(manifest, Options("p", manifest.release, manifest.engines[0]))
+    return {
+        PurePosixPath(path).stem: flatten(read_yaml(text) or {})
+        for path, text in files.items()
+        if path.startswith(PRESETS)
+    }
+
+
+def preset_of(flat: Mapping[str, Any], manifest: Manifest) -> str | None:
+    """Return the preset whose experiment a run's settings are; None where there is none.
+
+    Args:
+        flat: The run's settings, by dotted key.
+        manifest: The release.
+    """
+    ours = {key: flat.get(key, default) for key, default in _TELLING.items()}
+    same = {}
+    for name, settings in presets(manifest).items():
+        theirs = {key: settings.get(key, default) for key, default in _TELLING.items()}
+        if ours[ESTIMATOR] == "gae" or ours[LOSS] == "vanilla":
+            fits = theirs[ESTIMATOR] == ours[ESTIMATOR] and theirs[LOSS] == "vanilla"
+        else:
+            fits = theirs[LOSS] == ours[LOSS]
+        if fits:
+            same[name] = sum(theirs[key] == ours[key] for key in _TELLING)
+    return max(sorted(same), key=lambda name: same[name], default=None)
