@@ -62,7 +62,7 @@ def test_samples_that_hang_or_kill_their_process_cost_themselves_only(
     [
         ("raise", "the reward raised KeyError: 'no such key'"),
         ("exit", "the reward raised SystemExit: enough"),
-        ("nothing", r"no `score` among \['value'\]"),
+        ("nothing", r"a dict without `score`; it has value"),
     ],
 )
 def test_the_first_sample_that_raises_is_named(

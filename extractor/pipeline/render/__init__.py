@@ -15,6 +15,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from extractor import __version__
 from extractor.pipeline.render.layers import Template, behind, layers_of
+from extractor.pipeline.render.long_imports import wrap_imports
 from extractor.pipeline.render.pins import checked_pins_for
 from extractor.pipeline.render.unread import compared_values, readers, shipped_values, unread_settings
 from extractor.pipeline.rewrite import Emitted
@@ -70,7 +71,8 @@ def render(
     settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
     texts.update(_rendered(["settings"], manifest, {**context, **settings}))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
-    return [File(path, _kind(path, text), text.encode()) for path, text in sorted(texts.items())]
+    python = {path: wrap_imports(text) for path, text in texts.items() if path.endswith(".py")}
+    return [File(path, _kind(path, text), text.encode()) for path, text in sorted((texts | python).items())]
 
 
 def config_files(manifest: Manifest, options: Options) -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ..output import module_command
 from ..rewards.alarm import RewardAlarm
 from .provenance import surroundings
 from .terminal import QuietView, View, make_view
@@ -197,7 +198,7 @@ class RunTracker:
         else:
             self._view.message(f"curves: {self.run_dir / CURVES}")
             name = shlex.quote(str(self.run_dir))
-            self._view.message(f"report: python -m {__name__.partition('.')[0]}.report {name}")
+            self._view.message(f"report: {module_command('report')} {name}")
 
 
 class JsonLines:

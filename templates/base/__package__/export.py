@@ -1,8 +1,8 @@
 # vextract:template - edit freely
 """Write a checkpoint as a plain model in Hugging Face format.
 
-    python -m {{ package }}.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
-    python -m {{ package }}.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
+    python -m PACKAGE.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
+    python -m PACKAGE.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
 
 `global_step_N/actor` is in this format already, unless the run trained a LoRA adapter: then it holds the adapter, in
 peft's format. What this adds: it checks that the checkpoint is complete, merges an adapter into its model, changes the
@@ -34,7 +34,7 @@ RERUN = "the run saves after its last step (local.save_last), when it is interru
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run with these command-line arguments; returns the exit code: 0 done, 2 the arguments are at fault."""
     parser = argparse.ArgumentParser(
-        prog="python -m {{ package }}.export",
+        prog=f"python -m {__package__}.export",
         description="Write a checkpoint as a plain model in Hugging Face format, with a LoRA adapter merged into it.",
     )
     parser.add_argument("checkpoint", type=Path, help="a global_step_N directory, or a run's directory")
