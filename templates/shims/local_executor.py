@@ -21,7 +21,7 @@ def submit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[An
 
 
 def fetch(refs: Any, timeout: float | None = None) -> Any:
-    """The result of a future, the results of a list of futures; anything else is returned as it is.
+    """Return the result of a future, the results of a list of futures; anything else is returned as it is.
 
     Raises:
         TimeoutError: no result within `timeout` seconds.

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 
 async def initialize_mcp_tool(tool_cls: type, tool_config: Any) -> NoReturn:
-    """Upstream connects to an MCP server here.
+    """Refuse: upstream connects to an MCP server here.
 
     Raises:
         NotImplementedError: always; the tool configuration asks for `type: mcp`.

@@ -10,5 +10,5 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def tqbridge(*args: Any, **kwargs: Any) -> Callable[[_Function], _Function]:
-    """A decorator factory that leaves the function as it is."""
+    """Return a decorator factory that leaves the function as it is."""
     return lambda function: function

@@ -20,7 +20,7 @@ def value_loss_of_batch(
     cliprange_value: float,
     loss_agg_mode: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The clipped squared error, divided by the tokens or responses of the batch and not by those of the pass.
+    """Return the clipped squared error, divided by the tokens or responses of the batch and not by those of the pass.
 
     Args:
         batch: has `dp_size`, `batch_num_tokens` and `global_batch_size`, which the engine counts.

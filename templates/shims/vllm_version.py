@@ -8,7 +8,7 @@ VLLM_SLEEP_LEVEL = 2
 
 
 def get_version(pkg: str) -> str | None:
-    """The version of a package; None where it is not installed. The CPU build of vLLM goes by a name of its own."""
+    """Return the version of a package; None where it is not installed. The CPU build of vLLM has a name of its own."""
     for name in (pkg, f"{pkg}-cpu") if pkg == "vllm" else (pkg,):
         try:
             return version(name)

@@ -100,7 +100,7 @@ def _is_usable(checkpoint: Path, *, digests: bool) -> bool:
 
 
 def _without_checkpoint(path: Path) -> ConfigError:
-    """What is said of a directory that no checkpoint is in: a run's, or any other."""
+    """Return what is said of a directory that no checkpoint is in: a run's, or any other."""
     begun = sorted(hidden for prefix in (WRITING, OUTDATED) for hidden in path.glob(f"{prefix}global_step_*"))
     if whole := [hidden for hidden in begun if what_is_wrong(hidden) is None]:
         step = "global_step_" + whole[-1].name.rpartition("_")[2]
@@ -174,7 +174,7 @@ def _tokenizer(path: Path) -> Any:
 
 
 def _merged(adapter: Path, base: Path | None) -> Any:
-    """The model of an adapter, with the adapter merged into it by peft."""
+    """Return the model of an adapter, with the adapter merged into it by peft."""
     try:
         from peft import PeftModel
     except ImportError as error:

@@ -207,13 +207,13 @@ class Scorer:
 
 
 def raw_function(function: Any) -> Any:
-    """The function that the owner wrote: verl wraps it, with its settings, in functools.partial."""
+    """Return the function that the owner wrote: verl wraps it, with its settings, in functools.partial."""
     inner: Any = function.args[0] if getattr(function, "args", ()) else getattr(function, "func", function)
     return inner if callable(inner) else function
 
 
 def source_of(hook: Any) -> str:
-    """Where a function, a class or an object's class is defined, as "path:line"."""
+    """Return where a function, a class or an object's class is defined, as "path:line"."""
     target = raw_function(hook)
     target = target if inspect.isroutine(target) or inspect.isclass(target) else type(target)
     try:
@@ -223,7 +223,7 @@ def source_of(hook: Any) -> str:
 
 
 def own_line(error: BaseException) -> str | None:
-    """The last line of a traceback that is neither an installed library's nor one of this directory, as "path:line"."""
+    """Return the last line of a traceback that is no installed library's and not of this directory, as "path:line"."""
     installed = (sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"), sys.base_prefix + "/lib", LIBRARY, "<")
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(installed)]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
@@ -304,7 +304,7 @@ def _run(work: Callable[[], Any]) -> Any:
 
 
 def _aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same names in every result."""
+    """Return the same names in every result."""
     names: dict[str, Any] = {}
     for result in results:
         for name, value in result.items():
@@ -336,7 +336,7 @@ def _payload(function: Callable[..., Any]) -> bytes:
 
 
 def _module_of(function: Any) -> Any:
-    """The module that a function is defined in, made known by its name if whoever loaded it did not do so."""
+    """Return the module that a function is defined in, made known by its name if whoever loaded it did not do so."""
     name, names = getattr(function, "__module__", ""), getattr(function, "__globals__", None)
     known = vars(sys.modules[name]) if name in sys.modules else None
     if names is not None and known is not names and not _can_be_imported(name):
@@ -346,7 +346,7 @@ def _module_of(function: Any) -> Any:
 
 
 def _can_be_imported(name: str) -> bool:
-    """Whether another process finds a module by its name, rather than this one by having loaded it from a file."""
+    """Tell whether another process finds a module by its name, rather than this one by having loaded it from a file."""
     package = name.partition(".")[0]
     finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
     return name != "__main__" and any(find is not None and find(package, None) is not None for find in finders)

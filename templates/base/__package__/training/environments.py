@@ -58,7 +58,7 @@ class Failure:
 
 
 def unusable(env: Environment, what: str) -> Failure:
-    """The failure of an environment whose `step` has returned what cannot be used."""
+    """Return the failure of an environment whose `step` has returned what cannot be used."""
     return Failure("error", what, hook_file_of(TypeError(), env.step))
 
 
@@ -135,7 +135,7 @@ class Environments:
         return results
 
     def _plain(self, call: Callable[[], Any], name: str, hook: Any) -> Any:
-        """What a call returns, or a Failure."""
+        """Return what a call returns, or a Failure."""
         try:
             return call_within(self.timeout, call)
         except TookTooLong as error:

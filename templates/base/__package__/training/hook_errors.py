@@ -121,7 +121,7 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
 
 
 def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
-    """The mean of each numeric component of the reward, as `reward/<name>/mean`."""
+    """Return the mean of each numeric component of the reward, as `reward/<name>/mean`."""
     metrics = {}
     for name, values in extra.items():
         kinds = set(map(type, values))
@@ -134,7 +134,7 @@ def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
 
 
 def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any]:
-    """One row of a batch, as a person wants to read it."""
+    """Return one row of a batch, as a person wants to read it."""
     sample: dict[str, Any] = {"index": row}
     prompt_length = batch.batch["prompts"].shape[-1] if "prompts" in batch.batch.keys() else 0
     for name, columns in (("prompt", slice(None, prompt_length)), ("response", slice(prompt_length, None))):
@@ -151,7 +151,7 @@ def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any
 
 
 def hook_file_of(error: BaseException, hook: Any) -> str:
-    """Where a hook failed: the project's own line that raised, or else the file that defines the hook."""
+    """Return where a hook failed: the project's own line that raised, or else the file that defines the hook."""
     return raised_in(error) or source_of(hook)
 
 
@@ -184,7 +184,7 @@ def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
 
 
 def _hook_of(reward_fn: Any) -> Any:
-    """The part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
+    """Return the part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
     while hasattr(reward_fn, "manager"):  # behind a reward model, or in an event loop
         reward_fn = reward_fn.manager
     score: Any = getattr(reward_fn, "compute_score", None)
@@ -209,7 +209,7 @@ def _definition(target: Any) -> str | None:
 
 
 def raised_in(error: BaseException) -> str | None:
-    """The last line of a traceback that is neither an installed library's nor of the code that calls hooks."""
+    """Return the last line of a traceback that is neither an installed library's nor of the code that calls hooks."""
     callers = (__file__, *(str(module.__file__) for module in (components, manager, scoring, time_limit)))
     installed = (str(Path(torch.__file__).parents[1]), sys.base_prefix + "/lib", *callers)
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((*installed, "<"))]

@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Check that the files and directories that a config names are there, before anything slow is imported."""
 
 import os
@@ -66,7 +66,7 @@ def _paths(config: DictConfig, key: str) -> Iterable[str]:
 
 
 def _is_of_this_machine(path: str) -> bool:
-    """Whether this cannot be a name on the hub, nor a place elsewhere."""
+    """Tell whether this cannot be a name on the hub, nor a place elsewhere."""
     return "://" not in path and (path.startswith(("/", ".", "~")) or path.count("/") > 1)
 
 

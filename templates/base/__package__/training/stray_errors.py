@@ -1,4 +1,4 @@
-# vextract:template - edit freely; upgrades merge your edits
+# vextract:template - edit freely
 """Say in one line what ended a thread or a task that a hook had started, and keep the whole text in a file.
 
 Python writes a traceback for each to the terminal, over the table of the run: a hundred of them hide everything else.
@@ -20,7 +20,7 @@ FILE = "stray_errors.log"
 
 @contextmanager
 def stray_errors_in(directory: Path) -> Iterator[None]:
-    """Within it, what is raised where nobody can catch it goes to a file in `directory`, and a line to stderr.
+    """Send what is raised within it, where nobody can catch it, to a file in `directory`, and a line to stderr.
 
     That is what ends threads, what asyncio finds in tasks that nobody awaited, and what a `__del__` raises.
     """

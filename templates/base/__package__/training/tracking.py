@@ -225,7 +225,7 @@ class JsonLines:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSON lines file; a last line that a killed process left half-written is skipped."""
+    """Return the rows of a JSON lines file; a last line that a killed process left half-written is skipped."""
     if not path.exists():
         return []
     rows = []
@@ -241,7 +241,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def read_starts(path: Path) -> list[dict[str, Any]]:
-    """The starts of a run in environment.json, the first one first; none if there is no such file, or it is damaged."""
+    """Read the starts of a run in environment.json, the first one first; none if it is missing or damaged."""
     try:
         starts = json.loads(path.read_text(encoding="utf-8"))["starts"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -12,7 +12,7 @@ from .trained_model import TrainedModel
 
 
 def build_rollout_engine(config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> RolloutEngine:
-    """The engine that `actor_rollout_ref.rollout` describes. Every process must call this."""
+    """Return the engine that `actor_rollout_ref.rollout` describes. Every process must call this."""
     if config.actor_rollout_ref.rollout.mode != "async":
         raise ConfigError(
             "actor_rollout_ref.rollout.mode=sync asks for an engine in the trainer's own process",

@@ -9,7 +9,7 @@ from .trained_model import TrainedModel
 
 
 def build_rollout_engine(config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> RolloutEngine:
-    """The engine that `actor_rollout_ref.rollout.mode` names. Every process must call this.
+    """Return the engine that `actor_rollout_ref.rollout.mode` names. Every process must call this.
 
     The trainer need not have vLLM installed if it is a server's.
     """

@@ -94,7 +94,7 @@ class RolloutEngine(VllmRollout):
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
-        """Within it the engine has its memory and the policy's weights. Every process must enter and leave it."""
+        """Give the engine its memory and the policy's weights within it. Every process must enter and leave it."""
         try:
             if not self.up_to_date:
                 self._wake("weights")
@@ -112,12 +112,12 @@ class RolloutEngine(VllmRollout):
         self._sleep()
 
     def finish(self) -> None:
-        """This process has its responses: take part in those that others with parts of the same model still need."""
+        """Take part in the responses that others with parts of the same model still need."""
         if self.team is not None:
             self.team.finish()
 
     def sync_weights(self) -> None:
-        """The policy has changed: its weights go over before the next rollout."""
+        """Have the policy's weights, which have changed, go over before the next rollout."""
         self.up_to_date = False
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class RolloutEngine(VllmRollout):
 
 
 def unpadded(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
-    """The tokens of each prompt without its padding, as an array of lists.
+    """Return the tokens of each prompt without its padding, as an array of lists.
 
     Args:
         input_ids, attention_mask: (bs, prompt_length).

@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 
 def vllm_arguments(config: Any, settings: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
-    """The arguments of `VllmRollout`."""
+    """Return the arguments of `VllmRollout`."""
     model = config.actor_rollout_ref.model
     return {
         "config": OmegaConf.create(settings),

@@ -98,7 +98,7 @@ class VllmRollout:
 
     @contextlib.contextmanager
     def update_sampling_params(self, **settings: Any) -> Iterator[None]:
-        """Within it responses are sampled with other settings."""
+        """Sample responses with other settings within it."""
         before = {name: getattr(self.sampling_params, name) for name in settings}
         for name, value in settings.items():
             setattr(self.sampling_params, name, value)
@@ -110,5 +110,5 @@ class VllmRollout:
 
 
 def _log_probs(answer: Any) -> list[float]:
-    """The log-probability of each token of a response, as it was sampled."""
+    """Return the log-probability of each token of a response, as it was sampled."""
     return [entry[token].logprob for token, entry in zip(answer.token_ids, answer.logprobs, strict=True)]

@@ -18,7 +18,7 @@ CPU_KV_CACHE_BYTES = 2**28
 
 
 def prepare_environment() -> None:
-    """What has to be set before vLLM is imported; what the owner has set stays."""
+    """Set what has to be set before vLLM is imported; what the owner has set stays."""
     # vLLM would run its core in another process, where weights could not be handed over.
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     # It reports every hand-over of weights, as warnings too.
@@ -46,7 +46,7 @@ def check_vllm() -> None:
 
 
 def explain_failure(error: Exception) -> tuple[str, str]:
-    """What vLLM's exception means for the owner of the run: a message and a hint."""
+    """Return what vLLM's exception means for the owner of the run: a message and a hint."""
     text = " ".join(str(error).split())
     message = f"vLLM failed: {type(error).__name__}: {text[:600]}"
     lowered = text.lower()
@@ -68,7 +68,7 @@ def explain_failure(error: Exception) -> tuple[str, str]:
 
 
 def vllm_settings(config: Any, ranks: Ranks) -> dict[str, Any]:
-    """The `rollout` section for this process and its device."""
+    """Return the `rollout` section for this process and its device."""
     node: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.rollout, resolve=True)  # type: ignore[assignment]
     together = node["tensor_model_parallel_size"]
     if ranks.world_size % together:

@@ -50,24 +50,24 @@ class Team:
         return getattr(self.engine, name)
 
     def generate(self, prompts: Sequence[Any], sampling_params: Any, **settings: Any) -> list[Any]:
-        """What `LLM.generate` makes of this process's prompts. The others of the team must call this, or `finish`."""
+        """Have `LLM.generate` answer this process's prompts. The others of the team must call this, or `finish`."""
         return self._write(self._requests(Request(list(prompts), sampling_params, settings, random_state())))
 
     def finish(self) -> None:
-        """This process needs no more responses: help the others until none does."""
+        """Help the other processes until none needs responses: this one needs no more."""
         requests = self._requests(Request([]))
         while any(request.prompts for request in requests):
             self._write(requests)
             requests = self._requests(Request([]))
 
     def _requests(self, own: Request) -> list[Request]:
-        """What each process asks for, in the order of their ranks."""
+        """Return what each process asks for, in the order of their ranks."""
         requests: list[Any] = [None] * self.group.size()
         dist.all_gather_object(requests, own, group=self.group)
         return requests
 
     def _write(self, requests: list[Request]) -> list[Any]:
-        """The responses to this process's prompts, out of all that the team writes."""
+        """Return the responses to this process's prompts, out of all that the team writes."""
         # All draw the same tokens: with the random numbers of the first that asks, whose alone go on.
         leader = next(place for place, request in enumerate(requests) if request.prompts)
         before = random_state()

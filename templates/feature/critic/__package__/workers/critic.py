@@ -27,7 +27,7 @@ class SharedCritic(LocalEngine, FSDPEngineWithValueHead):
         super().__init__(config, module, optimizer)
 
     def compute_values(self, data: DataProto) -> torch.Tensor:
-        """The value at each token of the responses, (bs, response_length) float32, 0 on padding."""
+        """Return the value at each token of the responses, (bs, response_length) float32, 0 on padding."""
         return self.infer(data)["values"]
 
     def update_critic(self, data: DataProto) -> dict[str, Any]:

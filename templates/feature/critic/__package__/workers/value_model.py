@@ -46,7 +46,7 @@ class Critic(TrainedModel):
         self.critic.share_between(ranks)
 
     def compute_values(self, batch: DataProto) -> DataProto:
-        """The value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
+        """Return the value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
         expect(len(batch), "sequences")
         with self.in_use():
             values = self.critic.compute_values(self._prepare(batch))

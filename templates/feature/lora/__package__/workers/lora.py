@@ -77,13 +77,13 @@ def add_adapter(module: nn.Module, model: Any, start: Start, ranks: Ranks) -> nn
 
 
 def adapter_settings(module: nn.Module) -> Any:
-    """The settings of the model's adapter, a `peft.LoraConfig`; None if it has no adapter."""
+    """Return the settings of the model's adapter, a `peft.LoraConfig`; None if it has no adapter."""
     configs = getattr(module, "peft_config", None)
     return None if configs is None else configs["default"]
 
 
 def without_adapter(module: nn.Module) -> AbstractContextManager[object]:
-    """Within it, the model computes without its adapter: it is the model that the run started from."""
+    """Let the model compute without its adapter within it: as the model that the run started from."""
     if adapter_settings(module) is None:
         return nullcontext()
     context: AbstractContextManager[object] = module.disable_adapter()  # type: ignore[operator]
@@ -92,7 +92,7 @@ def without_adapter(module: nn.Module) -> AbstractContextManager[object]:
 
 @torch.no_grad()
 def plain_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The model's weights with the adapter merged into them, under the names that they have in Hugging Face format.
+    """Return the model's weights with the adapter merged into them, by their names in Hugging Face format.
 
     The model itself is not changed: one layer after the other is copied and merged by peft. Every process that holds a
     part of the model must take them all.
@@ -116,7 +116,7 @@ def plain_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def adapter_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The adapter's weights, under the names that they have in peft's format."""
+    """Return the adapter's weights, under the names that they have in peft's format."""
     if adapter_settings(module) is None:
         return
     from peft import get_peft_model_state_dict
@@ -137,7 +137,7 @@ def save_adapter(module: nn.Module, directory: Path, ranks: Ranks) -> None:
 
 
 def _read_settings(adapter: str | None, model: Any) -> Any:
-    """The settings of a saved adapter, which must be of the rank that the config says, if it says one."""
+    """Return the settings of a saved adapter, which must be of the rank that the config says, if it says one."""
     from peft import PeftConfig
 
     try:
@@ -154,7 +154,7 @@ def _read_settings(adapter: str | None, model: Any) -> Any:
 
 
 def _merged(layer: Any) -> nn.Module:
-    """A copy of the layer below an adapter, with the adapter merged into it, whole, on the layer's device."""
+    """Return a copy of the layer below an adapter, with the adapter merged into it, whole, on the layer's device."""
     parameters = {id(parameter): nn.Parameter(_whole(parameter)) for parameter in layer.parameters()}
     merged = copy.deepcopy(layer, parameters)  # all of the layer but its parameters, in whose places these come
     merged.merge(safe_merge=True)
@@ -168,7 +168,7 @@ def _whole(parameter: torch.Tensor) -> torch.Tensor:
 
 
 def _prefixes(name: str) -> Iterator[str]:
-    """The names of all modules that a weight lies in."""
+    """Return the names of all modules that a weight lies in."""
     while "." in name:
         name = name.rpartition(".")[0]
         yield name

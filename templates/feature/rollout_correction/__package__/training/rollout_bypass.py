@@ -15,5 +15,5 @@ def bypass(batch: DataProto, section: Any) -> None:
 
 
 def loss_of_bypass(section: Any) -> dict[str, Any]:
-    """Settings of the policy loss in bypass mode: they select the loss that corrects by itself."""
+    """Return the settings of the policy loss in bypass mode: they select the loss that corrects by itself."""
     return {"loss_mode": "bypass_mode", "rollout_correction": OmegaConf.to_container(section, resolve=True)}

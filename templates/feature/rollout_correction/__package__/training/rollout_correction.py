@@ -13,7 +13,7 @@ from .rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 
 
 def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
-    """In bypass mode, take the log-probabilities of the rollout as the old ones.
+    """Take, in bypass mode, the log-probabilities of the rollout as the old ones.
 
     Args:
         batch: with rollout_log_probs, (bs, response_length); gets old_log_probs of that shape.
@@ -51,6 +51,6 @@ def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]
 
 
 def policy_loss_changes(config: Any) -> dict[str, Any]:
-    """What bypass mode changes in the settings of the policy loss."""
+    """Return what bypass mode changes in the settings of the policy loss."""
     section = config.algorithm.rollout_correction
     return loss_of_bypass(section) if section.bypass_mode else {}

@@ -23,7 +23,7 @@ INSTRUCTION = "Solve it step by step. End with a line that holds the answer alon
 
 
 def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The problems as rows. This is the function to replace for other problems.
+    """Return the problems as rows. This is the function to replace for other problems.
 
     Args:
         split: "train" or "val" (GSM8K calls it test).
@@ -68,7 +68,7 @@ def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, 
 
 
 def ground_truth(answer: str | int) -> str:
-    """The number at the end of a worked solution: GSM8K's stand behind `####`, with commas."""
+    """Return the number at the end of a worked solution: GSM8K's stand behind `####`, with commas."""
     return str(answer).rpartition("####")[2].replace(",", "").strip()
 
 

@@ -15,7 +15,7 @@ from .reward_manager import score_answer
 
 
 def make_env(settings: Mapping[str, Any]) -> "ProblemEnv":
-    """An environment for one episode.
+    """Return an environment for one episode.
 
     Args:
         settings: the config's `data.env`: what you put there, for example +data.env.patience=3.
@@ -50,7 +50,7 @@ class ProblemEnv:
         return observation, reward, terminated, truncated, {**result, "turn": self._turn}
 
     def render(self) -> str:
-        """The problem and the turn as text."""
+        """Return the problem and the turn as text."""
         return f"{self._problem.get('question')} (turn {self._turn} of {self.max_turns})"
 
     def close(self) -> None:

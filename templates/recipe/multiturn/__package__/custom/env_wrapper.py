@@ -27,7 +27,7 @@ from typing import Any
 
 
 def make_env(settings: Mapping[str, Any]) -> "GuessDigitEnv":
-    """An environment for one episode.
+    """Return an environment for one episode.
 
     Args:
         settings: the config's `data.env`: what you put there, for example +data.env.board_size=9.
@@ -114,7 +114,7 @@ class GuessDigitEnv:
         return "guess_digit", [{"digit": index % 10} for index in range(10 if split == "val" else 100)]
 
     def render(self) -> str:
-        """The turn as text; the digit is hidden here too."""
+        """Return the turn as text; the digit is hidden here too."""
         return f"? (turn {self._turn} of {self.max_turns})"
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ def score_guess(
 
 
 def _settled(result: Any) -> Any:
-    """What a method of an environment returns, waited for if it is a coroutine."""
+    """Return what a method of an environment returns, waited for if it is a coroutine."""
 
     async def wait() -> Any:
         return await result

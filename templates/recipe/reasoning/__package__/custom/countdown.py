@@ -12,7 +12,7 @@ LONGEST = 200
 
 
 def solves(expression: str, numbers: Sequence[int], target: int) -> bool:
-    """Whether an expression has the value `target` and uses each of `numbers` exactly once.
+    """Tell whether an expression has the value `target` and uses each of `numbers` exactly once.
 
     Args:
         expression: as in `(3 + 5) * 7`; an equals sign and what follows it are left out.

@@ -26,7 +26,7 @@ INSTRUCTION = (
 
 
 def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The problems as rows. This is the function to replace for other problems.
+    """Return the problems as rows. This is the function to replace for other problems.
 
     Args:
         split: "train" or "val". The data set on the hub has one split: its first `val_size` rows are for validation,
@@ -72,7 +72,7 @@ def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, 
 
 
 def question(numbers: tuple[int, ...], target: int) -> str:
-    """A problem as text."""
+    """Return a problem as text."""
     return f"Numbers: {', '.join(map(str, numbers))}. Target: {target}."
 
 

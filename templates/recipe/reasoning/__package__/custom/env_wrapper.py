@@ -14,7 +14,7 @@ from .env_dataset import question
 
 
 def make_env(settings: Mapping[str, Any]) -> "CountdownEnv":
-    """An environment for one episode.
+    """Return an environment for one episode.
 
     Args:
         settings: the config's `data.env`: what you put there, for example +data.env.patience=3.
@@ -51,7 +51,7 @@ class CountdownEnv:
         return observation, float(right), right, truncated, {"acc": float(right), "turn": self._turn}
 
     def render(self) -> str:
-        """The problem and the turn as text."""
+        """Return the problem and the turn as text."""
         return f"{question(self._numbers, self._target)} (turn {self._turn} of {self.max_turns})"
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ def form(solution_str: str, **sample: Any) -> float:
 
 
 def thinking(solution_str: str, min_words: int, max_words: int, **sample: Any) -> float:
-    """How much thinking there is: 1 between `min_words` and `max_words`, less outside; repeating oneself costs."""
+    """Rate the thinking by its length: 1 from `min_words` to `max_words`, less outside; repeating oneself costs."""
     thoughts = tagged(solution_str, "think")
     if not thoughts:
         return 0.0

@@ -41,7 +41,7 @@ def parse(content: bytes) -> Any:
 
 
 def field(answer: Any, name: str, kind: type[T]) -> T:
-    """The value of a field of exactly this type.
+    """Return the value of a field of exactly this type.
 
     Raises:
         BadAnswer: there is none.
@@ -53,7 +53,7 @@ def field(answer: Any, name: str, kind: type[T]) -> T:
 
 
 def of_kind(value: Any, kind: type[T], what: str) -> T:
-    """The value, if it is of exactly this type; `what` names it in the error.
+    """Return the value, if it is of exactly this type; `what` names it in the error.
 
     Raises:
         BadAnswer: it is not.
@@ -70,7 +70,7 @@ def check_equal(what: str, found: Any, expected: Any) -> None:
 
 
 def in_order(choices: list[Any], count: int) -> list[Any]:
-    """The responses to one prompt by their `index`, which has to be 0 to `count` - 1, each once.
+    """Return the responses to one prompt by their `index`, which has to be 0 to `count` - 1, each once.
 
     Raises:
         BadAnswer: there are more, fewer, or others.
@@ -84,7 +84,7 @@ def in_order(choices: list[Any], count: int) -> list[Any]:
 
 
 def check_response(written: Written, request: Request, sampling: Sampling, rules: Rules) -> Response:
-    """The response, if it can be one to this request.
+    """Return the response, if it can be one to this request.
 
     Raises:
         BadAnswer: it has no tokens, too many, or such as the model does not have; it ends where it should not, or

@@ -12,12 +12,12 @@ from ...utils.device import get_device_name
 
 
 def interpreter(config: Any) -> str:
-    """The Python that runs the server: it may be installed elsewhere than the trainer."""
+    """Return the Python that runs the server: it may be installed elsewhere than the trainer."""
     return str(config.local.server.python or sys.executable)
 
 
 def flags(settings: Mapping[str, Any]) -> list[str]:
-    """Options by name: true is `--name`, false and null are left out, a dictionary is JSON, a list several values."""
+    """Write options by name: true is `--name`, false and null are left out, a dictionary is JSON, a list values."""
     words: list[str] = []
     for name, value in settings.items():
         if value is None or value is False:
@@ -33,17 +33,17 @@ def flags(settings: Mapping[str, Any]) -> list[str]:
 
 
 def extra_arguments(config: Any, engine: str) -> list[str]:
-    """What the user adds: rollout.engine_kwargs of this engine, by name, and local.server.arguments, as they are."""
+    """Return what the user adds: rollout.engine_kwargs of this engine, and local.server.arguments as they are."""
     kwargs: Any = OmegaConf.to_container(config.actor_rollout_ref.rollout.engine_kwargs, resolve=True)
     return [*flags(kwargs.get(engine) or {}), *map(str, config.local.server.arguments)]
 
 
 def model_overrides(config: Any) -> dict[str, Any]:
-    """What model.override_config changes in the model's own config, without what is for transformers alone."""
+    """Return what model.override_config changes in the model's own config, without what is for transformers alone."""
     overrides: Any = OmegaConf.to_container(config.actor_rollout_ref.model.override_config, resolve=True)
     return {name: value for name, value in overrides.items() if name != "attn_implementation"}
 
 
 def on_gpu() -> bool:
-    """Whether the trainer, and with it the server, has a GPU."""
+    """Tell whether the trainer, and with it the server, has a GPU."""
     return bool(get_device_name() != "cpu")

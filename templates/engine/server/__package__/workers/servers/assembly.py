@@ -20,7 +20,7 @@ def assemble(
     eos: Iterable[int],
     with_log_probs: bool,
 ) -> DataProto:
-    """Prompts and their responses, padded on the right.
+    """Put prompts and their responses together, padded on the right.
 
     Args:
         prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left.

@@ -93,7 +93,7 @@ class ServerEngine:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
-        """Within it the server has its GPU memory. Every process must enter and leave it."""
+        """Give the server its GPU memory within it. Every process must enter and leave it."""
         if not self.sleeps:
             yield
             return
@@ -104,7 +104,7 @@ class ServerEngine:
             self.asleep = {"weights", "kv_cache"}
 
     def finish(self) -> None:
-        """No other process needs this one for its responses."""
+        """Do nothing: no other process needs this one for its responses."""
 
     @torch.no_grad()
     def sync_weights(self) -> None:
@@ -185,7 +185,7 @@ class ServerEngine:
             self.process.check()
 
     def _sleeps(self) -> bool:
-        """Whether the server gives back its memory between rollouts: if it shares a GPU with the trainer."""
+        """Tell whether the server gives back its memory between rollouts: if it shares a GPU with the trainer."""
         if self.settings.sleep is not None:
             return bool(self.settings.sleep)
         return not self.settings.url and bool(self.rollout.free_cache_engine) and get_device_name() != "cpu"
@@ -220,7 +220,7 @@ class ServerEngine:
         return list(eos) if isinstance(eos, list | tuple) else [eos] if eos is not None else []
 
     def _rules(self) -> Rules:
-        """What every response must keep to."""
+        """Return what every response must keep to."""
         config: Any = self.policy.module.config
         ends: set[int] = set(self._eos_ids())
         for source in (self.tokenizer, config):  # engines end at those as well
@@ -229,7 +229,7 @@ class ServerEngine:
         return Rules(int(config.get_text_config().vocab_size), frozenset(ends))
 
     def _room(self, prompt_length: int, response_length: int) -> int:
-        """How many tokens the server may write after a prompt of this length."""
+        """Return how many tokens the server may write after a prompt of this length."""
         room = min(response_length, self.max_model_len - prompt_length)
         if room < 1:
             raise ConfigError(

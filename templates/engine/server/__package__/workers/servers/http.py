@@ -88,7 +88,7 @@ class Connection:
         self._kept, self._single, self._slots = self._wait(self._open(), STOP_GRACE)
 
     def get(self, path: str, read: Callable[[Any], T], timeout: float | None = None) -> T:
-        """What `read` makes of the JSON that answers a GET request.
+        """Return what `read` makes of the JSON that answers a GET request.
 
         Raises:
             RolloutError: as `post_all`.
@@ -97,21 +97,21 @@ class Connection:
         return self._wait(self._ask("GET", path, ask, timeout or self.timeout, again=True), 0.0)
 
     def post(self, path: str, body: Any, read: Callable[[Any], T]) -> T:
-        """The same of a POST request that changes the server: it is sent once, and again only if it never arrived."""
+        """Do so for a POST request that changes the server: it is sent once, and again only if it never arrived."""
         ask = Ask(lambda _: body, lambda answer, _: read(answer))
         return self._wait(self._ask("POST", path, ask, self.timeout, again=False), STOP_GRACE)
 
     def tell(self, path: str, body: Any = None) -> None:
-        """The same, where all that matters of the answer is that it is no error."""
+        """Do so where all that matters of the answer is that it is no error."""
         ask: Ask[None] = Ask(lambda _: body, lambda answer, _: None)
         self._wait(self._ask("POST", path, ask, self.timeout, again=False, parsed=False), STOP_GRACE)
 
     def ask(self, path: str, ask: Ask[T], timeout: float | None = None) -> T:
-        """What is read from the answer to one POST request that changes nothing."""
+        """Return what is read from the answer to one POST request that changes nothing."""
         return self._wait(self._ask("POST", path, ask, timeout or self.timeout, again=True), 0.0)
 
     def post_all(self, path: str, asks: Sequence[Ask[T]]) -> list[T]:
-        """What is read from the answers to many POST requests, in their order. When one fails, the rest are dropped.
+        """Read the answers to many POST requests, in their order. When one fails, the rest are dropped.
 
         Raises:
             RolloutError: the server refused a request, did not answer in time, cannot be reached, or answered what is
@@ -120,7 +120,7 @@ class Connection:
         return self._wait(self._ask_all(path, asks), 0.0)
 
     def answers(self, path: str) -> bool:
-        """Whether GET of this path succeeds now."""
+        """Tell whether GET of this path succeeds now."""
         try:
             self._wait(self._once("GET", path, None, "", 2.0, MEGABYTE, self._single), STOP_GRACE)
         except (RolloutError, _Failed, asyncio.TimeoutError):
@@ -217,7 +217,7 @@ class Connection:
         most_bytes: int,
         session: aiohttp.ClientSession,
     ) -> bytes:
-        """One attempt; the content of the answer.
+        """Return one attempt; the content of the answer.
 
         Raises:
             RolloutError: the server has refused.
@@ -271,7 +271,7 @@ class Connection:
 
 
 async def _content(response: aiohttp.ClientResponse, most_bytes: int, url: str) -> bytes:
-    """The body of an answer, read no further than it may be long."""
+    """Return the body of an answer, read no further than it may be long."""
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
         raise RolloutError(f"{url} answers in {encoding[:20]}, and was asked not to", "what stands between?")
@@ -297,7 +297,7 @@ async def _beginning(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _seconds(retry_after: str | None) -> float:
-    """What Retry-After says: seconds, or a date; 0 if it says nothing that can be read."""
+    """Return what Retry-After says: seconds, or a date; 0 if it says nothing that can be read."""
     if retry_after is None:
         return 0.0
     if retry_after.isascii() and retry_after.isdigit():
@@ -309,7 +309,7 @@ def _seconds(retry_after: str | None) -> float:
 
 
 def _reason(text: str) -> str:
-    """What an error's answer says, in short."""
+    """Return what an error's answer says, in short."""
     with contextlib.suppress(ValueError, AttributeError, RecursionError):
         found = json.loads(text)
         found = found.get("error", found.get("detail", found))

@@ -75,21 +75,21 @@ class Server(Protocol):
 
     @staticmethod
     def command(config: Any, port: int, max_model_len: int) -> list[str]:
-        """The command line that starts one."""
+        """Return the command line that starts one."""
 
     @staticmethod
     def environment() -> Mapping[str, str]:
-        """Variables to set for it."""
+        """Return the variables to set for it."""
 
     @staticmethod
     def healthy(connection: "Connection") -> bool:
-        """Whether it answers, and can generate."""
+        """Tell whether it answers, and can generate."""
 
     def check(self, model_config: Any, max_model_len: int) -> None:
         """Raise ConfigError if it serves another model, or if its weights cannot be replaced."""
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
-        """The responses, in the order of the requests."""
+        """Return the responses, in the order of the requests."""
 
     def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str, version: str) -> None:
         """Replace its weights.
@@ -101,7 +101,7 @@ class Server(Protocol):
         """
 
     def weights_version(self) -> str | None:
-        """The `version` of the last update that it has taken as a whole; None if servers of its age do not tell."""
+        """Return the `version` of the last update that it took whole; None if servers of its age do not tell."""
 
     def sleep(self) -> None:
         """Let it give back GPU memory; it keeps its weights elsewhere."""

@@ -50,7 +50,7 @@ def main(trainer: int, scratch: str, command: list[str]) -> None:
 
 
 def _others() -> bool:
-    """Whether the server has left processes in this one's group; where that cannot be seen, that it has."""
+    """Tell whether the server has left processes in this one's group; where that cannot be seen, that it has."""
     if sys.platform != "linux":
         return True
     for entry in os.listdir("/proc"):

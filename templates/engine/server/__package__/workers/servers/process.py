@@ -121,7 +121,7 @@ class ServerProcess:
         )
 
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Tell whether it has not ended."""
         return self._keeper.poll() is None
 
     def check(self) -> None:

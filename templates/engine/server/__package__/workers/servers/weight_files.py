@@ -17,7 +17,7 @@ MEGABYTE = 2**20
 
 
 def make_directory(configured: str | None, fallback: Path, needed: int) -> Path:
-    """A new directory for weights: in the configured place, or in shared memory if so much fits, or else in `fallback`.
+    """Make a directory for weights: in the configured place, or shared memory if so much fits, or else in `fallback`.
 
     Args:
         needed: bytes.
@@ -40,7 +40,7 @@ def make_directory(configured: str | None, fallback: Path, needed: int) -> Path:
 def with_output_matrix(
     weights: Iterable[tuple[str, torch.Tensor]], module: Any, wanted: bool
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """The weights of a model whose output matrix is its input embedding, with that matrix or without.
+    """Return the weights of a model whose output matrix is its input embedding, with that matrix or without.
 
     Args:
         module: the model; if its embeddings are not tied, the weights pass as they are.
@@ -64,7 +64,7 @@ def with_output_matrix(
 def buckets(
     weights: Iterable[tuple[str, torch.Tensor]], size: int, dtype: torch.dtype
 ) -> Iterator[dict[str, torch.Tensor]]:
-    """Weights in groups of about `size` bytes, each ready for a safetensors file, floating-point ones as `dtype`."""
+    """Group weights to about `size` bytes, each ready for a safetensors file, floating-point ones as `dtype`."""
     bucket: dict[str, torch.Tensor] = {}
     filled = 0
     seen: set[int] = set()
@@ -82,7 +82,7 @@ def buckets(
 
 
 def bytes_of(module: torch.nn.Module, dtype: torch.dtype) -> int:
-    """The size of all weights in this dtype, with the output matrix counted on its own."""
+    """Return the size of all weights in this dtype, with the output matrix counted on its own."""
     size = sum(parameter.numel() for parameter in module.parameters())
     embedding = module.get_output_embeddings()  # type: ignore[operator]
     size += embedding.weight.numel() if embedding is not None else 0

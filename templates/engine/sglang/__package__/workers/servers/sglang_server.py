@@ -50,7 +50,7 @@ class SglangServer:
 
     @staticmethod
     def command(config: Any, port: int, max_model_len: int) -> list[str]:
-        """The command line that starts one."""
+        """Return the command line that starts one."""
         rollout, model, server = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model, config.local.server
         settings = {
             "model_path": model.path,
@@ -79,12 +79,12 @@ class SglangServer:
 
     @staticmethod
     def environment() -> Mapping[str, str]:
-        """Variables to set for it: none."""
+        """Return the variables to set for it: none."""
         return {}
 
     @staticmethod
     def healthy(connection: Connection) -> bool:
-        """Whether it answers, and can generate."""
+        """Tell whether it answers, and can generate."""
         return connection.answers("/health_generate")
 
     def check(self, model_config: Any, max_model_len: int) -> None:
@@ -101,7 +101,7 @@ class SglangServer:
             )
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
-        """The responses, in the order of the requests."""
+        """Return the responses, in the order of the requests."""
         common = {
             "temperature": sampling.temperature,
             "top_k": sampling.top_k,
@@ -135,7 +135,7 @@ class SglangServer:
         self.connection.tell("/flush_cache")
 
     def weights_version(self) -> str | None:
-        """The `version` of the last update that it has taken; None if it does not tell."""
+        """Return the `version` of the last update that it has taken; None if it does not tell."""
         return self.connection.get("/get_model_info", _served, CHECK_SECONDS)[2]
 
     def sleep(self) -> None:
@@ -172,14 +172,14 @@ class SglangServer:
 
 
 def _served(answer: Any) -> tuple[str, bool, str | None]:
-    """The path of the model that it serves, whether that generates, and what its weights are called."""
+    """Return the path of the model that it serves, whether that generates, and what its weights are called."""
     version = of_kind(answer, dict, "what it says of its model").get("weight_version")
     version = None if version is None else of_kind(version, str, "weight_version")
     return field(answer, "model_path", str), field(answer, "is_generation", bool), version
 
 
 def _refusal(answer: Any) -> str | None:
-    """Why it did not take the weights; None if it did."""
+    """Return why it did not take the weights; None if it did."""
     return None if field(answer, "success", bool) else str(answer.get("message"))[:1000]
 
 

@@ -49,7 +49,7 @@ class VllmServer:
 
     @staticmethod
     def command(config: Any, port: int, max_model_len: int) -> list[str]:
-        """The command line that starts one."""
+        """Return the command line that starts one."""
         rollout, model, server = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model, config.local.server
         settings = {
             "model": model.path,
@@ -85,14 +85,14 @@ class VllmServer:
 
     @staticmethod
     def environment() -> Mapping[str, str]:
-        """The development mode has the endpoints for weights; the path is that of this project, for the receiver."""
+        """Return the variables: the development mode, with endpoints for weights, and this project's path."""
         path = os.pathsep.join([str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
         variables = {"VLLM_SERVER_DEV_MODE": "1", "PYTHONPATH": path, "VLLM_NO_USAGE_STATS": "1"}
         return variables if on_gpu() else {**variables, "TORCHDYNAMO_DISABLE": "1"}
 
     @staticmethod
     def healthy(connection: Connection) -> bool:
-        """Whether it answers, and can generate."""
+        """Tell whether it answers, and can generate."""
         return connection.answers("/health")
 
     def check(self, model_config: Any, max_model_len: int) -> None:
@@ -126,7 +126,7 @@ class VllmServer:
                 )
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
-        """The responses, in the order of the requests."""
+        """Return the responses, in the order of the requests."""
         common: dict[str, Any] = {
             "model": self.served_name,
             "temperature": sampling.temperature,
@@ -167,7 +167,7 @@ class VllmServer:
         self.connection.post("/reset_prefix_cache", None, _cache_is_reset)
 
     def weights_version(self) -> str:
-        """The `version` of the last update that all its workers have taken as a whole."""
+        """Return the `version` of the last update that all its workers have taken as a whole."""
         versions = {str(part.get("version")) for part in self._tell_of("describe_weights")}
         return ", ".join(sorted(versions))
 
@@ -180,7 +180,7 @@ class VllmServer:
         self.connection.tell(f"/wake_up?tags={part}")
 
     def _ask(self, common: dict[str, Any], request: Request, count: int, sampling: Sampling) -> Ask[list[Response]]:
-        """One request for `count` responses to the same prompt; from a seed vLLM makes one for each."""
+        """Return one request for `count` responses to the same prompt; from a seed vLLM makes one for each."""
         body = {**common, "prompt": request.prompt, "max_tokens": request.max_tokens}
         expected = 1
         if sampling.temperature > 0:
@@ -213,7 +213,7 @@ class VllmServer:
         return check_response(Written(tokens, log_probs, choice.get("finish_reason")), request, sampling, self.rules)
 
     def _tell_of(self, method: str) -> list[dict[str, Any]]:
-        """What each worker returns from a method of the receiver that changes nothing."""
+        """Return what each worker returns from a method of the receiver that changes nothing."""
         ask = Ask(lambda _: {"method": method, "args": []}, lambda answer, _: _results(answer))
         return self.connection.ask("/collective_rpc", ask, CHECK_SECONDS)
 
@@ -228,7 +228,7 @@ class VllmServer:
 
 
 def _served(answer: Any) -> tuple[str, int | None]:
-    """The name of the model that it serves, and the tokens that prompt and response may have."""
+    """Return the name of the model that it serves, and the tokens that prompt and response may have."""
     models = field(answer, "data", list)
     if not models:
         raise BadAnswer("it serves no model")
@@ -237,7 +237,7 @@ def _served(answer: Any) -> tuple[str, int | None]:
 
 
 def _results(answer: Any) -> list[dict[str, Any]]:
-    """What each worker has returned."""
+    """Return what each worker has returned."""
     results = field(answer, "results", list)
     if not results:
         raise BadAnswer("no worker has answered")

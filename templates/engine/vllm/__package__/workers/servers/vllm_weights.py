@@ -22,7 +22,7 @@ MODEL_SETTINGS = (
 
 
 def _answering(method: Callable[..., None]) -> Callable[..., dict[str, Any]]:
-    """The method, with its outcome as something that goes over HTTP."""
+    """Return the method, with its outcome as something that goes over HTTP."""
 
     @wraps(method)
     def answer(*arguments: Any) -> dict[str, Any]:
@@ -47,17 +47,17 @@ class WeightReceiver:
     weights_version = "none"
 
     def describe_model(self) -> dict[str, Any]:
-        """The settings by which models are told apart."""
+        """Return the settings by which models are told apart."""
         model_config = self.model_runner.model_config.hf_config
         return {name: getattr(model_config, name, None) for name in MODEL_SETTINGS}
 
     def describe_weights(self) -> dict[str, Any]:
-        """What the trainer calls the weights that are in use: "none" for those that the server was started with."""
+        """Return the name of the weights that are in use: "none" for those that the server was started with."""
         return {"version": self.weights_version}
 
     @_answering
     def start_weights(self) -> None:
-        """All weights will be replaced; none may be used until finish_weights.
+        """Begin to replace all weights: none may be used until finish_weights.
 
         What an earlier trainer left half done is forgotten: one that was killed, or sent weights that did not fit.
         """
@@ -84,7 +84,7 @@ class WeightReceiver:
 
     @_answering
     def finish_weights(self, version: str) -> None:
-        """All weights are there; they are called `version` from now on."""
+        """Use the weights, which are all there; they are called `version` from now on."""
         from vllm.config import set_current_vllm_config
         from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
 

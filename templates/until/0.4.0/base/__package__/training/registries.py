@@ -26,7 +26,7 @@ _own_losses: dict[str, PolicyLoss] = {}
 
 
 def register_adv_est(name: str) -> Callable[[Estimator], Estimator]:
-    """Decorator that makes a function the advantage estimator `name`.
+    """Make a function the advantage estimator `name`, as a decorator.
 
     It is called as those of later releases are: with token_level_rewards and response_mask, (bs, response_length),
     index, (bs,), and config, the `algorithm` section; it returns advantages and returns, (bs, response_length).
@@ -45,7 +45,7 @@ def register_adv_est(name: str) -> Callable[[Estimator], Estimator]:
 
 
 def register_policy_loss(name: str) -> Callable[[PolicyLoss], PolicyLoss]:
-    """Decorator that notes a policy loss under a name, for `get_policy_loss_fn`; `loss_mode` cannot choose it here."""
+    """Note a policy loss under a name, for `get_policy_loss_fn`, as a decorator; `loss_mode` cannot choose it here."""
 
     def decorator(loss: PolicyLoss) -> PolicyLoss:
         _own_losses[name] = loss
@@ -71,7 +71,7 @@ def get_policy_loss_fn(name: str) -> PolicyLoss:
 
 
 def compute_advantage(data: DataProto, adv_estimator: str, config: Any = None, **settings: Any) -> DataProto:
-    """The batch with `advantages` and `returns`, (bs, response_length): by your estimator of the name, or verl's."""
+    """Add `advantages` and `returns`, (bs, response_length), to the batch: by your estimator of the name, or verl's."""
     estimator = ADV_ESTIMATOR_REGISTRY.get(str(adv_estimator))
     if estimator is None or str(adv_estimator) not in _own:
         result: DataProto = trainer_functions.compute_advantage(data, adv_estimator, **settings)

@@ -14,17 +14,17 @@ OF_VERL = {"naive": NaiveRewardManager}
 
 
 def registered_managers() -> dict[str, Any]:
-    """The reward managers by name: verl's own that this project has, and the owner's."""
+    """Return the reward managers by name: verl's own that this project has, and the owner's."""
     return {**OF_VERL, **REWARD_MANAGER_REGISTRY}
 
 
 def manager_class(config: Any) -> Any:
-    """The class of the manager that the config names."""
+    """Return the class of the manager that the config names."""
     return registered_managers()[OmegaConf.select(config, reward_keys.MANAGER)]
 
 
 def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[str, Any]) -> Any:
-    """The manager that the config names: called with a batch and `return_dict`, it scores it.
+    """Return the manager that the config names: called with a batch and `return_dict`, it scores it.
 
     Args:
         config: the whole config.

@@ -7,5 +7,5 @@ __all__ = ["get_device_id", "get_device_name"]
 
 
 def get_device_id() -> int | str:
-    """The index of the accelerator that this process uses; "cpu" where there is none."""
+    """Return the index of the accelerator that this process uses; "cpu" where there is none."""
     return "cpu" if get_device_name() == "cpu" else int(get_torch_device().current_device())

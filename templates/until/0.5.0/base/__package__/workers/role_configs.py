@@ -10,5 +10,5 @@ TAKES_OWN_LOG_PROBS = False
 
 
 def actor_config(config: Any, settings: dict[str, Any]) -> DictConfig:
-    """The vendored actor's config: its settings as they are."""
+    """Return the vendored actor's config: its settings as they are."""
     return OmegaConf.create(settings)

@@ -7,7 +7,7 @@ from torch.utils.data import Dataset
 
 
 def encoded(dataset: Dataset, tokenizer: Any, data: Any) -> Dataset:
-    """The dataset itself, whose items have their tokens in this release of verl.
+    """Return the dataset itself, whose items have their tokens in this release of verl.
 
     Args:
         dataset: of prompts.

@@ -11,17 +11,17 @@ from .reward import load_reward_manager
 
 
 def registered_managers() -> dict[str, Any]:
-    """The reward managers by name: verl's own that this project has, and the owner's."""
+    """Return the reward managers by name: verl's own that this project has, and the owner's."""
     return dict(REWARD_MANAGER_REGISTRY)
 
 
 def manager_class(config: Any) -> Any:
-    """The class of the manager that the config names."""
+    """Return the class of the manager that the config names."""
     return REWARD_MANAGER_REGISTRY[OmegaConf.select(config, reward_keys.MANAGER)]
 
 
 def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[str, Any]) -> Any:
-    """The manager that the config names: called with a batch and `return_dict`, it scores it.
+    """Return the manager that the config names: called with a batch and `return_dict`, it scores it.
 
     Args:
         config: the whole config.

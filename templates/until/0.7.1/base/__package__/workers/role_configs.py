@@ -16,7 +16,7 @@ TAKES_OWN_LOG_PROBS = True
 
 
 def actor_config(config: Any, settings: dict[str, Any]) -> FSDPActorConfig:
-    """The vendored actor's config.
+    """Return the vendored actor's config.
 
     Args:
         config: the whole config.

@@ -10,7 +10,7 @@ Manager = TypeVar("Manager", bound=type)
 
 
 def register(name: str) -> Callable[[Manager], Manager]:
-    """Decorator that makes a class the reward manager `name`.
+    """Make a class the reward manager `name`, as a decorator.
 
     Raises:
         ValueError: another class has the name.

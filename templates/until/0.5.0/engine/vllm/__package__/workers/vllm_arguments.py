@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 
 def vllm_arguments(config: Any, settings: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
-    """The arguments of `vLLMRollout`."""
+    """Return the arguments of `vLLMRollout`."""
     from transformers import AutoConfig
 
     model = config.actor_rollout_ref.model

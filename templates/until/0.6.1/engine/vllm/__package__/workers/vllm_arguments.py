@@ -11,7 +11,7 @@ from .config.rollout import RolloutConfig, SamplingConfig
 
 
 def vllm_arguments(config: Any, settings: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
-    """The arguments of `vLLMRollout`."""
+    """Return the arguments of `vLLMRollout`."""
     model = config.actor_rollout_ref.model
     known = {field.name for field in fields(RolloutConfig)} - {"multi_turn"}
     rollout = {name: value for name, value in settings.items() if name in known}

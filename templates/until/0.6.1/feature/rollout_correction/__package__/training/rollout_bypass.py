@@ -19,5 +19,5 @@ def bypass(batch: DataProto, section: Any) -> None:
 
 
 def loss_of_bypass(section: Any) -> dict[str, Any]:
-    """Settings of the policy loss in bypass mode: none of its own."""
+    """Return the settings of the policy loss in bypass mode: none of its own."""
     return {}
