@@ -32,6 +32,7 @@ def main(arguments: list[str]) -> int:
         say(__doc__.strip())
         return 0
     from generated_example.training.config_loading import ConfigError, load_config, notes_on, settle_device
+    from generated_example.training.path_checks import check_paths
 
     show_config = "--cfg" in arguments
     overrides = [argument for argument in arguments if argument != "--cfg"]
@@ -42,6 +43,7 @@ def main(arguments: list[str]) -> int:
 
             say(OmegaConf.to_yaml(config))
             return 0
+        check_paths(config)  # settle_device imports torch, which takes seconds
         settle_device(config)
     except ConfigError as error:
         if os.environ.get("RANK", "0") == "0":
@@ -88,6 +90,7 @@ def train(config: Any, ranks: Any) -> bool:
     from generated_example.training.occupancy import occupy
     from generated_example.training.rewarding import Rewards
     from generated_example.training.rollouts import Rollouts
+    from generated_example.training.stray_errors import stray_errors_in
     from generated_example.training.tracking import RunTracker
     from generated_example.training.trainer import LocalPPOTrainer
     from generated_example.workers.models import load_tokenizer
@@ -131,7 +134,8 @@ def train(config: Any, ranks: Any) -> bool:
     tracker = RunTracker(config, run_directory, total_steps, start_step=start_step, processes=ranks.world_size)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     noting = noting_checkpoint(checkpoints, config, total_steps)
-    with noting, occupied, tracker, contextlib.closing(engine), contextlib.closing(rewards):
+    stray = stray_errors_in(run_directory)
+    with noting, occupied, stray, tracker, contextlib.closing(engine), contextlib.closing(rewards):
         trainer = LocalPPOTrainer(
             config,
             tokenizer,

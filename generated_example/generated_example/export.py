@@ -1,8 +1,8 @@
-# vextract:template base/__package__/export.py.jinja - edit freely
+# vextract:template base/__package__/export.py - edit freely
 """Write a checkpoint as a plain model in Hugging Face format.
 
-    python -m generated_example.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
-    python -m generated_example.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
+    python -m PACKAGE.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
+    python -m PACKAGE.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
 
 `global_step_N/actor` is in this format already, unless the run trained a LoRA adapter: then it holds the adapter, in
 peft's format. What this adds: it checks that the checkpoint is complete, merges an adapter into its model, changes the
@@ -34,7 +34,7 @@ RERUN = "the run saves after its last step (local.save_last), when it is interru
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run with these command-line arguments; returns the exit code: 0 done, 2 the arguments are at fault."""
     parser = argparse.ArgumentParser(
-        prog="python -m generated_example.export",
+        prog=f"python -m {__package__}.export",
         description="Write a checkpoint as a plain model in Hugging Face format, with a LoRA adapter merged into it.",
     )
     parser.add_argument("checkpoint", type=Path, help="a global_step_N directory, or a run's directory")
@@ -100,7 +100,7 @@ def _is_usable(checkpoint: Path, *, digests: bool) -> bool:
 
 
 def _without_checkpoint(path: Path) -> ConfigError:
-    """What is said of a directory that no checkpoint is in: a run's, or any other."""
+    """Return what is said of a directory that no checkpoint is in: a run's, or any other."""
     begun = sorted(hidden for prefix in (WRITING, OUTDATED) for hidden in path.glob(f"{prefix}global_step_*"))
     if whole := [hidden for hidden in begun if what_is_wrong(hidden) is None]:
         step = "global_step_" + whole[-1].name.rpartition("_")[2]
@@ -174,7 +174,7 @@ def _tokenizer(path: Path) -> Any:
 
 
 def _merged(adapter: Path, base: Path | None) -> Any:
-    """The model of an adapter, with the adapter merged into it by peft."""
+    """Return the model of an adapter, with the adapter merged into it by peft."""
     try:
         from peft import PeftModel
     except ImportError as error:

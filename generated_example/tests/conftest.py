@@ -23,6 +23,7 @@ from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.toy import ensure_toy_model
 from generated_example.protocol import DataProto
 
+PACKAGE = "generated_example"
 torch.set_num_threads(1)
 
 
@@ -116,7 +117,7 @@ def train(tmp_path: Path, engine_settings: Any, monkeypatch: pytest.MonkeyPatch)
 
     runs = itertools.count()
     # A plot takes longer than such a run; tests/test_tracking.py has it drawn.
-    monkeypatch.setattr("generated_example.training.plots.draw_curves", lambda *arguments: None)
+    monkeypatch.setattr(f"{PACKAGE}.training.plots.draw_curves", lambda *arguments: None)
 
     def run(*overrides: str, code: int = 0, directory: Path | None = None) -> Path:
         directory = directory or tmp_path / f"run_{next(runs)}"

@@ -85,7 +85,7 @@ def test_two_runs_do_not_share_a_directory(train, capsys, monkeypatch):
         fcntl.flock(file, fcntl.LOCK_EX)
         train(directory=run, code=2)
     shown = capsys.readouterr().err
-    assert f"another run is going on in {run}" in shown and "hint: " in shown
+    assert f"another run is going on in {run} (process {os.getpid()} on " in shown and "hint: " in shown
     train("trainer.total_training_steps=2", directory=run)
 
 
@@ -159,7 +159,7 @@ def test_a_finished_run_has_saved_its_model_and_says_where(train, capsys):
     shown = capsys.readouterr().out
     assert [path.name for path in run.glob("global_step_*")] == ["global_step_2"]
     assert f"saved: {run}/global_step_2\n" in shown
-    assert f"python -m generated_example.export {run}/global_step_2 OUT" in shown
+    assert f"python -m {load_config.__module__.partition('.')[0]}.export {run}/global_step_2 OUT" in shown
     further = ("trainer.resume_mode=resume_path", f"trainer.resume_from_path={run}/global_step_2")
     train(SAVE_LAST, *further, "trainer.total_training_steps=3", directory=run)
     assert steps(run) == [1, 2, 3]
@@ -198,6 +198,7 @@ def test_an_interrupted_run_says_how_to_go_on(train, capsys, monkeypatch):
         os.kill(os.getpid(), number)
         return compute(self)
 
+    from generated_example.training import trainer
     from generated_example.training.trainer import LocalPPOTrainer
 
     steps_of_run = ("trainer.total_training_steps=3",)
@@ -208,7 +209,7 @@ def test_an_interrupted_run_says_how_to_go_on(train, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert f"saved at step 1 of 3: {run}/global_step_1\nthe same command goes on from there" in shown
     with monkeypatch.context() as patched:
-        patched.setattr("generated_example.training.trainer.compute_data_metrics", lambda *_, **__: raise_(KeyboardInterrupt()))
+        patched.setattr(trainer, "compute_data_metrics", lambda *_, **__: raise_(KeyboardInterrupt()))
         train(*steps_of_run, directory=run, code=130)
     assert f"interrupted\nsaved at step 1 of 3: {run}/global_step_1\n" in capsys.readouterr().err
     train(*steps_of_run, directory=run)

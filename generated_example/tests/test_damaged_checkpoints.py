@@ -1,4 +1,4 @@
-# vextract:template base/tests/test_damaged_checkpoints.py.jinja - edit freely; upgrades merge your edits
+# vextract:template base/tests/test_damaged_checkpoints.py.jinja - edit freely
 """A checkpoint that is damaged, half renamed, hostile or of broken weights is seen, named and not used."""
 
 import json

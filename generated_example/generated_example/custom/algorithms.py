@@ -25,7 +25,7 @@ RETURNS_METRICS = "dict" in str(signature(get_policy_loss_fn("clip_cov")).return
 def compute_group_rank_advantage(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, config: Any = None, **kwargs: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Advantage of a response: its rank among the responses to the same prompt, from -1 (worst) to 1 (best).
+    """Compute a response's advantage: its rank among the responses to the same prompt, from -1 (worst) to 1 (best).
 
     Like GRPO it needs no critic; unlike GRPO it does not care about the scale of the reward, so a single extreme
     reward cannot dominate its group. Ties share a rank; a group of equals, or of one, has advantage 0.

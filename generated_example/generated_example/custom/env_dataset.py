@@ -63,7 +63,7 @@ def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, 
 
 
 def _settled(result: Any) -> Any:
-    """What a method of an environment returns, waited for if it is a coroutine."""
+    """Return what a method of an environment returns, waited for if it is a coroutine."""
 
     async def wait() -> Any:
         return await result
@@ -72,7 +72,7 @@ def _settled(result: Any) -> Any:
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as a column that can be written to a file, which a dictionary without keys cannot."""
+    """Return the settings as a column that can be written to a file, which a dictionary without keys cannot."""
     return {"env_settings": OmegaConf.to_container(OmegaConf.create(dict(settings)))} if settings else {}
 
 

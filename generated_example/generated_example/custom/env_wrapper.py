@@ -29,7 +29,7 @@ from typing import Any
 
 
 def make_env(settings: Mapping[str, Any]) -> "ToyArithmeticEnv":
-    """An environment for one episode of several turns.
+    """Return an environment for one episode of several turns.
 
     Args:
         settings: the config's `data.env`: what you put there, for example +data.env.board_size=9.
@@ -112,14 +112,14 @@ class ToyArithmeticEnv:
         return observation, components["score"], terminated, truncated, {**components, "turn": self._turn}
 
     def render(self) -> str:
-        """The question and the turn as text."""
+        """Return the question and the turn as text."""
         return f"{self._question} (turn {self._turn} of {self.max_turns})"
 
     def close(self) -> None:
         """Release what the environment holds: nothing here."""
 
     def questions(self) -> list[str]:
-        """Every state of the task, in order."""
+        """Return every state of the task, in order."""
         if self.task == "succ":
             return [f"{a}=" for a in range(10)]
         if self.task == "succ2":
@@ -128,7 +128,7 @@ class ToyArithmeticEnv:
 
     @staticmethod
     def answer(question: str) -> str:
-        """The right answer to a question of any task."""
+        """Return the right answer to a question of any task."""
         text = question.removesuffix("=")
         if "+" in text:
             return str(sum(int(term) for term in text.split("+")) % 10)

@@ -21,7 +21,7 @@ ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
 def extract_action(text: str) -> str:
-    """The action in a response: what the last `<answer>...</answer>` holds, or else the whole text, stripped."""
+    """Return the action in a response: what the last `<answer>...</answer>` holds, or else the whole text, stripped."""
     tagged = ANSWER.findall(text)
     return (tagged[-1] if tagged else text).strip()
 
@@ -55,7 +55,7 @@ def compare(expected: str, action: str) -> dict[str, float]:
 
 
 def _settled(result: Any) -> Any:
-    """What a method of an environment returns, waited for if it is a coroutine."""
+    """Return what a method of an environment returns, waited for if it is a coroutine."""
 
     async def wait() -> Any:
         return await result

@@ -41,7 +41,7 @@ class DataError(ValueError):
 
 
 def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[Dataset, Dataset]:
-    """The datasets that the config's `data` section describes.
+    """Return the datasets that the config's `data` section describes.
 
     Args:
         config: the whole config.
@@ -172,7 +172,7 @@ def _load_class(path: str, name: str | None) -> Any:
 
 
 def _in_schema(file: str, split: str, data: Any) -> str:
-    """A parquet file in verl's schema: the file itself, or a converted copy in the cache."""
+    """Return a parquet file in verl's schema: the file itself, or a converted copy in the cache."""
     if "://" in file:
         return file  # verl's own reader fetches it
     path = Path(file).expanduser()
@@ -233,7 +233,7 @@ def _read_json(path: Path, key: str) -> list[dict[str, Any]]:
 
 
 def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any) -> dict[str, Any]:
-    """One row in verl's schema. Columns it does not know are kept."""
+    """Return one row in verl's schema. Columns it does not know are kept."""
     prompt_key, source_key = data.get("prompt_key", "prompt"), data.get("reward_fn_key", "data_source")
     where = f"{path}, row {number}"
     columns = ", ".join(sorted(row))
@@ -269,7 +269,7 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any) -> dict[
 
 
 def _is_conversation(prompt: Any) -> bool:
-    """Whether this is a list of messages, each with a role, as chat templates take it."""
+    """Tell whether this is a list of messages, each with a role, as chat templates take it."""
     return isinstance(prompt, list) and all(isinstance(message, dict) and message.get("role") for message in prompt)
 
 
@@ -290,7 +290,7 @@ def _write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
 
 
 def _prompt_lengths(dataset: Any, dataframe: Any) -> list[int]:
-    """The number of tokens of each prompt, templated and encoded as `RLHFDataset.__getitem__` does."""
+    """Return the number of tokens of each prompt, templated and encoded as `RLHFDataset.__getitem__` does."""
     template = dict(getattr(dataset, "apply_chat_template_kwargs", None) or {})
     texts = [
         dataset.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)

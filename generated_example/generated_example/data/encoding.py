@@ -15,7 +15,7 @@ from ..utils.torch_functional import postprocess_data
 
 
 def encoded(dataset: Dataset, tokenizer: Any, data: Any) -> Dataset:
-    """A dataset of the same prompts, as tokens.
+    """Return a dataset of the same prompts, as tokens.
 
     Args:
         dataset: of prompts, as messages in `raw_prompt`; what it has encoded itself stays as it is.

@@ -8,7 +8,7 @@ from .datasets import DataError
 
 
 def load_rows(path: str, name: str | None, split: str, timeout: float = 10.0) -> list[dict[str, Any]]:
-    """The rows of a data set.
+    """Return the rows of a data set.
 
     Args:
         path: its name on the hub (`openai/gsm8k`), or a directory with a copy of it.
@@ -38,7 +38,7 @@ def load_rows(path: str, name: str | None, split: str, timeout: float = 10.0) ->
 
 
 def _unreachable(path: str, timeout: float) -> str | None:
-    """Why the hub does not answer for a data set; None if it does."""
+    """Return why the hub does not answer for a data set; None if it does."""
     from huggingface_hub import HfApi
 
     try:

@@ -1,9 +1,9 @@
-# vextract:template base/__package__/report/__main__.py.jinja - edit freely
+# vextract:template base/__package__/report/__main__.py - edit freely
 """Write a page about one or several runs: a single HTML file that needs nothing else, also no network.
 
-    python -m generated_example.report checkpoints/generated_example/default
-    python -m generated_example.report checkpoints/generated_example/one checkpoints/generated_example/two -o comparison.html
-    python -m generated_example.report checkpoints/generated_example/default --serve     a page that follows the run
+    python -m PACKAGE.report checkpoints/PROJECT/default
+    python -m PACKAGE.report checkpoints/PROJECT/one checkpoints/PROJECT/two -o comparison.html
+    python -m PACKAGE.report checkpoints/PROJECT/default --serve     a page that follows the run
 
 RUN_DIR is a run's directory, or the metrics.N.jsonl in it of an earlier run there. A run may still be going on.
 """
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m generated_example.report",
+        prog=f"python -m {__package__}",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -44,13 +44,13 @@ class Axes:
     rows: list[tuple[int, ...]] = field(default_factory=list)
 
     def add(self, rows: tuple[int, ...]) -> int:
-        """The number of the axis with these rows of the run."""
+        """Return the number of the axis with these rows of the run."""
         if rows not in self.rows:
             self.rows.append(rows)
         return self.rows.index(rows)
 
     def data(self) -> list[dict[str, list[Any]]]:
-        """For each axis the steps, and the seconds of running (null if not recorded)."""
+        """Return, for each axis, the steps and the seconds of running (null if not recorded)."""
         elapsed = self.run.elapsed
         return [
             {
@@ -62,7 +62,7 @@ class Axes:
 
 
 def metric_names(runs: Sequence[Run]) -> list[str]:
-    """All metrics of the runs that have a finite value, sorted."""
+    """Return all metrics of the runs that have a finite value, sorted."""
     known = (name for run in runs for name, column in run.metrics.items() if set(column.values()) != {None})
     return sorted(set(known))
 
@@ -107,7 +107,7 @@ def curve_groups(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[Axes]]
 
 
 def extremes(run: Run, name: str) -> dict[str, Any] | None:
-    """The last, the least and the greatest value of a metric, and their steps; None if the run has no value of it."""
+    """Return the last, least and greatest value of a metric and their steps; None if the run has no value of it."""
     points = run.points(name)
     if not points:
         return None
@@ -117,7 +117,7 @@ def extremes(run: Run, name: str) -> dict[str, Any] | None:
 
 
 def short(value: float | None, digits: int = 5) -> float | int | None:
-    """A number with few digits, whole if it can be: what goes into the page."""
+    """Return a number with few digits, whole if it can be: what goes into the page."""
     if value is None:
         return None
     rounded = float(f"{value:.{digits}g}")
@@ -131,7 +131,7 @@ def buckets(count: int, limit: int) -> list[range]:
 
 
 def _charts(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The charts, by what stands above each, with its metrics: one, or mean, min and max."""
+    """Return the charts, by what stands above each, with its metrics: one, or mean, min and max."""
     known = set(names)
     found: dict[str, tuple[str, ...]] = {}
     for name in names:
@@ -150,7 +150,7 @@ def _group(name: str) -> str:
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two charts show the same, as far as a page tells: a band includes curves that are its means."""
+    """Tell whether two charts show the same, as far as a page tells: a band includes curves that are its means."""
     if len(one["lines"]) != len(other["lines"]) or (other["band"] and not one["band"]):
         return False
     keys = ("v", "lo", "hi") if other["band"] == one["band"] else ("v",)
@@ -173,7 +173,7 @@ def _close(one: Sequence[float | None], other: Sequence[float | None]) -> bool:
 
 
 def _gaps(runs: Sequence[Run], parts: Sequence[str]) -> list[str]:
-    """What to say of values that are not finite, which no curve shows."""
+    """Return what to say of values that are not finite, which no curve shows."""
     said = []
     for run in runs:
         rows = sorted({row for name in parts for row, value in run.metrics.get(name, {}).items() if value is None})
@@ -189,7 +189,7 @@ def _never_finite(runs: Sequence[Run]) -> list[str]:
 
 
 def _limit(runs: Sequence[Run], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
-    """How many points a series may have, for the page to keep its size."""
+    """Return how many points a series may have, for the page to keep its size."""
     counts = [(len(run.metrics.get(parts[0], {})), len(parts)) for run in runs for _, parts in charts]
     limit = POINTS
     while limit > 20 and sum(min(n, limit) * (3 if n > limit else width) for n, width in counts) > NUMBERS:
@@ -198,7 +198,7 @@ def _limit(runs: Sequence[Run], charts: Sequence[tuple[str, tuple[str, ...]]]) -
 
 
 def _constant(runs: Sequence[Run], parts: tuple[str, ...]) -> float | None:
-    """The value of a metric that no run ever changed, if one was long enough to tell."""
+    """Return the value of a metric that no run ever changed, if one was long enough to tell."""
     seen: set[float | None] = set()
     longest = 0
     for run in runs:

@@ -27,7 +27,7 @@ _SECRET = re.compile(r"(\S*(?:api_?key|password|passwd|secret|access_token|auth_
 
 
 def render(runs: Sequence[Run], version: str | None = None) -> str:
-    """The page about these runs.
+    """Return the page about these runs.
 
     Args:
         runs: in the order of the page.
@@ -65,7 +65,7 @@ def render(runs: Sequence[Run], version: str | None = None) -> str:
 
 
 def _file(name: str) -> str:
-    """A file of this directory, less its first line, which is for vextract."""
+    """Return a file of this directory, less its first line, which is for vextract."""
     return (files(__package__) / name).read_text(encoding="utf-8").partition("\n")[2]
 
 
@@ -85,7 +85,7 @@ def _status(run: Run) -> str:
 
 
 def _summary(runs: Sequence[Run]) -> dict[str, Any]:
-    """The table at the top: a row for each run, with the best value of each column marked."""
+    """Return the table at the top: a row for each run, with the best value of each column marked."""
     columns = [(title, [_last_and_best(_first(run, names)) for run in runs], max) for title, names in HEADLINES]
     columns.append(("validation", [_last_and_best(_validation(run)) for run in runs], max))
     for title, names, form, better in (
@@ -137,7 +137,7 @@ def _validation(run: Run) -> dict[int, float]:
 
 
 def _values(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The table of all metrics: last, least and greatest value of each run."""
+    """Return the table of all metrics: last, least and greatest value of each run."""
     rows = []
     for name in metric_names(runs):
         found = [extremes(run, name) for run in runs]
@@ -147,7 +147,7 @@ def _values(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _surroundings(run: Run) -> dict[str, str]:
-    """What environment.json says, in words; where starts of a run differ, one after the other."""
+    """Return what environment.json says, in words; where starts of a run differ, one after the other."""
     if not run.starts:
         return {}
     facts: dict[str, list[str]] = {}

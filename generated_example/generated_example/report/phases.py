@@ -14,7 +14,7 @@ POINTS = 300
 
 
 def phase_layers(run: Run, axes: Axes) -> dict[str, Any] | None:
-    """The phases of a run's steps.
+    """Return the phases of a run's steps.
 
     Returns:
         {axis, layers: {phase: seconds at each point}, mean: {phase: seconds per step, over all but the first}}, with

@@ -131,7 +131,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 
 
 def files_of(path: Path) -> dict[str, Path]:
-    """Where a run's records are, whether or not they exist.
+    """Return where a run's records are, whether or not they exist.
 
     Raises:
         ReportError: the path is not that of a run.
@@ -150,7 +150,7 @@ def files_of(path: Path) -> dict[str, Path]:
 
 
 def number(value: Any) -> float | None:
-    """A finite number; None for anything else."""
+    """Return a finite number; None for anything else."""
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
@@ -162,7 +162,7 @@ def _found_in(folder: Path) -> str:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """The last parts of the paths, as many as it takes to tell them apart; the same path twice gets a number."""
+    """Return the last parts of the paths, as many as it takes to tell them apart; the same path twice gets a number."""
     absolute = [Path(os.path.abspath(path)) for path in paths]
     names: list[str] = []
     for depth in range(1, max(len(path.parts) for path in absolute) + 1):

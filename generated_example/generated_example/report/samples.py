@@ -20,13 +20,13 @@ ByPrompt = dict[Key, list[list[dict[str, Any]]]]
 
 
 def sample_splits(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The samples of runs: those of validations, and those of training; what has none is left out."""
+    """Return the samples of runs: those of validations, and those of training; what has none is left out."""
     splits = (_split(runs, name) for name in CHARACTERS)
     return [split for split in splits if split["prompts"]]
 
 
 def _split(runs: Sequence[Run], name: str) -> dict[str, Any]:
-    """The samples of one split, by prompt.
+    """Return the samples of one split, by prompt.
 
     Returns:
         {split, prompts: [{prompt, truth, source, runs: [[{step, score, response, parts}]]}], steps, left_out}. `parts`
@@ -64,7 +64,7 @@ def _split(runs: Sequence[Run], name: str) -> dict[str, Any]:
 
 
 def _rows_of(run: Run, split: str) -> list[Mapping[str, Any]]:
-    """A run's samples of a split; what is not said to be training's is validation's."""
+    """Return a run's samples of a split; what is not said to be training's is validation's."""
     rows = [row for row in run.generations if (row.get("split") == "train") == (split == "train")]
     if split == "validation":
         return rows
@@ -78,7 +78,7 @@ def _rows_of(run: Run, split: str) -> list[Mapping[str, Any]]:
 
 
 def _by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
-    """The samples of each run by data source and prompt, in the order of their first appearance."""
+    """Return the samples of each run by data source and prompt, in the order of their first appearance."""
     rows: ByPrompt = {}
     for index, of_run in enumerate(generations):
         for row in of_run:
@@ -97,7 +97,7 @@ def _by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
 
 
 def _what_fits(rows: ByPrompt, steps: Sequence[Sequence[int]], characters: int) -> tuple[list[set[int]], int]:
-    """Which steps of each run to take, and how long a text may be."""
+    """Return which steps of each run to take, and how long a text may be."""
     count = max([1, *(min(STEPS, len(every)) for every in steps)])
     for length in LENGTHS:
         tried = count
@@ -112,7 +112,7 @@ def _what_fits(rows: ByPrompt, steps: Sequence[Sequence[int]], characters: int) 
 
 
 def _size(rows: ByPrompt, kept: Sequence[set[int]], length: int) -> int:
-    """How many characters the samples of these steps are."""
+    """Return how many characters the samples of these steps are."""
     size = 0
     for (_, prompt), by_run in rows.items():
         taken = [row for run, steps in zip(by_run, kept, strict=True) for row in run if row["step"] in steps]
@@ -145,7 +145,7 @@ def _text(value: Any) -> str:
 
 
 def _cut(text: str, length: int) -> str:
-    """The beginning and the end of a text that is too long, and how much is missing between them."""
+    """Return the beginning and the end of a text that is too long, and how much is missing between them."""
     if len(text) <= length + 40:  # what would stand in its place
         return text
     head, tail = text[: length * 2 // 3], text[len(text) - length // 3 :]

@@ -41,7 +41,7 @@ class ReportServer(ThreadingHTTPServer):
         super().__init__((HOST, port), _Handler)
 
     def version(self) -> str:
-        """What changes when a file of a run does, but not before the page may be made again."""
+        """Return what changes when a file of a run does, but not before the page may be made again."""
         if time.monotonic() < self._rest_until:
             return self._made[0]
         seen = hashlib.sha256()
@@ -52,7 +52,7 @@ class ReportServer(ThreadingHTTPServer):
         return seen.hexdigest()[:16]
 
     def page(self) -> bytes:
-        """The page as of now."""
+        """Return the page as of now."""
         with self._lock:
             version = self.version()
             if version != self._made[0]:

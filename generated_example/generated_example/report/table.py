@@ -9,7 +9,7 @@ from .runs import Run, number
 
 
 def metrics_table(runs: Sequence[Run]) -> str:
-    """A line for each step of each run: run, step, time (Unix seconds), and the metrics by name.
+    """Return a line for each step of each run: run, step, time (Unix seconds), and the metrics by name.
 
     A metric that a step does not have is empty; one that was not finite is nan.
     """

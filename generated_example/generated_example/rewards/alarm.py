@@ -69,7 +69,7 @@ class RewardAlarm:
         return sum(values[: self.window]) / self.window, sum(values[self.window :]) / self.window
 
     def _change(self, name: str) -> float:
-        """The difference of the means, or 0.0 where it may be noise."""
+        """Return the difference of the means, or 0.0 where it may be noise."""
         values = list(self._values.get(name, ()))
         if len(values) < 2 * self.window:
             return 0.0

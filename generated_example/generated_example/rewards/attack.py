@@ -107,7 +107,7 @@ def _examples(reward: str | None) -> list[dict[str, Any]]:
 
 
 def _sandboxed(reward: str | None) -> bool:
-    """Whether the programs that a reward judges run in this project's sandbox, as far as can be told."""
+    """Tell whether the programs that a reward judges run in this project's sandbox, as far as can be told."""
     return reward == CODE or (reward is None and f"{__package__}.verified_code" in _imports_of_the_hook())
 
 

@@ -19,7 +19,7 @@ class ComponentError(Exception):
 
 
 def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float]) -> float:
-    """The reward of a sample: each weighted component times its weight, summed.
+    """Return the reward of a sample: each weighted component times its weight, summed.
 
     Args:
         components: name -> value; those without a weight are only reported.

@@ -142,7 +142,7 @@ class TextRewardManager:
         ]
 
     def _rewards(self, extra: dict[str, list[Any]], lengths: list[int], given: bool) -> list[float]:
-        """The reward of each sample, from its components; adds the overlong penalty to both."""
+        """Return the reward of each sample, from its components; adds the overlong penalty to both."""
         if self.weights is not None:
             names = list(extra)
             rewards = []

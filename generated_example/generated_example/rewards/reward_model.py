@@ -69,7 +69,7 @@ class RewardModel:
         self.model = model.eval().requires_grad_(False).to("cpu" if self.param_offload else device)
 
     def score(self, data: Any) -> list[float]:
-        """The logit of each response of a batch.
+        """Return the logit of each response of a batch.
 
         Args:
             data: a DataProto: input_ids and attention_mask (bs, prompt_length + response_length), responses

@@ -23,12 +23,12 @@ class SampleLog:
         self._batches = 0
 
     def is_due(self) -> bool:
-        """Whether samples of this batch are wanted. To be asked once for each batch."""
+        """Tell whether samples of this batch are wanted. To be asked once for each batch."""
         self._batches += 1
         return (self._batches - 1) % self.every == 0
 
     def choose(self, rewards: Sequence[float]) -> list[int]:
-        """The rows to write, from the highest reward to the lowest, evenly between them."""
+        """Return the rows to write, from the highest reward to the lowest, evenly between them."""
         order = sorted(range(len(rewards)), key=lambda row: -rewards[row])
         if len(order) <= self.count:
             return order
@@ -52,7 +52,7 @@ class SampleLog:
 
 
 def table(samples: Sequence[Mapping[str, Any]], title: str, width: int = 60) -> str:
-    """Samples as a table: the reward, every component that is a number, and the end of the response.
+    """Write samples as a table: the reward, every component that is a number, and the end of the response.
 
     The end of a response is where answers are; long ones lose their beginning.
     """

@@ -97,7 +97,7 @@ def judge_program(source: str, tests: Mapping[str, Any], limits: Limits | None =
 
 @functools.lru_cache(maxsize=1)
 def isolation() -> Isolation:
-    """What holds programs on this machine, found out by trying."""
+    """Return what holds programs on this machine, found out by trying."""
     if sys.platform == "win32":
         raise SandboxError("programs are run with POSIX resource limits, which Windows does not have")
     return Isolation(**_ask([{"probe": True}], False, 60.0)["isolation"])

@@ -6,6 +6,7 @@ import concurrent.futures
 import importlib
 import importlib.util
 import inspect
+import math
 import multiprocessing
 import multiprocessing.forkserver
 import os
@@ -25,6 +26,8 @@ from .time_limit import TookTooLong, call_within
 
 # In the results of a sample: 1.0 if it ran out of time or took its process with it, else 0.0.
 UNSCORED = "unscored"
+# The largest number that float32, which rewards are computed in, can hold.
+LARGEST = 3.4028235e38
 LIBRARY = str(Path(__file__).parent)
 
 
@@ -129,9 +132,14 @@ class Scorer:
         if isinstance(outcome, Failure):
             raise ScoringError(outcome.text, outcome.hook_file, row)
         result = outcome if isinstance(outcome, dict) else {"score": outcome}
-        if not _is_number(result.get("score")):
-            what = f"the score is {result['score']!r}" if "score" in result else f"no `score` among {sorted(result)}"
-            raise ScoringError(f"{what}, not a number", source_of(self.function), row)
+        if "score" not in result:
+            names = ", ".join(map(str, result)) or "nothing"
+            text = f"the reward is a dict without `score`; it has {names}"
+            raise ScoringError(text, source_of(self.function), row)
+        for name, value in result.items():
+            if problem := _problem(value, is_score=name == "score"):
+                what = "the reward" if name == "score" else f"the component {name!r} of the reward"
+                raise ScoringError(f"{what} is {problem}", source_of(self.function), row)
         if self.timeout is not None or self.num_workers:
             result.setdefault(UNSCORED, 0.0)
         return result
@@ -199,13 +207,13 @@ class Scorer:
 
 
 def raw_function(function: Any) -> Any:
-    """The function that the owner wrote: verl wraps it, with its settings, in functools.partial."""
+    """Return the function that the owner wrote: verl wraps it, with its settings, in functools.partial."""
     inner: Any = function.args[0] if getattr(function, "args", ()) else getattr(function, "func", function)
     return inner if callable(inner) else function
 
 
 def source_of(hook: Any) -> str:
-    """Where a function, a class or an object's class is defined, as "path:line"."""
+    """Return where a function, a class or an object's class is defined, as "path:line"."""
     target = raw_function(hook)
     target = target if inspect.isroutine(target) or inspect.isclass(target) else type(target)
     try:
@@ -215,21 +223,41 @@ def source_of(hook: Any) -> str:
 
 
 def own_line(error: BaseException) -> str | None:
-    """The last line of a traceback that is neither an installed library's nor one of this directory, as "path:line"."""
+    """Return the last line of a traceback that is no installed library's and not of this directory, as "path:line"."""
     installed = (sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"), sys.base_prefix + "/lib", LIBRARY, "<")
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(installed)]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
 
 
-def _is_number(value: Any) -> bool:
-    """Whether a score is a number, or a tensor or an array that holds one."""
+def _problem(value: Any, *, is_score: bool) -> str | None:
+    """Say what keeps a value from being a reward, or a component of one; None if nothing does.
+
+    A reward is a finite number that float32 can hold, or a tensor or an array of one; a component may be other things
+    as well, which are not averaged then.
+    """
     if isinstance(value, str | bytes):
-        return False
+        return f"{value!r:.60}, not a number" if is_score else None
     try:
-        float(value)
+        number = float(value)
+    except OverflowError:
+        return "a whole number that is too large for float32"
     except (TypeError, ValueError, RuntimeError):
-        return False
-    return True
+        return f"{_described(value)}, not a number" if is_score else None
+    if not is_score:
+        return None
+    if not math.isfinite(number):
+        return f"{number}, not a finite number"
+    return f"{number:g}, too large for float32" if abs(number) > LARGEST else None
+
+
+def _described(value: Any) -> str:
+    """Describe what is no number in a few words."""
+    if value is None:
+        return "None"
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return f"{'an array' if type(value).__name__ == 'ndarray' else 'a tensor'} of shape {tuple(shape)}"
+    return f"{value!r:.60}" if isinstance(value, complex) else f"a {type(value).__name__}"
 
 
 def _is_async(function: Any) -> bool:
@@ -276,7 +304,7 @@ def _run(work: Callable[[], Any]) -> Any:
 
 
 def _aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same names in every result."""
+    """Return the same names in every result."""
     names: dict[str, Any] = {}
     for result in results:
         for name, value in result.items():
@@ -308,7 +336,7 @@ def _payload(function: Callable[..., Any]) -> bytes:
 
 
 def _module_of(function: Any) -> Any:
-    """The module that a function is defined in, made known by its name if whoever loaded it did not do so."""
+    """Return the module that a function is defined in, made known by its name if whoever loaded it did not do so."""
     name, names = getattr(function, "__module__", ""), getattr(function, "__globals__", None)
     known = vars(sys.modules[name]) if name in sys.modules else None
     if names is not None and known is not names and not _can_be_imported(name):
@@ -318,7 +346,7 @@ def _module_of(function: Any) -> Any:
 
 
 def _can_be_imported(name: str) -> bool:
-    """Whether another process finds a module by its name, rather than this one by having loaded it from a file."""
+    """Tell whether another process finds a module by its name, rather than this one by having loaded it from a file."""
     package = name.partition(".")[0]
     finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
     return name != "__main__" and any(find is not None and find(package, None) is not None for find in finders)

@@ -9,7 +9,7 @@ HASHES = re.compile(r"####[ \t]*([^\n#]+)")
 
 
 def last_boxed(text: str) -> str | None:
-    r"""What the last `\boxed{...}` holds, nested braces included; None if there is none, or it is never closed."""
+    r"""Return what the last `\boxed{...}` holds, nested braces included; None if none is there, or it never closes."""
     start = text.rfind("\\boxed{")
     depth = 0
     for index in range(start + len("\\boxed"), len(text)) if start >= 0 else ():
@@ -20,13 +20,13 @@ def last_boxed(text: str) -> str | None:
 
 
 def last_number(text: str) -> str | None:
-    """The last number in a text, without commas: "so 1,250 in all." -> "1250"; None if there is none."""
+    """Return the last number in a text, without commas: "so 1,250 in all." -> "1250"; None if there is none."""
     found = NUMBER.findall(text)
     return found[-1].replace(",", "") if found else None
 
 
 def final_answer(text: str) -> str | None:
-    r"""The answer that a response ends with: after `####`, or in `\boxed{...}`, or else the last number."""
+    r"""Return the answer that a response ends with: after `####`, or in `\boxed{...}`, or else the last number."""
     hashes = HASHES.findall(text)
     if hashes:
         return str(hashes[-1]).strip()
@@ -34,13 +34,13 @@ def final_answer(text: str) -> str | None:
 
 
 def tagged(text: str, tag: str) -> str | None:
-    """What the last `<tag>...</tag>` holds, stripped; None if there is none."""
+    """Return what the last `<tag>...</tag>` holds, stripped; None if there is none."""
     found = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
     return str(found[-1]).strip() if found else None
 
 
 def tags_share(text: str, tags: Sequence[str]) -> float:
-    """How much of a form made of tags is there: `<a>...</a>` for each of `tags`, in their order.
+    """Return how much of a form made of tags is there: `<a>...</a>` for each of `tags`, in their order.
 
     Returns:
         The share of the 2 * len(tags) marks that are found one after another, whatever else is there: a model that
@@ -57,12 +57,12 @@ def tags_share(text: str, tags: Sequence[str]) -> float:
 
 
 def tags_once(text: str, tags: Sequence[str]) -> float:
-    """The share of the marks of `tags`, `<a>` and `</a>` each, that stand in a text exactly once."""
+    """Return the share of the marks of `tags`, `<a>` and `</a>` each, that stand in a text exactly once."""
     return sum(text.count(mark) == 1 for mark in _marks(tags)) / (2 * len(tags))
 
 
 def has_form(text: str, tags: Sequence[str]) -> bool:
-    """Whether a text is `<a>...</a>` for each of `tags`, in their order, once each, with nothing around or between."""
+    """Tell whether a text is `<a>...</a>` for each of `tags`, in order, once each, with nothing around or between."""
     form = r"\s*".join(f"<{tag}>.*</{tag}>" for tag in tags)
     return tags_once(text, tags) == 1.0 and re.fullmatch(rf"\s*{form}\s*", text, re.DOTALL) is not None
 
@@ -72,7 +72,7 @@ def _marks(tags: Sequence[str]) -> list[str]:
 
 
 def exact_match(given: str, expected: str) -> bool:
-    """Whether two texts are equal but for case, the space around them and how much of it is between words."""
+    """Tell whether two texts are equal but for case, the space around them and how much of it is between words."""
     return given.casefold().split() == expected.casefold().split()
 
 
@@ -83,7 +83,7 @@ def length_share(length: float, low: float, high: float, width: float) -> float:
 
 
 def repeated_share(text: str, n: int = 4) -> float:
-    """The share of a text's runs of `n` words that occurred before in it: 0 without repetition, towards 1 in a loop."""
+    """Return the share of a text's runs of `n` words that occurred before: 0 without repetition, almost 1 in a loop."""
     words = text.split()
     runs = [tuple(words[index : index + n]) for index in range(len(words) - n + 1)]
     return 1.0 - len(set(runs)) / len(runs) if runs else 0.0

@@ -13,7 +13,7 @@ FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL | re.
 
 
 def extract_code(text: str) -> str:
-    """The program in a response: the last fenced block, also if it is cut off, or else the whole text."""
+    """Return the program in a response: the last fenced block, also if it is cut off, or else the whole text."""
     blocks = FENCED.findall(text)
     return str(blocks[-1]) if blocks else text
 

@@ -17,7 +17,7 @@ WORDS = re.compile(r"[^\\^*/+=(){}\[\]|<>-]*-?[^\\^*/+=(){}\[\]|<>-]*")
 
 
 def same_answer(given: str, expected: str, timeout: int = 5) -> bool:
-    r"""Whether two answers have the same value: 0.5 and \frac{1}{2}, x+1 and 1+x, (1, 2) and \left(1,2\right).
+    r"""Tell whether two answers have the same value: 0.5 and \frac{1}{2}, x+1 and 1+x, (1, 2) and \left(1,2\right).
 
     Two plain numbers are compared at once, exactly, and without math-verify, also if there are words beside the given
     one (72 rolls). For anything else math-verify is needed,
@@ -67,7 +67,7 @@ def same_answer(given: str, expected: str, timeout: int = 5) -> bool:
 
 
 def plain_number(text: str) -> Fraction | None:
-    """The value of a text that is a number and nothing else (1,250  -3.50  2/3  $12  40%); else None.
+    """Return the value of a text that is a number and nothing else (1,250  -3.50  2/3  $12  40%); else None.
 
     Currency and percent signs are left out, not computed with: 40% is 40, as answers to word problems are written.
     """

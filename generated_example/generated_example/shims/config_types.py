@@ -11,7 +11,7 @@ class AlgoConfig(SimpleNamespace):
     """Settings of an advantage estimator: attributes with a mapping's `get`, for calling one by hand."""
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The setting `key`, or `default` where it is not set."""
+        """Return the setting `key`, or `default` where it is not set."""
         return getattr(self, key, default)
 
 
@@ -19,5 +19,5 @@ class HFModelConfig(SimpleNamespace):
     """Settings of a model."""
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The setting `key`, or `default` where it is not set."""
+        """Return the setting `key`, or `default` where it is not set."""
         return getattr(self, key, default)

@@ -28,7 +28,7 @@ class _NoMemory:
 
 
 def device_memory() -> Any:
-    """Who answers `memory_allocated`, `memory_reserved` and `mem_get_info` (free, total), in bytes."""
+    """Return who answers `memory_allocated`, `memory_reserved` and `mem_get_info` (free, total), in bytes."""
     for name in ("cuda", "npu", "xpu"):
         device = getattr(torch, name, None)
         if device is not None and device.is_available():

@@ -18,26 +18,26 @@ class FSDPCheckpointManager:
 
 
 def enable_activation_offloading(*args: Any, **kwargs: Any) -> NoReturn:
-    """Upstream moves activations to CPU memory here."""
+    """Refuse: upstream moves activations to CPU memory here."""
     _left_to_the_project("offload activations", "set actor_rollout_ref.model.enable_gradient_checkpointing=true")
 
 
 def apply_monkey_patch(*args: Any, **kwargs: Any) -> NoReturn:
-    """Upstream changes the model's attention for sequence parallelism and fused kernels here."""
+    """Refuse: upstream changes the model's attention for sequence parallelism and fused kernels here."""
     _left_to_the_project("change models", "build what you need in workers/trained_model.py")
 
 
 def apply_npu_fsdp_patches(model_config: Any = None) -> None:
-    """Upstream gives models the kernels of NPUs here, before it builds one; elsewhere it does nothing."""
+    """Do nothing: upstream gives models the kernels of NPUs here, before it builds one."""
 
 
 def apply_qat(*args: Any, **kwargs: Any) -> NoReturn:
-    """Upstream prepares a model for quantization-aware training here."""
+    """Refuse: upstream prepares a model for quantization-aware training here."""
     _left_to_the_project("train for quantization", "use full verl for it")
 
 
 def enable_qat_fuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Upstream quantizes fused weights alike here."""
+    """Refuse: upstream quantizes fused weights alike here."""
     _left_to_the_project("train for quantization", "use full verl for it")
 
 

@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 
 def joined_rows(nested: torch.Tensor) -> torch.Tensor:
-    """The same bits as `torch.cat(nested.unbind())`, which takes several calls for each row.
+    """Return the same bits as `torch.cat(nested.unbind())`, which takes several calls for each row.
 
     Args:
         nested: (bs, j, ...), with holes between its rows or without.
@@ -25,7 +25,7 @@ def joined_rows(nested: torch.Tensor) -> torch.Tensor:
 
 
 def cut_rows(values: torch.Tensor, ends: torch.Tensor, lengths: torch.Tensor, width: int) -> torch.Tensor:
-    """Rows out of joined ones, each padded to `width` with zeros.
+    """Cut rows out of joined ones, each padded to `width` with zeros.
 
     Args:
         values: (total tokens, ...).
@@ -42,7 +42,7 @@ def cut_rows(values: torch.Tensor, ends: torch.Tensor, lengths: torch.Tensor, wi
 
 
 def kept_columns(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The columns of each row that a mask keeps, as a nested tensor.
+    """Return the columns of each row that a mask keeps, as a nested tensor.
 
     Args:
         values: (bs, width), or (bs, n, width) where a token has several values.
@@ -72,7 +72,7 @@ def chunk_tensordict(td: TensorDict, chunks: int) -> list[TensorDict]:
 
 
 def _rows_of(nested: torch.Tensor, first: int, count: int) -> torch.Tensor:
-    """Some neighbouring rows of a nested tensor without holes."""
+    """Return some neighbouring rows of a nested tensor without holes."""
     ragged = getattr(nested, "_ragged_idx", 1)
     offsets = nested.offsets()[first : first + count + 1]
     axis = ragged - 1

@@ -18,40 +18,40 @@ def _missing(symbol: str, feature: str) -> NoReturn:
 
 
 def ceildiv(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.seqlen_balancing:ceildiv`."""
+    """Stand for `verl.utils.seqlen_balancing:ceildiv`."""
     _missing("verl.utils.seqlen_balancing:ceildiv", "dynamic_bsz")
 
 
 def default_compute_score(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.reward_score:default_compute_score`."""
+    """Stand for `verl.utils.reward_score:default_compute_score`."""
     _missing("verl.utils.reward_score:default_compute_score", "scorers")
 
 
 def gather_outputs_and_unpad(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.ulysses:gather_outputs_and_unpad`."""
+    """Stand for `verl.utils.ulysses:gather_outputs_and_unpad`."""
     _missing("verl.utils.ulysses:gather_outputs_and_unpad", "sequence_parallel")
 
 
 def load_all_tools(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.tools.tool_registry:load_all_tools`."""
+    """Stand for `verl.tools.tool_registry:load_all_tools`."""
     _missing("verl.tools.tool_registry:load_all_tools", "tools")
 
 
 def rearrange_micro_batches(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.seqlen_balancing:rearrange_micro_batches`."""
+    """Stand for `verl.utils.seqlen_balancing:rearrange_micro_batches`."""
     _missing("verl.utils.seqlen_balancing:rearrange_micro_batches", "dynamic_bsz")
 
 
 def restore_dynamic_batch(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.seqlen_balancing:restore_dynamic_batch`."""
+    """Stand for `verl.utils.seqlen_balancing:restore_dynamic_batch`."""
     _missing("verl.utils.seqlen_balancing:restore_dynamic_batch", "dynamic_bsz")
 
 
 def ulysses_pad(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.ulysses:ulysses_pad`."""
+    """Stand for `verl.utils.ulysses:ulysses_pad`."""
     _missing("verl.utils.ulysses:ulysses_pad", "sequence_parallel")
 
 
 def ulysses_pad_and_slice_inputs(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stands for `verl.utils.ulysses:ulysses_pad_and_slice_inputs`."""
+    """Stand for `verl.utils.ulysses:ulysses_pad_and_slice_inputs`."""
     _missing("verl.utils.ulysses:ulysses_pad_and_slice_inputs", "sequence_parallel")

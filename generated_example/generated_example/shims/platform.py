@@ -28,7 +28,7 @@ class Platform:
         return "huawei" if self.device_name == "npu" else self.device_name
 
     def current_device(self) -> int | str:
-        """The index of the device that this process uses; for the CPU "cpu"."""
+        """Return the index of the device that this process uses; for the CPU "cpu"."""
         found: int | str = self.device_module.current_device()
         return found
 
@@ -45,7 +45,7 @@ class Platform:
 
 @functools.cache
 def get_platform() -> Platform:
-    """The platform of this process: the accelerator, where torch finds one."""
+    """Return the platform of this process: the accelerator, where torch finds one."""
     if torch.cuda.is_available():
         return Platform("cuda")
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None

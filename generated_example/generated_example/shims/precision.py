@@ -20,7 +20,7 @@ _DTYPES = {
 
 
 def autocast_dtype(config: Mapping[str, Any]) -> torch.dtype:
-    """The dtype for `torch.autocast`, as the configuration names it.
+    """Return the dtype for `torch.autocast`, as the configuration names it.
 
     Looks for `dtype`, then `fsdp_config.dtype`, then `model.fsdp_config.dtype`; without any of them bfloat16, as
     upstream has it everywhere.
@@ -34,7 +34,7 @@ def autocast_dtype(config: Mapping[str, Any]) -> torch.dtype:
 
 
 def to_dtype(name: str | torch.dtype) -> torch.dtype:
-    """The dtype called `name` ("bfloat16", "bf16", "torch.bfloat16"); a dtype is returned as it is.
+    """Return the dtype called `name` ("bfloat16", "bf16", "torch.bfloat16"); a dtype is returned as it is.
 
     Raises:
         ValueError: there is no such dtype.

@@ -6,7 +6,7 @@ from .config_loading import ConfigError
 
 
 def balance_batch(batch: DataProto, world_size: int) -> dict[str, float]:
-    """Not part of this project."""
+    """Refuse: this project was made without it."""
     raise ConfigError(
         "trainer.balance_batch=true, and this project was created without it",
         "leave trainer.balance_batch out, or: vextract upgrade --with dynamic_bsz",

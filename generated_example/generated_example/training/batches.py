@@ -30,7 +30,7 @@ def generation_batch(batch: DataProto) -> DataProto:
 
 
 def objects(values: Iterable[Any]) -> np.ndarray:
-    """A column of objects; numpy would make a matrix of lists of one length."""
+    """Return a column of objects; numpy would make a matrix of lists of one length."""
     listed = list(values)
     column: np.ndarray = np.empty(len(listed), dtype=object)
     column[:] = listed
@@ -55,7 +55,7 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
 
 
 def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[dict[str, Any]]:
-    """The samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
+    """Return the samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
     prompts = tokenizer.batch_decode(batch.batch["prompts"], skip_special_tokens=True)
     responses = tokenizer.batch_decode(batch.batch["responses"], skip_special_tokens=True)
     nothing: list[dict[str, Any]] = [{}] * len(batch)
@@ -81,7 +81,7 @@ def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[d
 
 
 def shown_rows(rows: list[dict[str, Any]], infos: dict[str, list[Any]], count: int) -> list[dict[str, Any]]:
-    """A few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed.
+    """Return a few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed.
 
     Args:
         rows: all samples.
@@ -100,7 +100,7 @@ def shown_rows(rows: list[dict[str, Any]], infos: dict[str, list[Any]], count: i
 def shown_training_rows(
     batch: DataProto, scores: list[float], infos: dict[str, list[Any]], count: int, tokenizer: Any
 ) -> list[dict[str, Any]]:
-    """A few samples of a training batch to show: of its first prompts, the best and the worst response of each.
+    """Return a few samples of a training batch to show: of its first prompts, the best and the worst response of each.
 
     Args:
         batch: scored samples; responses to the same prompt have the same uid.

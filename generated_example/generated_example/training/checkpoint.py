@@ -149,7 +149,7 @@ class Checkpoints:
             ) from error
 
     def weights(self, start: Path | None, name: str) -> str | None:
-        """Where the checkpoint that a run goes on from has a model's weights; None: it starts anew."""
+        """Return where the checkpoint that a run goes on from has a model's weights; None: it starts anew."""
         if start is None:
             return None
         if not self.ranks.on_driver((start / name).is_dir):
@@ -208,11 +208,11 @@ class Checkpoints:
         return None
 
     def last_complete(self) -> Path | None:
-        """The last complete checkpoint, as this process sees the disk."""
+        """Return the last complete checkpoint, as this process sees the disk."""
         return next((path for path in self._all() if what_is_wrong(path) is None), None)
 
     def to_resume(self, mode: str, path: str | None) -> Path | None:
-        """The checkpoint that `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk."""
+        """Find what `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk."""
         return self.ranks.on_driver(lambda: self._to_resume(mode, path))
 
     def _to_resume(self, mode: str, path: str | None) -> Path | None:

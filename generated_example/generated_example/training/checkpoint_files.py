@@ -1,4 +1,4 @@
-# vextract:template base/__package__/training/checkpoint_files.py - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/checkpoint_files.py - edit freely
 """The files of a checkpoint: listed with size and SHA-256, compared before they are used, read without running code.
 
 A checkpoint is written beside its place and then renamed. What a killed run leaves of that is finished by `recover`.
@@ -234,7 +234,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _is_sound(notes: Any) -> bool:
-    """Whether a manifest has the form, and the digest of its own, that `write_manifest` gave it."""
+    """Tell whether a manifest has the form, and the digest of its own, that `write_manifest` gave it."""
     if not isinstance(notes, dict) or not isinstance(notes.get("files"), dict):
         return False
     sizes, digests = notes["files"], notes.get("sha256")
@@ -275,7 +275,7 @@ def _compare(path: Path, digests: Mapping[str, str]) -> None:
 
 
 def _digest(file: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     digest = hashlib.sha256()
     piece = memoryview(bytearray(PIECE))
     with file.open("rb", buffering=0) as opened:
@@ -285,7 +285,7 @@ def _digest(file: Path) -> str:
 
 
 def _harmless() -> list[Any]:
-    """What a state may hold besides tensors and plain data; building one of these runs no code of the file's."""
+    """Return what a state may hold besides tensors and plain data; building one of these runs no code of the file's."""
     rebuild: Any = np.zeros(1).__reduce__()[0]
     number: Any = np.float64(0).__reduce__()[0]
     # Files have these two under the name that the module has in the NumPy that wrote them.
@@ -296,7 +296,7 @@ def _harmless() -> list[Any]:
 
 
 def _reason(file: Path, error: Exception) -> str:
-    """Why torch does not read a file."""
+    """Return why torch does not read a file."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     if isinstance(error, pickle.UnpicklingError) and "nsupported" in str(error):

@@ -75,13 +75,13 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def validation_score(metrics: Metrics) -> float | None:
-    """The mean over data sources of what validation reports first: accuracy, or else reward."""
+    """Return the mean over data sources of what validation reports first: accuracy, or else reward."""
     scores = [value for name, value in metrics.items() if name.startswith("val-core/") and "/mean@" in name]
     return sum(scores) / len(scores) if scores else None
 
 
 def values(metrics: Metrics) -> dict[str, float]:
-    """A step's value for each column that it has one for, by the column's title."""
+    """Return a step's value for each column that it has one for, by the column's title."""
     val = validation_score(metrics)
     known = dict(metrics) if val is None else {**metrics, "val": val}
     found = {column.title: [known[name] for name in column.names if name in known] for column in COLUMNS}
@@ -89,7 +89,7 @@ def values(metrics: Metrics) -> dict[str, float]:
 
 
 def telling(steps: Iterable[Mapping[str, float]]) -> set[str]:
-    """The titles of the columns that say something about these steps, whose `values` are given."""
+    """Return the titles of the columns that say something about these steps, whose `values` are given."""
     steps = list(steps)
     return {
         column.title
@@ -99,13 +99,13 @@ def telling(steps: Iterable[Mapping[str, float]]) -> set[str]:
 
 
 def cell(column: Column, step: Mapping[str, float]) -> str:
-    """The text of a column for a step, whose `values` are given; empty where it has none."""
+    """Return the text of a column for a step, whose `values` are given; empty where it has none."""
     value = step.get(column.title)
     return "" if value is None else column.form(value) if math.isfinite(value) else str(value)
 
 
 def one_line(metrics: Metrics) -> str:
-    """A step as a line of text: `reward 0.250  entropy 1.500  (gen 20 ms, update_actor 1.2 s)`."""
+    """Return a step as a line of text: `reward 0.250  entropy 1.500  (gen 20 ms, update_actor 1.2 s)`."""
     step = values(metrics)
     titles = telling([step])
     texts = [f"{column.title} {cell(column, step)}" for column in COLUMNS if column.title in titles]
@@ -114,7 +114,7 @@ def one_line(metrics: Metrics) -> str:
 
 
 def phase_times(metrics: Metrics, width: int | None = None, separator: str = "  ") -> str:
-    """Where a step's time went: `gen 9.6 s  reward 31 ms  ...`; the longest ones, if not all fit the width."""
+    """Return where a step's time went: `gen 9.6 s  reward 31 ms  ...`; the longest ones, if not all fit the width."""
     known = {phase: metrics[f"timing_s/{phase}"] for phase in PHASES if f"timing_s/{phase}" in metrics}
     shown = list(known)
     while True:
@@ -125,7 +125,7 @@ def phase_times(metrics: Metrics, width: int | None = None, separator: str = "  
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it: `31 ms`, `9.6 s`, `2 min 05 s`, `3 h 07 min`."""
+    """Return a time in the unit that suits it: `31 ms`, `9.6 s`, `2 min 05 s`, `3 h 07 min`."""
     if seconds < 0.1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.95:
@@ -137,14 +137,14 @@ def duration(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A time as on a clock: `0:31`, `1:02:03`."""
+    """Return a time as on a clock: `0:31`, `1:02:03`."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def sparkline(values: list[float], width: int = 40) -> str:
-    """A small curve of the last values, on the scale from 0 (or the least of them) to the greatest."""
+    """Return a small curve of the last values, on the scale from 0 (or the least of them) to the greatest."""
     shown = [value for value in values if math.isfinite(value)][-width:]
     if not shown:
         return ""
@@ -154,7 +154,7 @@ def sparkline(values: list[float], width: int = 40) -> str:
 
 
 def sample_line(generation: Mapping[str, Any]) -> str:
-    """A sample on one line: `'37=' → '48'  score 1.00`."""
+    """Return a sample on one line: `'37=' → '48'  score 1.00`."""
     shown = f"{generation.get('prompt')!r} → {generation.get('response')!r}"
     score = generation.get("score")
     return shown if score is None else f"{shown}  score {score:.2f}"

@@ -59,7 +59,7 @@ def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
 
 
 def notes_on(config: DictConfig, overrides: Sequence[str]) -> list[str]:
-    """What to say about settings, those of the command line above all, that are in order and yet do not count."""
+    """Return what to say about settings, above all of the command line, that are in order and do not count."""
     return list(notes(config, [override.partition("=")[0].lstrip("+") for override in overrides]))
 
 
@@ -78,7 +78,7 @@ def settle_device(config: DictConfig) -> None:
 
 
 def flat_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
-    """The dotted names of all settings, and of the sections that hold them."""
+    """Return the dotted names of all settings, and of the sections that hold them."""
     for key in config:
         name = f"{prefix}{key}"
         yield name

@@ -59,7 +59,7 @@ class SharedLoader:
             yield batch
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Where it is; None on other processes than rank 0."""
+        """Return where it is; None on other processes than rank 0."""
         if self.loader is None:
             return None
         state = self.loader.state_dict()
@@ -115,7 +115,7 @@ class PlaceIterator(Iterator[Place]):
         return self.epoch, self.drawn - 1, index
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it is; torchdata asks for it."""
+        """Return where it is; torchdata asks for it."""
         state = {"epoch": self.epoch, "drawn": self.drawn}
         return {**state, "indices": self.indices.state_dict()} if hasattr(self.indices, "state_dict") else state
 
@@ -151,7 +151,7 @@ class PlacedPrompts(Dataset):  # type: ignore[type-arg]
         return self.__getitems__([place])[0]
 
     def __getitems__(self, places: Sequence[Place]) -> list[Any]:
-        """The items of a batch."""
+        """Return the items of a batch."""
         epoch, number, _ = places[0]
         # Without the GPU's, which a worker has no access to.
         before = random.getstate(), np.random.get_state(), torch.get_rng_state()
@@ -178,7 +178,7 @@ class PlacedPrompts(Dataset):  # type: ignore[type-arg]
 def build_dataloaders(
     config: Any, ranks: Ranks, build_datasets: Callable[[], tuple[Dataset, Dataset]]
 ) -> tuple[SharedLoader, SharedLoader]:
-    """The training and the validation data loader.
+    """Return the training and the validation data loader.
 
     Every process gets the whole global batch: prompts are small, and each then takes its share of them.
 
@@ -206,7 +206,7 @@ def build_dataloaders(
 def build_loaders(
     data: Any, train_dataset: Dataset, val_dataset: Dataset
 ) -> tuple[StatefulDataLoader, StatefulDataLoader]:
-    """The loaders of one process, as `build_dataloaders` says; `data` is the config's section of that name.
+    """Return the loaders of one process, as `build_dataloaders` says; `data` is the config's section of that name.
 
     Raises:
         DataError: there are fewer training prompts than one batch needs.

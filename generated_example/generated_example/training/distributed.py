@@ -84,19 +84,19 @@ class Ranks:
             dist.barrier()
 
     def share(self, batch: DataProto) -> DataProto:
-        """This process's rows of a global batch, which is the same on every process."""
+        """Return this process's rows of a global batch, which is the same on every process."""
         if self.world_size == 1:
             return batch
         return batch[np.array_split(np.arange(len(batch)), self.world_size)[self.rank]]
 
     def gather(self, part: DataProto) -> DataProto:
-        """The global batch from each process's part, in the order of the ranks."""
+        """Return the global batch from each process's part, in the order of the ranks."""
         if self.world_size == 1:
             return part
         return DataProto.concat(self.gather_objects(part))
 
     def spread(self, function: Callable[[DataProto], DataProto], batch: DataProto) -> DataProto:
-        """What `function` makes of a global batch, row by row: each process applies it to its share.
+        """Return what `function` makes of a global batch, row by row: each process applies it to its share.
 
         Args:
             function: gives a row for each row; may use collective operations, and is called with equally many rows on
@@ -109,7 +109,7 @@ class Ranks:
         return unpad_dataproto(self.gather(function(self.share(padded))), padding)
 
     def gather_objects(self, value: T) -> list[T]:
-        """Each process's value, in the order of the ranks, on every process."""
+        """Gather each process's value, in the order of the ranks, on every process."""
         if self.world_size == 1:
             return [value]
         values: list[Any] = [None] * self.world_size
@@ -142,7 +142,7 @@ class Ranks:
         return result[0]
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set on at least one process."""
+        """Tell whether the flag is set on at least one process."""
         if self.world_size == 1:
             return flag
         value = torch.tensor(int(flag))
@@ -150,13 +150,13 @@ class Ranks:
         return bool(value)
 
     def all_arrive(self, place: str, seconds: float = 5.0) -> bool:
-        """Whether every process calls this within the time. It works even if a collective operation has failed."""
+        """Tell whether every process calls this within the time. It works even if a collective operation has failed."""
         return self.watch is None or self.watch.all_arrive(place, seconds)
 
 
 @contextlib.contextmanager
 def same_random_numbers(seed: str) -> Iterator[None]:
-    """Within it, the global generators give the numbers that belong to `seed`: the same on every process."""
+    """Have the global generators give the numbers that belong to `seed` within it: the same on every process."""
     before = random_state()
     seed_everything(zlib.crc32(seed.encode()))
     try:
@@ -173,7 +173,7 @@ def seed_everything(seed: int) -> None:
 
 
 def random_state() -> dict[str, Any]:
-    """The state of the global random generators, to be given back to `set_random_state`."""
+    """Return the state of the global random generators, to be given back to `set_random_state`."""
     state = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state()
@@ -190,7 +190,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def _outcome(function: Callable[[], Any]) -> tuple[bytes, Exception | None]:
-    """The result of a function or its exception, ready to be sent; and the exception itself."""
+    """Return the result of a function or its exception, ready to be sent; and the exception itself."""
     try:
         return pickle.dumps((function(), None)), None
     except Exception as error:

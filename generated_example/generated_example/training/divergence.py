@@ -1,4 +1,4 @@
-# vextract:template base/__package__/training/divergence.py - edit freely; upgrades merge your edits
+# vextract:template base/__package__/training/divergence.py - edit freely
 """End a run whose weights or losses are no numbers any more, and say what led there.
 
 What such a model computes is of no use, and neither is a checkpoint of it: the last good one stays the last one.

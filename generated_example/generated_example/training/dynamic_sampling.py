@@ -57,7 +57,7 @@ def sample_until_full(draw: Callable[[], Scored], config: Any, prompts: int, met
 
 
 def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
-    """The prompts (uids) whose responses do not all have the same value; a prompt with one response counts as well.
+    """Return the prompts (uids) whose responses differ in value; a prompt with one response counts as well.
 
     Args:
         uids, values: (bs,).

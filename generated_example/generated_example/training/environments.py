@@ -58,7 +58,7 @@ class Failure:
 
 
 def unusable(env: Environment, what: str) -> Failure:
-    """The failure of an environment whose `step` has returned what cannot be used."""
+    """Return the failure of an environment whose `step` has returned what cannot be used."""
     return Failure("error", what, hook_file_of(TypeError(), env.step))
 
 
@@ -135,7 +135,7 @@ class Environments:
         return results
 
     def _plain(self, call: Callable[[], Any], name: str, hook: Any) -> Any:
-        """What a call returns, or a Failure."""
+        """Return what a call returns, or a Failure."""
         try:
             return call_within(self.timeout, call)
         except TookTooLong as error:
@@ -199,10 +199,11 @@ def _step_result(result: Any, env: Any) -> StepResult | Failure:
         return unusable(env, f"step returned a {kind} as observation, not text or a list of {{role, content}}")
     try:
         number = float(reward)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        return unusable(env, f"step returned {reward!r} as reward, not a finite number")
+        shown = repr(reward)[:60] if isinstance(reward, str | float | None) else f"a {type(reward).__name__}"
+        return unusable(env, f"step returned {shown} as reward, not a finite number")
     return StepResult(observation, number, bool(terminated), bool(truncated), dict(info or {}))
 
 

@@ -136,7 +136,7 @@ class EpisodeLoop:
         return self._batch(prompts, episodes, self.environments.seconds - before)
 
     def _resets(self, prompts: DataProto) -> list[tuple[int, dict[str, Any]]]:
-        """The seed and the options of each environment: the same for the same prompt in the same step of a run.
+        """Return the seed and the options of each environment: the same for the same prompt in the same step of a run.
 
         A row whose state comes from a seed names it in its extra_info, as `env_seed`.
         """
@@ -172,7 +172,7 @@ class EpisodeLoop:
                 self._take(episode, env, tokens, result)
 
     def _write(self, episodes: list[Episode], meta_info: dict[str, Any]) -> list[tuple[list[int], list[float] | None]]:
-        """What the model writes next in each episode: at most as many tokens as a turn and the budget allow."""
+        """Return what the model writes next in each episode: at most as many tokens as a turn and the budget allow."""
         left = [min(self.turn_limit, self.budget - len(episode.tokens)) for episode in episodes]
         limit = max(left)
         contexts = [episode.prompt + episode.tokens for episode in episodes]
@@ -213,7 +213,7 @@ class EpisodeLoop:
                 episode.answers += 1
 
     def _batch(self, prompts: DataProto, episodes: list[Episode], seconds: float) -> DataProto:
-        """The episodes as a rollout engine returns responses."""
+        """Return the episodes as a rollout engine returns responses."""
         length, pad = self.budget, self.tokenizer.pad_token_id
         responses = torch.tensor([_padded(e.tokens, length, pad) for e in episodes])
         valid = torch.tensor([_padded([1] * len(e.tokens), length, 0) for e in episodes])
@@ -243,13 +243,13 @@ class EpisodeLoop:
 
 
 def episode_seed(run_seed: int, when: int | str, uid: object) -> int:
-    """The seed of an environment: from the run's seed, the step (or "validation") and the prompt's uid; below 2**32."""
+    """Make an environment's seed from the run's, the step (or "validation") and the prompt's uid; below 2**32."""
     digest = hashlib.blake2b(f"{run_seed}/{when}/{uid}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big")
 
 
 def context_batch(contexts: list[list[int]], pad_token_id: int, meta_info: dict[str, Any]) -> DataProto:
-    """Token lists as prompts for an engine: (bs, longest) int64, padded on the left."""
+    """Pad token lists, as prompts for an engine: (bs, longest) int64, padded on the left."""
     width = max(len(tokens) for tokens in contexts)
     input_ids = torch.tensor([[pad_token_id] * (width - len(tokens)) + tokens for tokens in contexts])
     lengths = torch.tensor([len(tokens) for tokens in contexts])

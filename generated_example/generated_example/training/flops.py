@@ -11,5 +11,5 @@ from ..protocol import DataProto
 def flops_metrics(
     role: str, module: nn.Module, batch: DataProto, seconds: float, epochs: int, world_size: int
 ) -> dict[str, Any]:
-    """No metrics."""
+    """Return no metrics."""
     return {}

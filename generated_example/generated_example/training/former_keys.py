@@ -44,7 +44,7 @@ FORMER_KEYS: dict[str, str] = {
 
 
 def present_name(key: str, known: Container[str]) -> str | None:
-    """What a setting with a former name is called now; None where it had no other, or that one is not known either."""
+    """Return the present name of a setting with a former one; None where it had no other, or that is unknown too."""
     parts = key.split(".")
     for end in range(len(parts), 0, -1):
         new = FORMER_KEYS.get(".".join(parts[:end]))

@@ -28,7 +28,7 @@ VERLS = (core_algos.__name__, f"{__package__}.trainer_functions", f"{__package__
 
 @contextmanager
 def importing_hooks() -> Iterator[None]:
-    """Around an import of hooks: what is wrong with their text becomes a HookError with file and line."""
+    """Turn what is wrong with the text of hooks that are imported within it into a HookError with file and line."""
     try:
         yield
     except HookError:
@@ -50,20 +50,20 @@ def importing_hooks() -> Iterator[None]:
 
 @contextmanager
 def calling_policy_loss(name: str) -> Iterator[None]:
-    """Around the actor's update: an owner's policy loss is checked at each call."""
+    """Check an owner's policy loss at each call within it: it goes around the actor's update."""
     with _checked(registries.POLICY_LOSS_REGISTRY, name, functools.partial(_check_loss, name)):
         yield
 
 
 @contextmanager
 def calling_estimator(name: str) -> Iterator[None]:
-    """Around `compute_advantage`: an owner's advantage estimator is checked."""
+    """Check an owner's advantage estimator within it: it goes around `compute_advantage`."""
     with _checked(registries.ADV_ESTIMATOR_REGISTRY, name, functools.partial(_check_estimates, name)):
         yield
 
 
 def is_owners(function: Any) -> bool:
-    """Whether a registered function is a hook, and not verl's."""
+    """Tell whether a registered function is a hook, and not verl's."""
     return getattr(function, "__module__", "") not in VERLS
 
 
@@ -117,7 +117,7 @@ def _check_loss(name: str, loss: Callable[..., Any], arguments: Mapping[str, Any
 
 
 def _loss_parts(what: str, where: str, result: Any) -> tuple[Any, Mapping[str, Any]]:
-    """The loss and the metrics of what a policy loss returned."""
+    """Return the loss and the metrics of what a policy loss returned."""
     if _with_metrics():
         if not isinstance(result, (tuple, list)) or len(result) != 2 or not isinstance(result[1], Mapping):
             raise HookError(f"{what} returned {_shape_of(result)}, not (loss, metrics): a tensor and a dict", where)
@@ -132,7 +132,7 @@ def _loss_parts(what: str, where: str, result: Any) -> tuple[Any, Mapping[str, A
 
 
 def _with_metrics() -> bool:
-    """Whether the policy losses of this release return a dictionary of metrics: since verl 0.6.1."""
+    """Tell whether the policy losses of this release return a dictionary of metrics: since verl 0.6.1."""
     builtin = registries.POLICY_LOSS_REGISTRY.get("clip_cov")
     return builtin is not None and "dict" in str(inspect.signature(builtin).return_annotation)
 
@@ -161,7 +161,7 @@ def _check_estimates(name: str, estimator: Callable[..., Any], arguments: Mappin
 
 
 def _called(what: str, function: Callable[..., Any], arguments: Mapping[str, Any], passed: str) -> Any:
-    """What a function returns; it may not raise, nor change the tensors that it is given."""
+    """Return what a function returns; it may not raise, nor change the tensors that it is given."""
     tensors = {key: value for key, value in arguments.items() if isinstance(value, torch.Tensor)}
     versions = {key: value._version for key, value in tensors.items()}
     own = function.func  # type: ignore[attr-defined]
@@ -185,7 +185,7 @@ def _called(what: str, function: Callable[..., Any], arguments: Mapping[str, Any
 
 
 def _shape_of(result: Any) -> str:
-    """The form of a result, in a few words."""
+    """Return the form of a result, in a few words."""
     if isinstance(result, (tuple, list)):
         kind = "a tuple" if isinstance(result, tuple) else "a list"
         return f"{kind} of {len(result)} ({', '.join(type(item).__name__ for item in result)})"

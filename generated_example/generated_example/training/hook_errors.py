@@ -21,12 +21,14 @@ import numpy as np
 import torch
 
 from ..protocol import DataProto
-from ..rewards import time_limit
+from ..rewards import components, manager, scoring, time_limit
 from ..rewards.scoring import ScoringError
 from . import registries
 
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
+# Where verl's reward managers are, and what computes rewards with them.
+MANAGERS = tuple(str(Path(__file__).parents[1] / place) for place in ("workers/reward_", "training/reward"))
 
 
 class HookError(RuntimeError):
@@ -80,8 +82,14 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
     except Exception as error:
         row = _first_bad_row(reward_fn, batch)
         sample = None if row is None else describe_sample(batch, row, tokenizer)
+        hook = _hook_of(reward_fn)
         message = f"the reward raised {type(error).__name__}: {error}"
-        raise HookError(message, raised_in(error) or source_of(_hook_of(reward_fn)), sample) from error
+        where = raised_in(error)
+        if where is not None and where.startswith(MANAGERS) and inspect.isroutine(hook):
+            # verl's manager could not use what the owner's function had returned.
+            message = f"{message}\n  where {Path(where).name} takes what it returned"
+            where = None
+        raise HookError(message, where or source_of(hook), sample) from error
 
     hook_file = source_of(_hook_of(reward_fn))
     if isinstance(result, dict) and "reward_tensor" not in result:
@@ -113,17 +121,20 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
 
 
 def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
-    """The mean of each numeric component of the reward, as `reward/<name>/mean`."""
+    """Return the mean of each numeric component of the reward, as `reward/<name>/mean`."""
     metrics = {}
     for name, values in extra.items():
         kinds = set(map(type, values))
         if kinds and all(issubclass(kind, (numbers.Real, np.bool_)) for kind in kinds):
-            metrics[f"reward/{name}/mean"] = float(np.mean(np.array(values, dtype=float)))
+            try:
+                metrics[f"reward/{name}/mean"] = float(np.mean(np.array(values, dtype=float)))
+            except OverflowError:  # a whole number without bounds
+                metrics[f"reward/{name}/mean"] = float("nan")
     return metrics
 
 
 def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any]:
-    """One row of a batch, as a person wants to read it."""
+    """Return one row of a batch, as a person wants to read it."""
     sample: dict[str, Any] = {"index": row}
     prompt_length = batch.batch["prompts"].shape[-1] if "prompts" in batch.batch.keys() else 0
     for name, columns in (("prompt", slice(None, prompt_length)), ("response", slice(prompt_length, None))):
@@ -140,7 +151,7 @@ def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any
 
 
 def hook_file_of(error: BaseException, hook: Any) -> str:
-    """Where a hook failed: the project's own line that raised, or else the file that defines the hook."""
+    """Return where a hook failed: the project's own line that raised, or else the file that defines the hook."""
     return raised_in(error) or source_of(hook)
 
 
@@ -173,7 +184,7 @@ def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
 
 
 def _hook_of(reward_fn: Any) -> Any:
-    """The part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
+    """Return the part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
     while hasattr(reward_fn, "manager"):  # behind a reward model, or in an event loop
         reward_fn = reward_fn.manager
     score: Any = getattr(reward_fn, "compute_score", None)
@@ -198,8 +209,9 @@ def _definition(target: Any) -> str | None:
 
 
 def raised_in(error: BaseException) -> str | None:
-    """The last line of a traceback that is neither an installed library's nor of the code that calls hooks."""
-    installed = (str(Path(torch.__file__).parents[1]), sys.base_prefix + "/lib", __file__, time_limit.__file__)
+    """Return the last line of a traceback that is neither an installed library's nor of the code that calls hooks."""
+    callers = (__file__, *(str(module.__file__) for module in (components, manager, scoring, time_limit)))
+    installed = (str(Path(torch.__file__).parents[1]), sys.base_prefix + "/lib", *callers)
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((*installed, "<"))]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
 

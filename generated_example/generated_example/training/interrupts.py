@@ -27,7 +27,7 @@ _active: "list[StopSignal]" = []
 
 
 def stop_requested() -> bool:
-    """Whether the run was asked to stop, and is about to."""
+    """Tell whether the run was asked to stop, and is about to."""
     return any(signals.requested for signals in _active)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..output import say
+from ..output import module_command, say
 from .checkpoint import Checkpoints, step_of
 from .config_loading import ConfigError
 from .failures import add_note
@@ -48,7 +48,7 @@ def finished_text(path: Path | None) -> str:
     quoted = shlex.quote(str(path))
     return (
         f"saved: {path}\n"
-        f"export: python -m {__name__.partition('.')[0]}.export {quoted} OUT\n"
+        f"export: {module_command('export')} {quoted} OUT\n"
         f"train further: the same command with trainer.resume_mode=resume_path trainer.resume_from_path={quoted} "
         f"trainer.total_training_steps=N, N being more than {step_of(path)}"
     )

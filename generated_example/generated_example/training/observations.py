@@ -46,7 +46,7 @@ class Observations:
             self.ending = self._tokens(self._after_turn([], generation_prompt=False))
 
     def follow(self, turn: Sequence[int], observation: Observation) -> list[int]:
-        """The tokens that go between a turn of the model and its next one.
+        """Return the tokens that go between a turn of the model and its next one.
 
         Args:
             turn: the sampled tokens of the turn. If its last one is the token that ends it, this is not added again;
@@ -72,7 +72,7 @@ class Observations:
         return self._tokens(self._after_turn([{"role": "user", "content": observation}], generation_prompt=True))
 
     def _after_turn(self, messages: list[Any], generation_prompt: bool) -> str:
-        """What the template puts after a turn of the model that these messages follow."""
+        """Return what the template puts after a turn of the model that these messages follow."""
         before = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _TURN}]
         text: str = self.tokenizer.apply_chat_template(
             [*before, *messages], add_generation_prompt=generation_prompt, tokenize=False, **self.template_kwargs

@@ -2,10 +2,13 @@
 """One run at a time in a directory: two would write into the same metrics and replace each other's checkpoints."""
 
 import contextlib
+import os
+import socket
+import sys
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from .config_loading import ConfigError
 from .distributed import Ranks
@@ -31,22 +34,38 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         return contextlib.nullcontext()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        file = (directory / ".lock").open("a")
+        file = (directory / ".lock").open("a+")
     except OSError as error:
         raise ConfigError(f"cannot write to {directory}: {error.strerror}", "set trainer.default_local_dir") from error
-    end = time.monotonic() + PATIENCE
+    start = time.monotonic()
+    waited = False
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            if time.monotonic() > end:
+            other = _holder(file)
+            if not waited and PATIENCE:
+                print(f"waiting up to {PATIENCE:.0f} s for another run in {directory} to end{other}", file=sys.stderr)
+                waited = True
+            if time.monotonic() - start > PATIENCE:
                 file.close()
                 raise ConfigError(
-                    f"another run is going on in {directory}",
+                    f"another run is going on in {directory}{other}",
                     "name this one: trainer.experiment_name=... (or trainer.default_local_dir=...); or wait",
                 ) from error
             time.sleep(0.2)
             continue
         except OSError:  # a file system without locks
             pass
+        with contextlib.suppress(OSError):  # a full disk is no reason not to start
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.flush()
         return file
+
+
+def _holder(file: TextIO) -> str:
+    """Return who holds the lock, as it has written there; empty if it has not."""
+    file.seek(0)
+    text = " ".join(file.read(200).split())
+    return f" ({text})" if text else ""

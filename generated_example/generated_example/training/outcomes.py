@@ -72,7 +72,7 @@ class Outcomes:
         return batch
 
     def _placed(self, scores: Any, ends: Any, batch: DataProto) -> torch.Tensor:
-        """The rewards at the tokens that they are for, (bs, response_length) float32."""
+        """Return the rewards at the tokens that they are for, (bs, response_length) float32."""
         placed = torch.zeros(batch.batch["responses"].shape, dtype=torch.float32)
         for row, (row_scores, row_ends) in enumerate(zip(scores, ends, strict=True)):
             if self.settings.reward_at == "turn":
@@ -111,7 +111,7 @@ class Outcomes:
 
 
 def episode_metrics(batch: DataProto) -> dict[str, float]:
-    """Metrics named env/*, of a batch of episodes; none of a batch of single turns."""
+    """Compute metrics named env/* of a batch of episodes; none of a batch of single turns."""
     columns = batch.non_tensor_batch
     if "env_end" not in columns:
         return {}

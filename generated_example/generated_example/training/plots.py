@@ -56,19 +56,19 @@ def draw_curves(rows: Rows, path: Path, title: str = "") -> None:
 
 
 def series(rows: Rows, name: str) -> tuple[list[int], list[float]]:
-    """The steps that have a finite value of a metric, and the values. Of a step logged twice, the last counts."""
+    """Return the steps with a finite value of a metric, and the values. Of a step logged twice, the last counts."""
     values = {row["step"]: row[name] for row in rows if row.get(name) is not None and math.isfinite(row[name])}
     steps = sorted(values)
     return steps, [values[step] for step in steps]
 
 
 def smooth(values: Sequence[float], reach: int = 5) -> list[float]:
-    """The mean of each value and its neighbours up to `reach` away: unlike a trailing average, it does not lag."""
+    """Average each value and its neighbours up to `reach` away: unlike a trailing average, this does not lag."""
     return [fmean(values[max(0, i - reach) : i + reach + 1]) for i in range(len(values))]
 
 
 def _says_something(rows: Rows, name: str) -> bool:
-    """Whether a metric was recorded, or one whose name begins so; a KL that is 0 all along says nothing."""
+    """Tell whether a metric was recorded, or one whose name begins so; a KL that is 0 all along says nothing."""
     names = {other for row in rows for other in row if other == name or (name.endswith("/") and other.startswith(name))}
     values = [value for other in names for value in series(rows, other)[1]]
     return any(values) if name in KL else bool(values)

@@ -22,7 +22,7 @@ PACKAGES = ("torch", "transformers", "tensordict", "numpy", "peft", "flash-attn"
 
 
 def surroundings() -> dict[str, Any]:
-    """What this process runs on and with, as values that go into JSON. Nothing in it names the machine or its user."""
+    """Describe what this process runs on and with, as values for JSON. Nothing in it names the machine or its user."""
     return {
         "command": shlex.join([Path(sys.executable).name, *map(argument_without_secret, sys.orig_argv[1:])]),
         "commit": commit(Path(__file__).resolve().parents[2]),
@@ -35,7 +35,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def commit(directory: Path) -> str | None:
-    """The commit that is checked out, with -dirty behind it if files differ from it; None where there is no git."""
+    """Return the commit that is checked out, with -dirty if files differ from it; None where there is no git."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=5, check=True)
@@ -45,7 +45,7 @@ def commit(directory: Path) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that decide what a run computes, of those that are installed."""
+    """Return the versions of the packages that decide what a run computes, of those that are installed."""
     found = {}
     for name in PACKAGES:
         try:
@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
 
 
 def device() -> str:
-    """The GPU that this process computes on, or the CPU."""
+    """Return the GPU that this process computes on, or the CPU."""
     import torch
 
     if torch.cuda.is_available():

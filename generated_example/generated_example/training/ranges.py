@@ -73,7 +73,7 @@ HINTS = {
 
 
 def out_of_range(name: str, value: Any) -> tuple[str, str] | None:
-    """What is wrong with the number that a setting has, and a hint; None if nothing is.
+    """Return what is wrong with the number that a setting has, and a hint; None if nothing is.
 
     Args:
         name: the setting's dotted name.

@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 
 def registered_managers() -> dict[str, Any]:
-    """The reward managers by name: verl's own that this project has, and the owner's."""
+    """Return the reward managers by name: verl's own that this project has, and the owner's."""
     return {**REWARD_MANAGER, **REWARD_MANAGER_REGISTRY}
 
 
 def manager_class(config: Any) -> Any:
-    """The class of the manager that the config names."""
+    """Return the class of the manager that the config names."""
     section = config.reward.reward_manager
     if section.source == "importlib":
         return load_extern_object(module_path=section.module.path, object_name=section.name)
@@ -39,7 +39,7 @@ def manager_class(config: Any) -> Any:
 
 
 def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[str, Any]) -> Any:
-    """The manager that the config names: called with a batch and `return_dict`, it scores it.
+    """Return the manager that the config names: called with a batch and `return_dict`, it scores it.
 
     Args:
         config: the whole config.

@@ -9,7 +9,7 @@ from ..protocol import DataProto
 
 
 def rollout_metrics(batch: DataProto) -> dict[str, Any]:
-    """Metrics named training/rollout_probs_diff_*, if the engine has given its log-probabilities.
+    """Compute metrics named training/rollout_probs_diff_*, if the engine has given its log-probabilities.
 
     Args:
         batch: with old_log_probs and response_mask, (bs, response_length), and maybe rollout_log_probs of that shape.

@@ -7,16 +7,16 @@ from ..protocol import DataProto
 
 
 def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
-    """Whether the log-probabilities of the rollout have become the old ones: never here."""
+    """Tell whether the log-probabilities of the rollout have become the old ones: never here."""
     return False
 
 
 def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]:
-    """The batch without the log-probabilities of the rollout, which nothing further needs."""
+    """Return the batch without the log-probabilities of the rollout, which nothing further needs."""
     batch.batch.pop("rollout_log_probs", None)
     return batch, {}
 
 
 def policy_loss_changes(config: Any) -> dict[str, Any]:
-    """What rollout correction changes in the settings of the policy loss: nothing here."""
+    """Return what rollout correction changes in the settings of the policy loss: nothing here."""
     return {}

@@ -34,7 +34,7 @@ class Rollouts:
             self.outcomes = Outcomes(config, tokenizer, shows_errors=ranks.rank == 0)
 
     def generate(self, prompts: DataProto) -> DataProto:
-        """Responses to a global batch of prompts, in its order.
+        """Write the responses to a global batch of prompts, in its order.
 
         Args:
             prompts: the same on every process: input_ids, attention_mask, position_ids, (bs, prompt_length) int64,
@@ -58,7 +58,7 @@ class Rollouts:
         return episodes
 
     def _spread(self, function: Any, prompts: DataProto) -> DataProto:
-        """What the processes make of their shares, put together; `function` may not wait for other processes."""
+        """Return what the processes make of their shares, put together; `function` may not wait for other processes."""
 
         def write(share: DataProto) -> DataProto:
             try:
@@ -70,5 +70,5 @@ class Rollouts:
             return self.ranks.spread(lambda share: self.ranks.together(lambda: write(share)), prompts)
 
     def sync_weights(self) -> None:
-        """The policy has changed: the engine takes over its weights. Every process must call this."""
+        """Have the engine take over the policy's weights, which have changed. Every process must call this."""
         self.engine.sync_weights()

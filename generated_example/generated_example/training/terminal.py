@@ -53,7 +53,7 @@ class View(Protocol):
 
 
 def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool = False) -> View:
-    """The table where it can be drawn; lines where not.
+    """Return the table where it can be drawn; lines where not.
 
     Lines are for a pipe or a log file, a dumb terminal, one that cannot show the bars, a notebook (whose `!` command is
     a terminal that cannot go back up), and for pdb.
@@ -189,7 +189,7 @@ class LiveView(QuietView):
         return stop_and_trace
 
     def _render(self) -> Any:
-        """What to draw now. An exception would end the thread, and the run must not notice."""
+        """Return what to draw now. An exception would end the thread, and the run must not notice."""
         from rich.console import Group
 
         try:
@@ -204,7 +204,7 @@ class LiveView(QuietView):
             return f"cannot draw the table: {type(error).__name__}"
 
     def _draw(self, width: int, height: int) -> Any:
-        """All that stays as it is until the next step, as lines of text."""
+        """Return all that stays as it is until the next step, as lines of text."""
         from rich.console import Group
         from rich.text import Text
 
@@ -221,7 +221,7 @@ class LiveView(QuietView):
         return _Lines(lines)
 
     def _columns(self, rows: list[tuple[int, dict[str, float]]], width: int) -> Any:
-        """The table, without the least important columns if they do not fit."""
+        """Return the table, without the least important columns if they do not fit."""
         from rich import box
         from rich.measure import Measurement
         from rich.table import Table
@@ -241,7 +241,7 @@ class LiveView(QuietView):
             columns.remove(max(columns, key=lambda column: column.rank))
 
     def _headline(self, width: int) -> Any:
-        """The run, its step and its clock; the run's name gives way first."""
+        """Return the run, its step and its clock; the run's name gives way first."""
         from rich.text import Text
 
         now, done = time.monotonic(), self._step - self._first

@@ -46,7 +46,7 @@ def timed(name: str, timing: dict[str, float]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def under_way(name: str) -> Iterator[None]:
-    """Within it a phase of this name is under way; its time is part of that of the phase around it."""
+    """Have a phase of this name under way within it; its time is part of that of the phase around it."""
     phase = Phase(name)
     _under_way.append(phase)
     try:
@@ -77,11 +77,11 @@ def begin(parts: int) -> None:
 
 
 def phases() -> list[Phase]:
-    """The phases that are under way, each within the one before it."""
+    """Return the phases that are under way, each within the one before it."""
     return list(_under_way)
 
 
 def current_phase() -> str:
-    """The phase that began last and has not ended."""
+    """Return the phase that began last and has not ended."""
     known = phases()
     return known[-1].name if known else "between steps"

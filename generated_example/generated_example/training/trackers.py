@@ -71,7 +71,7 @@ class Tracker(Protocol):
         """Record samples (prompt, response, score ...) as the table `name`."""
 
     def close(self, outcome: str) -> None:
-        """The run is finished, stopped or failed."""
+        """End the record of a run that is finished, stopped or failed."""
 
 
 class TensorBoard:
@@ -282,7 +282,7 @@ LOGGERS = ("console", "file", *TRACKERS)
 
 
 def logger_names(config: Any) -> list[str]:
-    """What `trainer.logger` lists; it may be a single name."""
+    """Return what `trainer.logger` lists; it may be a single name."""
     names = config.trainer.get("logger") or []
     return [names] if isinstance(names, str) else [str(name) for name in names]
 
@@ -301,7 +301,7 @@ def logger_problems(config: Any) -> Iterator[tuple[str, str]]:
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported, without importing it."""
+    """Tell whether a package can be imported, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
@@ -368,7 +368,7 @@ class Trackers:
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """Settings with those values hidden that are passwords, keys or tokens by their names, and users in URLs."""
+    """Hide the values of settings that are passwords, keys or tokens by their names, and users in URLs."""
     if isinstance(value, Mapping):
         return {key: without_secrets(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -379,7 +379,7 @@ def without_secrets(value: Any, name: str = "") -> Any:
 
 
 def argument_without_secret(argument: str) -> str:
-    """A command-line argument `key=value` with its value hidden if it is a secret."""
+    """Return a command-line argument `key=value` with its value hidden if it is a secret."""
     key, sign, value = argument.partition("=")
     if not sign:
         return USER_IN_URL.sub(HIDDEN, argument)
@@ -409,7 +409,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def cells(rows: Rows, step: int) -> list[list[Any]]:
-    """Samples as the rows of a table with COLUMNS."""
+    """Write samples as the rows of a table with COLUMNS."""
     texts = ("prompt", "response", "ground_truth", "data_source")
     return [
         [step if name == "step" else _text(row.get(name)) if name in texts else row.get(name) for name in COLUMNS]
@@ -418,7 +418,7 @@ def cells(rows: Rows, step: int) -> list[list[Any]]:
 
 
 def markdown(rows: Rows, step: int) -> str:
-    """Samples as a table in Markdown, which shows what the model wrote as it is."""
+    """Write samples as a table in Markdown, which shows what the model wrote as it is."""
 
     def shown(value: Any) -> str:
         return "`" + str(value).replace("`", "'").replace("|", "\\|").replace("\n", "⏎") + "`"
@@ -428,7 +428,7 @@ def markdown(rows: Rows, step: int) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as text that every store takes: without half surrogate pairs."""
+    """Return a value as text that every store takes: without half surrogate pairs."""
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 
@@ -445,5 +445,5 @@ def _known_ids(directory: Path) -> dict[str, str]:
 
 
 def _mlflow_name(name: str) -> str:
-    """A name that MLflow takes: upstream's, with `@` written as upstream writes it there."""
+    """Return a name that MLflow takes: upstream's, with `@` written as upstream writes it there."""
     return re.sub(r"[^\w\-. :/]", "_", name.replace("@", "_at_"))

@@ -18,6 +18,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ..output import module_command
 from ..rewards.alarm import RewardAlarm
 from .provenance import surroundings
 from .terminal import QuietView, View, make_view
@@ -197,7 +198,7 @@ class RunTracker:
         else:
             self._view.message(f"curves: {self.run_dir / CURVES}")
             name = shlex.quote(str(self.run_dir))
-            self._view.message(f"report: python -m {__name__.partition('.')[0]}.report {name}")
+            self._view.message(f"report: {module_command('report')} {name}")
 
 
 class JsonLines:
@@ -224,7 +225,7 @@ class JsonLines:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSON lines file; a last line that a killed process left half-written is skipped."""
+    """Return the rows of a JSON lines file; a last line that a killed process left half-written is skipped."""
     if not path.exists():
         return []
     rows = []
@@ -240,7 +241,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def read_starts(path: Path) -> list[dict[str, Any]]:
-    """The starts of a run in environment.json, the first one first; none if there is no such file, or it is damaged."""
+    """Read the starts of a run in environment.json, the first one first; none if it is missing or damaged."""
     try:
         starts = json.loads(path.read_text(encoding="utf-8"))["starts"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -168,7 +168,7 @@ class LocalPPOTrainer:
         return True
 
     def train_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
-        """One step, from prompts to updated weights.
+        """Do one step, from prompts to updated weights.
 
         Args:
             prompts: a batch of the data loader: tensors (prompts, max_prompt_length) and arrays of the other columns.
@@ -275,7 +275,7 @@ class LocalPPOTrainer:
             self.tracker.log_missing(trainer["row"], step)
 
     def _is_to_be_saved(self, step: int) -> bool:
-        """Whether the config asks for a checkpoint after this step."""
+        """Tell whether the config asks for a checkpoint after this step."""
         every = self.config.trainer.save_freq
         if step >= self.total_steps:
             return bool(every > 0 or self.config.local.save_last)
@@ -287,7 +287,7 @@ class LocalPPOTrainer:
             yield from self.train_loader
 
     def _try_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
-        """A step; if it fails before it has changed any weight, the state from before it is saved."""
+        """Do a step; if it fails before it has changed any weight, the state from before it is saved."""
         stepped: list[bool] = []
         optimizers = [model.optimizer for model in (self.policy, self.critic) if model is not None]
         hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
@@ -313,7 +313,7 @@ class LocalPPOTrainer:
             self.failure = error
 
     def _try_validation(self) -> Metrics:
-        """The metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
+        """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
         before = random_state()
         try:
             return self.validate()
@@ -439,7 +439,7 @@ class LocalPPOTrainer:
         )
 
     def _old_log_probs(self, batch: DataProto) -> tuple[DataProto, float]:
-        """The policy's log-probabilities before the update, and its mean entropy."""
+        """Return the policy's log-probabilities before the update, and its mean entropy."""
         output = self.ranks.spread(self.policy.compute_log_prob, batch)
         entropys = output.batch.pop("entropys")  # (bs, response_length)
         entropy = agg_loss(entropys, batch.batch["response_mask"], self.config.actor_rollout_ref.actor.loss_agg_mode)

@@ -34,5 +34,5 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
 
 
 def _counts(value: Any) -> bool:
-    """Whether a value can be averaged or voted on: lists and what a sample lacks cannot."""
+    """Tell whether a value can be averaged or voted on: lists and what a sample lacks cannot."""
     return isinstance(value, (str, numbers.Number, np.generic))

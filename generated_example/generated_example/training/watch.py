@@ -75,7 +75,7 @@ class Watch(threading.Thread):
                 self._end(text)
 
     def loss(self, seconds: float) -> str | None:
-        """Which processes have not been heard of for so long; None if all have."""
+        """Return which processes have not been heard of for so long; None if all have."""
         now = time.monotonic()
         if now - self._answered > seconds:
             return f"rank 0's machine, where all processes meet, has not answered for {seconds:.0f} s"
@@ -89,7 +89,7 @@ class Watch(threading.Thread):
         return "; ".join(self._fate(rank, seconds) for rank in silent)
 
     def explain(self, error: BaseException) -> str | None:
-        """Why a collective operation failed; None if the process that made it fail tells it itself."""
+        """Return why a collective operation failed; None if the process that made it fail tells it itself."""
         for _ in range(20):  # a process that was killed falls silent
             time.sleep(0.5)
             try:
@@ -107,14 +107,14 @@ class Watch(threading.Thread):
         return f"the processes cannot work together any more: {reason}\nwhere they are: {where}"
 
     def is_first_to_fail(self) -> bool:
-        """Whether no other process has reported a failure yet: then this one must."""
+        """Tell whether no other process has reported a failure yet: then this one must."""
         try:
             return self.add("failures", 1) == 1
         except RuntimeError:  # no store any more
             return int(os.environ.get("LOCAL_RANK", 0)) == 0
 
     def all_arrive(self, place: str, seconds: float) -> bool:
-        """Whether every process calls this with the same place within the time."""
+        """Tell whether every process calls this with the same place within the time."""
         try:
             if self.add(f"arrived/{place}", 1) == self.world_size:
                 with self._access():
@@ -135,7 +135,7 @@ class Watch(threading.Thread):
             return int(self.store.add(key, amount))
 
     def leave(self, state: str = "left") -> None:
-        """This process ends: "left" in good order, so that nobody need wait for it, or "failed", so that all end."""
+        """Say that this process ends: "left" in good order, so that nobody waits, or "failed", so that all end."""
         self._over.set()
         try:
             self._tell(state)
@@ -207,7 +207,7 @@ class Watch(threading.Thread):
 
 
 def is_connection_error(error: BaseException | None) -> bool:
-    """Whether an exception only says that another process is gone, or has not come."""
+    """Tell whether an exception only says that another process is gone, or has not come."""
     while error is not None:
         if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and CONNECTION.search(str(error))):
             return True

@@ -25,12 +25,12 @@ class Start(NamedTuple):
 
 
 def wants_adapter(model: Any) -> bool:
-    """Whether a `model` section asks for an adapter."""
+    """Tell whether a `model` section asks for an adapter."""
     return bool(model.lora_rank > 0 or model.lora_adapter_path)
 
 
 def starting_point(path: str, model: Any, ranks: Ranks) -> Start:
-    """Where to read the weights of a run that starts at `path`.
+    """Return where to read the weights of a run that starts at `path`.
 
     Args:
         path: `model.path`, or the `actor` directory of a checkpoint. Of a run that trains an adapter this holds only

@@ -51,7 +51,7 @@ class LocalEngine(SharedForward):
         self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
 
     def infer(self, data: DataProto, **settings: Any) -> dict[str, torch.Tensor]:
-        """What the model says of the responses' tokens: each (bs, response_length) float32.
+        """Return what the model says of the responses' tokens: each (bs, response_length) float32.
 
         Args:
             data: `meta_info` has the size of the passes and the temperature.
@@ -92,7 +92,7 @@ class LocalEngine(SharedForward):
         return metrics
 
     def _unpadded(self, data: DataProto, by_tokens: bool, rows: int, tokens: int) -> Any:
-        """A batch as the engine takes it: without padding, with the size of its passes."""
+        """Return a batch as the engine takes it: without padding, with the size of its passes."""
         columns = [name for name in COLUMNS if name in data.batch.keys()]
         images = [name for name in ("multi_modal_inputs",) if name in data.non_tensor_batch]
         chosen = data.select(columns, images, [])
@@ -111,7 +111,7 @@ class LocalEngine(SharedForward):
         return batch
 
     def _rows_of_all(self, rows: int) -> int:
-        """The rows of a mini-batch that all processes together compute."""
+        """Return the rows of a mini-batch that all processes together compute."""
         if self._ranks.world_size == 1:
             return rows
         count = torch.tensor(rows)
@@ -119,14 +119,14 @@ class LocalEngine(SharedForward):
         return int(count)
 
     def _summary(self, output: dict[str, Any]) -> dict[str, float]:
-        """The metrics of one optimizer step, over all passes of all processes."""
+        """Return the metrics of one optimizer step, over all passes of all processes."""
         found = {**output["metrics"], "loss": sum(output["loss"])}
         parts = self._ranks.gather_objects(found)[:: self.sharers]
         return {name: _one_number([part[name] for part in parts]) for name in found}
 
 
 def named(prefix: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    """Metrics whose names all begin with `prefix`."""
+    """Have the names of metrics all begin with `prefix`."""
     return {name if name.startswith(prefix) else prefix + name: value for name, value in metrics.items()}
 
 

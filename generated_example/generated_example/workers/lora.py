@@ -24,31 +24,31 @@ def check_adapter(model: Any) -> None:
 
 
 def add_adapter(module: nn.Module, model: Any, start: Start, ranks: Ranks) -> nn.Module:
-    """The model as it is."""
+    """Return the model as it is."""
     check_adapter(model)
     return module
 
 
 def adapter_settings(module: nn.Module) -> Any:
-    """The settings of the model's adapter: it has none."""
+    """Return the settings of the model's adapter: it has none."""
     return None
 
 
 def without_adapter(module: nn.Module) -> AbstractContextManager[object]:
-    """Within it, the model computes without its adapter: it has none."""
+    """Let the model compute without its adapter within it: it has none."""
     return nullcontext()
 
 
 def plain_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The model's weights, under the names that they have in Hugging Face format."""
+    """Return the model's weights, under the names that they have in Hugging Face format."""
     yield from module.state_dict().items()
 
 
 def adapter_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The adapter's weights: there are none."""
+    """Return the adapter's weights: there are none."""
     yield from ()
 
 
 def save_adapter(module: nn.Module, directory: Path, ranks: Ranks) -> None:
-    """Never called."""
+    """Raise an error: this is never called."""
     raise NotImplementedError

@@ -18,7 +18,7 @@ from .model_files import check_model_directory
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
-    """The tokenizer of `actor_rollout_ref.model`, with a padding token and the configured chat template."""
+    """Return the tokenizer of `actor_rollout_ref.model`, with a padding token and the configured chat template."""
     from transformers import AutoTokenizer
 
     def read_tokenizer() -> Any:
@@ -45,7 +45,7 @@ def load_tokenizer(model: Any, ranks: Ranks) -> Any:
 def load_model(
     path: str, model: Any, fsdp_config: Any, tokenizer: Any, auto_class: Any, ranks: Ranks, **settings: Any
 ) -> nn.Module:
-    """A model in Hugging Face format: with its weights, on the CPU, on rank 0; without any ("meta") on other processes.
+    """Load a model in Hugging Face format: with weights, on the CPU, on rank 0; without ("meta") on other processes.
 
     Weights that the directory lacks are an error, but for those of `settings["num_labels"]`, a new head.
 
@@ -160,7 +160,7 @@ def _check_packing(attention: str | None) -> None:
 
 
 def _explained(error: Exception, path: str, attention: str | None) -> ConfigError:
-    """What to tell about a model that transformers does not load."""
+    """Return what to tell about a model that transformers does not load."""
     if isinstance(error, ConfigError):
         return error
     text = _one_line(error)

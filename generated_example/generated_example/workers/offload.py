@@ -50,12 +50,12 @@ class Resident:
 
 
 def weights_at_rest(module: nn.Module, home: Place, rest: Place | None) -> Resident:
-    """The weights of a model, whole or shared out by FSDP2, and with them their gradients."""
+    """Return the weights of a model, whole or shared out by FSDP2, and with them their gradients."""
     return Resident(module.to, home, rest)
 
 
 def state_at_rest(optimizer: torch.optim.Optimizer, home: Place, rest: Place | None) -> Resident:
-    """The state of an optimizer: what belongs to each weight; counters stay where they are."""
+    """Return the state of an optimizer: what belongs to each weight; counters stay where they are."""
 
     @torch.no_grad()
     def move(place: Place) -> None:
@@ -68,7 +68,7 @@ def state_at_rest(optimizer: torch.optim.Optimizer, home: Place, rest: Place | N
 
 
 def rests(fsdp_config: Any, world_size: int) -> tuple[bool, bool]:
-    """Whether the weights wait in CPU memory, and whether the optimizer's state does.
+    """Tell whether the weights wait in CPU memory, and whether the optimizer's state does.
 
     With several processes, `offload_policy` leaves both to FSDP2, which fetches one layer at a time. One process holds
     the model whole, and moves all of it.

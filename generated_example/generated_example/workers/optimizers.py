@@ -12,7 +12,7 @@ from .config.optimizer import build_optimizer as build_optimizer_from_config
 
 
 def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
-    """The optimizer that an `optim` section describes, as verl makes it."""
+    """Return the optimizer that an `optim` section describes, as verl makes it."""
     node: Any = OmegaConf.to_container(optim, resolve=True)
     optimizer: torch.optim.Optimizer = build_optimizer_from_config(parameters, FSDPOptimizerConfig(**node))
     return optimizer

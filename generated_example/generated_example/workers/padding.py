@@ -10,7 +10,7 @@ WHOLE_SEQUENCE = ("input_ids", "attention_mask", "position_ids")
 
 
 def common_left_padding(attention_mask: torch.Tensor, prompt_length: int) -> int:
-    """How many columns on the left are padding in every row; the last column of the prompt always counts as used.
+    """Count the columns on the left that are padding in every row; a prompt's last column always counts as used.
 
     Args:
         attention_mask: (bs, prompt_length or more), 0 on padding.
@@ -21,7 +21,7 @@ def common_left_padding(attention_mask: torch.Tensor, prompt_length: int) -> int
 
 
 def without_common_padding(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """A micro-batch without the columns on the left that are padding in every row.
+    """Return a micro-batch without the columns on the left that are padding in every row.
 
     Args:
         batch: input_ids, attention_mask, (bs, prompt_length + response_length), position_ids of that shape or with a

@@ -43,7 +43,7 @@ class SharedPasses:
         self._mini_batch_size: int = self.config.ppo_mini_batch_size
 
     def part_of(self, batch: DataProto) -> DataProto:
-        """The rows of a global batch whose passes this process takes part in.
+        """Return the rows of a global batch whose passes this process takes part in.
 
         Args:
             batch: the same on every process, of any size.
@@ -69,22 +69,22 @@ class SharedPasses:
         return batch[np.concatenate(rows)]
 
     def partition(self, lengths: torch.Tensor) -> list[list[int]]:
-        """The rows of a pass that each of its sharers forwards; `lengths` are those of its rows, (bs,)."""
+        """Return the rows of a pass that each of its sharers forwards; `lengths` are those of its rows, (bs,)."""
         return partition_rows(lengths, self.sharers)
 
     def own(self, partition: list[list[int]]) -> list[int]:
-        """The rows that this process forwards: never none, since all must take part in fetching the weights."""
+        """Return the rows that this process forwards: never none, since all must take part in fetching the weights."""
         return partition[self._ranks.rank % self.sharers] or [0]
 
     def whole(self, part: torch.Tensor, partition: list[list[int]]) -> torch.Tensor:
-        """From the values at the rows that this process forwarded to those at all rows of the pass."""
+        """Gather the values at the rows that each process forwarded: those at all rows of the pass."""
         most = self._most_rows or max(len(rows) for rows in partition)
         place = self._ranks.rank % self.sharers
         outputs: torch.Tensor = _Whole.apply(part, partition, most, self._ranks.rank - place, place)
         return outputs
 
     def rows_of_all(self, rows: torch.Tensor) -> torch.Tensor:
-        """From something for each row of this process's passes to the same for all rows of the batch."""
+        """Put something for each row of this process's passes together to the same for all rows of the batch."""
         if self._ranks.world_size == 1:
             return rows
         return torch.cat(self._ranks.gather_objects(rows.cpu())[:: self.sharers])
@@ -109,7 +109,7 @@ def partition_rows(lengths: torch.Tensor, ranks: int) -> list[list[int]]:
 
 
 class _Whole(torch.autograd.Function):
-    """From the values at the rows that this process forwarded to those at all rows of the pass."""
+    """Gather the values at the rows that each process forwarded: those at all rows of the pass."""
 
     @staticmethod
     def forward(

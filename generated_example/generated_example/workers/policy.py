@@ -52,7 +52,7 @@ class Policy(TrainedModel):
         self.actor.share_between(ranks)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
-        """Log-probability and entropy of each response token: `old_log_probs` and `entropys`, (bs, response_length)."""
+        """Compute `old_log_probs` and `entropys` of each response token, (bs, response_length)."""
         rollout = self.config.actor_rollout_ref.rollout
         prepared = _prepare(batch, rollout, rollout)
         expect(len(prepared), "sequences")
@@ -62,7 +62,7 @@ class Policy(TrainedModel):
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
 
     def takes_own_log_probs(self, responses: int) -> bool:
-        """Whether an update on so many responses takes the log-probabilities that it computes as the old ones, too."""
+        """Tell whether an update on so many responses takes the log-probabilities that it computes as the old ones."""
         section = self.config.actor_rollout_ref
         only_mini_batch = responses <= section.actor.ppo_mini_batch_size * section.rollout.n
         return bool(TAKES_OWN_LOG_PROBS and only_mini_batch and section.actor.ppo_epochs == 1)
@@ -128,7 +128,7 @@ class Reference:
         self.weights = weights_at_rest(module, get_device_id(), rest)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
-        """Log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
+        """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
         prepared = _prepare(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
         expect(len(prepared), "sequences")
         if self.policy is None:
@@ -141,7 +141,7 @@ class Reference:
 
 
 def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
-    """The settings of a model that is trained, resolved, with its sizes counted in responses.
+    """Return the settings of a model that is trained, resolved, with its sizes counted in responses.
 
     Args:
         section: its section of the config, whose mini-batches are counted in prompts.

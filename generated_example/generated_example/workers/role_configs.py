@@ -21,7 +21,7 @@ ENGINE_SETTINGS = (
 
 
 def actor_config(config: Any, settings: dict[str, Any]) -> FSDPActorConfig:
-    """What the vendored losses read.
+    """Return what the vendored losses read.
 
     Args:
         config: the whole config.
@@ -39,7 +39,7 @@ def actor_config(config: Any, settings: dict[str, Any]) -> FSDPActorConfig:
 
 
 def engine_config(section: Any) -> FSDPEngineConfig:
-    """The vendored engine's config, from the section of a model (actor, ref or critic)."""
+    """Return the vendored engine's config, from the section of a model (actor, ref or critic)."""
     if isinstance(section.fsdp_config, FSDPEngineConfig):
         return section.fsdp_config
     settings = {name: section[name] for name in ENGINE_SETTINGS if name in section}
@@ -47,7 +47,7 @@ def engine_config(section: Any) -> FSDPEngineConfig:
 
 
 def optimizer_config(section: Any) -> FSDPOptimizerConfig | None:
-    """The vendored optimizer's config, from the section of a model; None: it is not trained."""
+    """Return the vendored optimizer's config, from the section of a model; None: it is not trained."""
     optim = section.get("optim")
     if optim is None or isinstance(optim, FSDPOptimizerConfig):
         return optim

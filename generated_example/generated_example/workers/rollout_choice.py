@@ -11,7 +11,7 @@ from .trained_model import TrainedModel
 
 
 def build_rollout_engine(config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> RolloutEngine:
-    """The engine that `actor_rollout_ref.rollout` describes. Every process must call this."""
+    """Return the engine that `actor_rollout_ref.rollout` describes. Every process must call this."""
     if config.actor_rollout_ref.rollout.mode != "sync":
         raise ConfigError(
             "actor_rollout_ref.rollout.mode=async asks for a server, and this project generates with transformers",

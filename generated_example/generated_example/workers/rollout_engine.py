@@ -78,11 +78,11 @@ class RolloutEngine(HFRollout):
         return output
 
     def session(self) -> contextlib.AbstractContextManager[object]:
-        """Within it the policy is on its device, if it is what generates: with `param_offload` it rests otherwise."""
+        """Keep the policy on its device within it, if it is what generates: with `param_offload` it rests otherwise."""
         return self.policy.in_use() if self.shares_weights else contextlib.nullcontext()
 
     def finish(self) -> None:
-        """No other process needs this one for its responses."""
+        """Do nothing: no other process needs this one for its responses."""
 
     @torch.no_grad()
     def sync_weights(self) -> None:
@@ -97,13 +97,13 @@ class RolloutEngine(HFRollout):
         """Give back what the engine holds: nothing that its owner does not hold as well."""
 
     async def update_weights(self, weights: Any, **kwargs: Any) -> None:
-        """Part of upstream's interface; `sync_weights` does it here."""
+        """Do nothing: upstream's interface has it, and `sync_weights` does it here."""
 
     async def resume(self, tags: list[str]) -> None:
-        """Part of upstream's interface: nothing was given back."""
+        """Do nothing: upstream's interface has it, and nothing was given back."""
 
     async def release(self) -> None:
-        """Part of upstream's interface: the weights are the policy's own, or a copy that stays."""
+        """Do nothing: upstream's interface has it; the weights are the policy's own, or a copy that stays."""
 
     def _generate_minibatch(self, prompts: DataProto) -> DataProto:
         """Upstream's, with its decode steps counted: each looks up the embedding of one token per row."""
@@ -122,11 +122,11 @@ class RolloutEngine(HFRollout):
         return output
 
     def _most_steps(self, prompts: DataProto) -> int:
-        """How many tokens a response to these prompts may have."""
+        """Return how many tokens a response to these prompts may have."""
         return int(prompts.meta_info.get("response_length", self.config.response_length))
 
     def _whole_copy(self) -> torch.nn.Module:
-        """The policy's architecture, with random weights."""
+        """Return the policy's architecture, with random weights."""
         from transformers import AutoModelForCausalLM
 
         policy: Any = self.policy.module

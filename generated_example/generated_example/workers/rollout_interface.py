@@ -35,10 +35,10 @@ class RolloutEngine(Protocol):
         """
 
     def session(self) -> AbstractContextManager[object]:
-        """Within it the engine has its memory, and may write responses. Every process must enter and leave it."""
+        """Give the engine its memory within it, to write responses. Every process must enter and leave it."""
 
     def finish(self) -> None:
-        """This process has all its responses of the session: wait for those of others, if they need it for them."""
+        """Wait for the responses of other processes, if they need this one, which has all of its own."""
 
     def sync_weights(self) -> None:
         """Take over the policy's weights, after each update. Every process must call this."""

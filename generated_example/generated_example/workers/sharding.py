@@ -47,7 +47,7 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
 
 
 def whole(value: Any, device: str | None = "cpu") -> Any:
-    """A tensor in one piece, whether or not the processes share it; anything else as it is.
+    """Return a tensor in one piece, whether or not the processes share it; anything else as it is.
 
     Args:
         device: where it is to be; None: where it is computed with.
@@ -63,14 +63,14 @@ def local(value: torch.Tensor) -> torch.Tensor:
 
 
 def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
-    """A whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
+    """Return a whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
     if isinstance(shared, DTensor) and value.dim() > 0:
         return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)
     return value.clone()
 
 
 def _layer_classes(module: nn.Module, fsdp_config: Any) -> list[str]:
-    """The classes of the layers that are sharded one by one."""
+    """Return the classes of the layers that are sharded one by one."""
     configured = fsdp_config.wrap_policy.transformer_layer_cls_to_wrap
     if isinstance(configured, str):
         return [configured]

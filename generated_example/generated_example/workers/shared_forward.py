@@ -20,7 +20,7 @@ class SharedForward(SharedPasses):
     _groups: dict[int, Any]
 
     def part_of(self, batch: DataProto) -> DataProto:
-        """The rows of a global batch whose passes this process takes part in; every process must call this."""
+        """Return the rows of a global batch whose passes this process takes part in; every process must call this."""
         part = super().part_of(batch)
         groups = self.__dict__.setdefault("_groups", {})
         if self.sharers > 1 and self.sharers not in groups:
@@ -35,16 +35,16 @@ class SharedForward(SharedPasses):
         return self.sharers > 1 and torch.is_grad_enabled()
 
     def get_data_parallel_size(self) -> int:
-        """How many passes are computed at once."""
+        """Return how many passes are computed at once."""
         size: int = super().get_data_parallel_size()  # type: ignore[misc]
         return size // self.sharers if self._sharing else size
 
     def get_data_parallel_group(self) -> Any:
-        """Processes of which each computes other passes."""
+        """Return the processes of which each computes other passes."""
         return self._groups[self.sharers] if self._sharing else super().get_data_parallel_group()  # type: ignore[misc]
 
     def prepare_model_inputs(self, micro_batch: Any) -> Any:
-        """What the model takes: in an update, of the rows that this process forwards."""
+        """Return what the model takes: in an update, of the rows that this process forwards."""
         begin(len(micro_batch))
         if self._sharing:
             self._partition = self.partition(micro_batch["input_ids"].offsets().diff().cpu())
@@ -53,7 +53,7 @@ class SharedForward(SharedPasses):
         return super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
-        """What the model gave, by token: in an update of all rows of the pass."""
+        """Return what the model gave, by token: in an update of all rows of the pass."""
         prepare = super().prepare_model_outputs  # type: ignore[misc]
         if not self._sharing:
             return prepare(output, output_args, micro_batch, **settings)

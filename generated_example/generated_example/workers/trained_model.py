@@ -64,7 +64,7 @@ class TrainedModel:
 
     @contextmanager
     def in_use(self, optimizer: bool = False) -> Iterator[None]:
-        """Within it the model is on its device, and its optimizer's state as well if asked for.
+        """Keep the model on its device within it, and its optimizer's state as well if asked for.
 
         It matters where `fsdp_config.param_offload` or `optimizer_offload` lets them rest in CPU memory.
         """
@@ -75,7 +75,7 @@ class TrainedModel:
             yield
 
     def step_learning_rate(self) -> float:
-        """The learning rate of the step that has just been done; then go on to the next one's."""
+        """Return the learning rate of the step that has just been done; then go on to the next one's."""
         rate = float(self.scheduler.get_last_lr()[0])
         self.scheduler.step()
         return rate
@@ -94,7 +94,7 @@ class TrainedModel:
         return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
     def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
-        """All weights by their names in Hugging Face format, whole, with an adapter merged into them.
+        """Return all weights by their names in Hugging Face format, whole, with an adapter merged into them.
 
         Every process must take them all; what it does not keep costs it the memory of one tensor.
 
@@ -106,7 +106,7 @@ class TrainedModel:
                 yield name, whole(value, device)
 
     def adapter_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The adapter's weights by their names in peft's format, whole, on the CPU; none without an adapter.
+        """Return the adapter's weights by their names in peft's format, whole, on the CPU; none without an adapter.
 
         Every process must take them all.
         """
@@ -131,7 +131,7 @@ class TrainedModel:
             self.tokenizer.save_pretrained(directory)
 
     def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
-        """The state of optimizer and scheduler, for any number of processes.
+        """Return the state of optimizer and scheduler, for any number of processes.
 
         Every process must call this; rank 0 gets all of it, the others get None in the place of tensors.
         """
@@ -197,12 +197,12 @@ class TrainedModel:
 
 
 def _lr_schedule(optim: Any) -> str:
-    """The course of the learning rate that an `optim` section names: constant or cosine."""
+    """Return the course of the learning rate that an `optim` section names: constant or cosine."""
     return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
 
 
 def _optimizer(module: nn.Module, optim: Any) -> torch.optim.Optimizer:
-    """The optimizer that an `optim` section describes, of the weights that are not frozen."""
+    """Return the optimizer that an `optim` section describes, of the weights that are not frozen."""
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     try:
         return build_optimizer(trained, optim)
@@ -226,7 +226,7 @@ class _Shape(NamedTuple):
 
 
 def _take_tensors_out(state: dict[str, Any]) -> tuple[dict[tuple[int, str], torch.Tensor], dict[str, Any]]:
-    """The large tensors of an optimizer's state, by parameter and name, and the state without them."""
+    """Return the large tensors of an optimizer's state, by parameter and name, and the state without them."""
     tensors: dict[tuple[int, str], torch.Tensor] = {}
     states: dict[int, dict[str, Any]] = {}
     for index, values in state["optimizer"]["state"].items():

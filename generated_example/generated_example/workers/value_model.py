@@ -10,7 +10,7 @@ from .trained_model import TrainedModel
 
 
 class Critic(TrainedModel):
-    """Not part of this project."""
+    """Stand for the critic in a project that was made without one."""
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         raise ConfigError(
@@ -19,9 +19,9 @@ class Critic(TrainedModel):
         )
 
     def compute_values(self, batch: DataProto) -> DataProto:
-        """Never called."""
+        """Raise an error: this is never called."""
         raise NotImplementedError
 
     def update(self, batch: DataProto) -> dict[str, Any]:
-        """Never called."""
+        """Raise an error: this is never called."""
         raise NotImplementedError

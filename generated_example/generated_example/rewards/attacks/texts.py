@@ -59,5 +59,5 @@ RIGHT = (
 
 
 def responses(prompt: str) -> dict[str, str]:
-    """The responses to a question, by name."""
+    """Return the responses to a question, by name."""
     return {name: text.replace("{prompt}", prompt) for name, text in RESPONSES.items()}

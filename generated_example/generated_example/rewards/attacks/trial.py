@@ -87,7 +87,7 @@ def attempts(
 
 
 def is_tests(ground_truth: Any) -> bool:
-    """Whether a ground truth is tests of a program."""
+    """Tell whether a ground truth is tests of a program."""
     if not isinstance(ground_truth, Mapping | list | str):
         return False
     try:
@@ -98,7 +98,7 @@ def is_tests(ground_truth: Any) -> bool:
 
 
 def tested(ground_truth: Any) -> str:
-    """The name of the function that tests call; `solve` where they call none."""
+    """Return the name of the function that tests call; `solve` where they call none."""
     judged = CodeTests.read(ground_truth).judged
     if judged.get("entry_point"):
         return str(judged["entry_point"])

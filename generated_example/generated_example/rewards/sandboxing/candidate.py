@@ -77,7 +77,7 @@ class _Server:
         return self.namespace[name]
 
     def do_bases(self, target: Any) -> list[str] | None:
-        """The names of an exception class and of those it derives from."""
+        """Return the names of an exception class and of those it derives from."""
         is_exception = isinstance(target, type) and issubclass(target, BaseException)
         return [kind.__name__ for kind in target.__mro__] if is_exception else None
 

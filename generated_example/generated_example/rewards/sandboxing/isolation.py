@@ -62,7 +62,7 @@ class Isolation:
 
 
 def choices() -> Iterator[Isolation]:
-    """What may work here, the most isolating first; the last one is none at all."""
+    """Return what may work here, the most isolating first; the last one is none at all."""
     root = os.geteuid() == 0
     known = seccomp.is_known()
     best = Isolation(landlock=landlock.version() if known else 0, seccomp=known)
@@ -129,7 +129,7 @@ def enter(isolation: Isolation, user: int, limits: Limits) -> None:
 
 
 def users() -> tuple[int, int]:
-    """The user ids of this supervisor's candidates and of its judges."""
+    """Return the user ids of this supervisor's candidates and of its judges."""
     number = os.getpid()
     try:
         with open("/proc/self/uid_map", encoding="ascii") as file:

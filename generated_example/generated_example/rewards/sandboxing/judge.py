@@ -119,7 +119,7 @@ def _compiled(source: str) -> types.CodeType:
 
 
 def _functions(module: str) -> list[tuple[str, str]]:
-    """The tests in a module, as they stand there: ("check", name), ("function", name) or (class, method)."""
+    """Return the tests in a module, as they stand there: ("check", name), ("function", name) or (class, method)."""
     try:
         statements = ast.parse(module).body
     except (SyntaxError, ValueError, RecursionError):
@@ -175,7 +175,7 @@ def _lists(value: Any) -> Any:
 
 
 def _namespace() -> dict[str, Any]:
-    """Where tests run: they cannot run what a candidate returns as source text."""
+    """Return where tests run: they cannot run what a candidate returns as source text."""
     own = dict(vars(builtins))
     own["eval"] = lambda source, *places: ast.literal_eval(source)
     own["exec"] = own["compile"] = own["input"] = own["breakpoint"] = None
@@ -198,7 +198,7 @@ def _give_names(namespace: dict[str, Any], tests: Tests, sources: list[str], con
 
 
 def _program_module(name: str, connection: Connection) -> types.ModuleType:
-    """A module whose names are the program's, for tests that import it."""
+    """Return a module whose names are the program's, for tests that import it."""
 
     def find(attribute: str) -> Any:
         if attribute.startswith("__"):

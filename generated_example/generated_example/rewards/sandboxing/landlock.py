@@ -17,7 +17,7 @@ TCP_FROM, SCOPES_FROM = 4, 6
 
 
 def version() -> int:
-    """The version of Landlock of this kernel; 0: none."""
+    """Return the version of Landlock of this kernel; 0: none."""
     try:
         return system.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     except OSError:

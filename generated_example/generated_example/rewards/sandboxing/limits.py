@@ -61,7 +61,7 @@ def set_limits(limits: Limits, counts_others: bool, may_write: bool) -> None:
 
 
 def use_of(process: int) -> tuple[int, int]:
-    """The bytes that a process and all that descend from it have in memory, and how many they are.
+    """Return the bytes that a process and all that descend from it have in memory, and how many they are.
 
     Zero where the kernel does not say.
     """
@@ -81,7 +81,7 @@ def use_of(process: int) -> tuple[int, int]:
 
 
 def _running_as(user: int) -> int:
-    """How many processes and threads a user has."""
+    """Return how many processes and threads a user has."""
     count = 0
     for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if entry.isdigit():

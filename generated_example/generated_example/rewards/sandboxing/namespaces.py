@@ -51,7 +51,7 @@ def leave(with_user: bool) -> None:
 
 
 def readable() -> list[str]:
-    """The directories and files that programs see: the system's, Python's, and the installed packages if they may."""
+    """Return the paths that programs see: the system's, Python's, and the installed packages if they may."""
     places = list(SYSTEM_DIRECTORIES + SYSTEM_FILES)
     for prefix in (sys.base_prefix, sys.prefix):
         places += [os.path.join(prefix, name) for name in ("bin", "lib", "lib64")]

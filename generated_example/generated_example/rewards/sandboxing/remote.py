@@ -53,7 +53,7 @@ class Connection:
         self._receive()
 
     def get(self, name: str) -> Any:
-        """What the program defines under a name: data, a Remote, or an exception class of the same name."""
+        """Return what the program defines under a name: data, a Remote, or an exception class of the same name."""
         found = self.ask("get", name=name)
         bases = self.ask("bases", target=found) if type(found) is Remote else None
         if type(bases) is not list:

@@ -136,7 +136,7 @@ Instruction = tuple[int, int, int, int]
 
 
 def is_known() -> bool:
-    """Whether this machine's system calls are known here."""
+    """Tell whether this machine's system calls are known here."""
     return system.IS_LINUX and system.MACHINE in AUDIT
 
 

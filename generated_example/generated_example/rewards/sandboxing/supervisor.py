@@ -240,7 +240,7 @@ def _ended(child: _Child) -> dict[str, Any]:
 
 
 def _file(content: bytes) -> Any:
-    """A file that has no name."""
+    """Return a file that has no name."""
     if hasattr(os, "memfd_create"):
         file: Any = os.fdopen(os.memfd_create("input"), "w+b")
     else:
@@ -343,7 +343,7 @@ def _kill_user(user: int) -> None:
 
 
 def _probe() -> Isolation:
-    """The first isolation that works: in it a process reads what it should, and runs."""
+    """Return the first isolation that works: in it a process reads what it should, and runs."""
 
     def reads() -> int:
         with open(os.__file__, "rb"), open("/dev/null", "rb"):

@@ -1,0 +1,145 @@
+# vextract:template base/tests/test_messages.py.jinja - edit freely
+"""What a run says at once: of missing paths, rewards that are no numbers, dead threads, another run; how to go on."""
+
+import asyncio
+import shlex
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+from test_trainer import CONFIG_DIRECTORY
+
+from generated_example.output import PROJECT, module_command
+from generated_example.rewards.scoring import Scorer, ScoringError
+from generated_example.training import occupancy, reward_keys
+from generated_example.training.config_loading import ConfigError, load_config
+from generated_example.training.path_checks import check_paths
+from generated_example.training.stray_errors import FILE, stray_errors_in
+
+
+def test_a_path_that_is_not_there_is_named_before_torch_is_imported():
+    command = [sys.executable, "-X", "importtime", "main.py", "actor_rollout_ref.model.path=/no/such/model"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
+    assert done.returncode == 2
+    assert said[0] == "error: no model at /no/such/model: there is no such directory" and said[1].startswith("hint: ")
+    assert not any(line.endswith("| torch") for line in done.stderr.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("actor_rollout_ref.model.path", "./mine"),
+        ("data.train_files", "[gone.parquet,gone_too.parquet]"),
+        ("data.val_files", "gone.jsonl"),
+        (f"{reward_keys.FUNCTION}.path", "gone.py"),
+        ("data.custom_cls.path", "gone.py"),
+    ],
+)
+def test_every_path_of_a_config_is_looked_for(setting, value):
+    config = load_config(CONFIG_DIRECTORY, [f"{setting}={value}"])
+    with pytest.raises(ConfigError, match=f"{value.strip('[]').partition(',')[0]}(.|\n)*hint: "):
+        check_paths(config)
+
+
+def test_what_is_no_path_of_this_machine_is_left_to_whoever_reads_it():
+    settings = ("actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B", "data.train_files=s3://bucket/train.parquet")
+    check_paths(load_config(CONFIG_DIRECTORY, settings))
+
+
+def test_only_the_first_process_looks(monkeypatch):
+    config = load_config(CONFIG_DIRECTORY, ["actor_rollout_ref.model.path=/no/such/model"])
+    with pytest.raises(ConfigError):
+        check_paths(config)
+    monkeypatch.setenv("RANK", "1")
+    check_paths(config)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (10**400, "the reward is a whole number that is too large for float32"),
+        (1e39, "the reward is 1e+39, too large for float32"),
+        (float("nan"), "the reward is nan, not a finite number"),
+        (-np.inf, "the reward is -inf, not a finite number"),
+        (None, "the reward is None, not a number"),
+        ("1.0", "the reward is '1.0', not a number"),
+        (b"1", "the reward is b'1', not a number"),
+        (1j, "the reward is 1j, not a number"),
+        ([1.0], "the reward is a list, not a number"),
+        (np.zeros(3), "the reward is an array of shape (3,), not a number"),
+        (torch.zeros(2, 2), "the reward is a tensor of shape (2, 2), not a number"),
+        ({"acc": 1.0, 2: 1.0}, "the reward is a dict without `score`; it has acc, 2"),
+        ({"score": 1.0, "steps": 10**400}, "the component 'steps' of the reward is a whole number that is too large"),
+    ],
+)
+def test_a_reward_that_is_none_is_named_with_the_owners_function(value, problem):
+    def compute_score(data_source, solution_str, ground_truth, extra_info):
+        return value
+
+    sample = {"data_source": "mine", "solution_str": "", "ground_truth": "", "extra_info": None}
+    with pytest.raises(ScoringError) as caught:
+        Scorer(compute_score)([sample])
+    assert caught.value.message.startswith(problem)
+    assert caught.value.hook_file.startswith(f"{__file__}:")
+
+
+@pytest.mark.parametrize("value", [True, 1, np.bool_(False), np.float32(0.5), np.ones(1), torch.tensor(0.5)])
+def test_a_reward_may_be_any_number(value):
+    scorer = Scorer(lambda **_: value)
+    assert float(scorer([{}])[0]["score"]) == float(value)
+
+
+def test_threads_and_tasks_that_die_get_a_line_each_and_a_file_for_the_rest(tmp_path, capsys):
+    def die():
+        raise ValueError("in a thread\nof many")
+
+    async def leave_tasks_behind():
+        async def fail():
+            raise KeyError("in a task")
+
+        for _ in range(50):
+            asyncio.ensure_future(fail())
+        await asyncio.sleep(0)
+
+    before = threading.excepthook
+    with stray_errors_in(tmp_path):
+        for _ in range(50):
+            thread = threading.Thread(target=die)
+            thread.start()
+            thread.join()
+        asyncio.run(leave_tasks_behind())
+    assert threading.excepthook is before
+    shown = capsys.readouterr().err
+    assert shown.count("warning: ") == 2 and len(shown.splitlines()) == 4
+    assert "has died: ValueError: in a thread of many\n  hook: " in shown and "KeyError: 'in a task'" in shown
+    assert shown.count(f"{__file__}:") == 2
+    assert (tmp_path / FILE).read_text().count("Traceback (most recent call last)") == 100
+
+
+def test_a_run_that_waits_for_another_one_says_so_at_once(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("fcntl")
+    monkeypatch.setattr(occupancy, "PATIENCE", 0.01)
+
+    class OneProcess:
+        def on_driver(self, function):
+            return function()
+
+    with occupancy.occupy(tmp_path, OneProcess()):
+        with pytest.raises(ConfigError, match=r"another run is going on in .*\(process \d+ on "):
+            occupancy.occupy(tmp_path, OneProcess())
+    shown = capsys.readouterr().err
+    assert f"for another run in {tmp_path} to end (process " in shown and len(shown.splitlines()) == 1
+
+
+def test_a_command_runs_as_it_is_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = module_command("report")
+    assert shlex.split(command)[-3] in (sys.executable, "python")
+    done = subprocess.run(f"{command} --help", shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("usage: ")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))
+    assert ".venv/bin/python -m " in module_command("report")
