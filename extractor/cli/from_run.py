@@ -35,7 +35,7 @@ def show(settled: Settled, *, verbose: bool, below: int) -> None:
         screen.Section(
             [f"  {item.key}={item.value}: {item.why}" for item in settled.remarks if item.what == what], f"{what}:"
         )
-        for what in ("unhandled", "not carried over", "changed", "lowered", "dropped")
+        for what in ("to do", "unhandled", "not carried over", "changed", "lowered", "dropped")
     ]
     head = [f"{found.run.file}: written for verl {found.target.release}"]
     screen.show(head, sections, verbose=verbose, below=below, aside=True)

@@ -73,6 +73,14 @@ def command(
         Optional[list[Path]],  # noqa: UP045
         typer.Option("--config-dir", metavar="DIR", help="Directory of configs that the run names; repeatable."),
     ] = None,
+    started_in: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--cwd",
+            metavar="DIR",
+            help="Directory that the run is started in; by default the one below which the paths that it names exist.",
+        ),
+    ] = None,
     offline: Offline = False,
     dry_run: DryRun = False,
     verbose: Verbose = False,
@@ -88,7 +96,7 @@ def command(
     from extractor.values import releases
     from extractor.values.options import Options
 
-    _check_about_a_run(from_run, variables, config_dir, run_verl)
+    _check_about_a_run(from_run, variables, config_dir, run_verl, started_in)
     if path is None:
         path, package, verl, engine, algorithm, recipe = questions.ask(context, json=json)
     target = location.check_target(path)
@@ -98,7 +106,7 @@ def command(
     request = (
         None
         if from_run is None
-        else Request(from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, offline)
+        else Request(from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, started_in, offline)
     )
     wanted = new.Wanted(
         Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe),
@@ -134,7 +142,9 @@ def _check_about_a_run(run: Path | None, *settings: object) -> None:
     from extractor.values.errors import UsageError
 
     if run is None and any(settings):
-        raise UsageError("--set, --config-dir and --run-verl belong to a run", hint="pass --from-verl-run FILE as well")
+        raise UsageError(
+            "--set, --config-dir, --cwd and --run-verl belong to a run", hint="pass --from-verl-run FILE as well"
+        )
 
 
 def _show_files(head: str, tree: Tree, verbose: bool) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import yaml
 
 from extractor.pipeline.render.unread import unread_settings
+from extractor.pipeline.source import Source
 from extractor.usecases.export.project import load
+from extractor.usecases.fromrun import named_files
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
@@ -23,7 +25,6 @@ from extractor.values.tree import File, FileKind, Tree
 RECIPE = "verl_run"
 _CONFIG = "config/"
 _DEFAULT = re.compile(r"^(\s*- recipe@_global_: )\S+$", re.MULTILINE)
-_FUNCTION = "custom_reward_function.path"
 _OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
 
 
@@ -81,7 +82,9 @@ def without_readers(tree: Tree, package: str, settings: Mapping[str, Any]) -> tu
     )
 
 
-def assemble(tree: Tree, package: str, run: Run, experiment: Experiment, settings: Mapping[str, Any]) -> Assembled:
+def assemble(
+    tree: Tree, package: str, run: Run, experiment: Experiment, settings: Mapping[str, Any], source: Source
+) -> Assembled:
     """Put a run's settings into a tree: a recipe of their own, which the config starts from.
 
     Args:
@@ -90,14 +93,17 @@ def assemble(tree: Tree, package: str, run: Run, experiment: Experiment, setting
         run: As it was read.
         experiment: What was made of it.
         settings: By the project's keys.
+        source: verl, of the run's release.
     """
     files = {file.path: file for file in tree}
     chosen = dict(settings)
     remarks: list[Remark] = []
-    if experiment.reward_file is not None:
-        _take_reward(files, package, run, str(experiment.reward_file), chosen, remarks)
     if run.hints:
         _take_hooks(files, package, run)
+    else:
+        copies, changed, remarks = named_files.take(tree, package, source, run.places, chosen)
+        files.update(copies)
+        chosen.update(changed)
     main = files[f"{_CONFIG}ppo_trainer.yaml"]
     text, count = _DEFAULT.subn(rf"\g<1>{RECIPE}", main.data.decode())
     if count != 1:
@@ -134,28 +140,6 @@ def _flat(body: Mapping[str, Any]) -> dict[str, Any]:
     from extractor.values.configtree import flatten
 
     return flatten(body)
-
-
-def _take_reward(
-    files: dict[str, File], package: str, run: Run, path: str, settings: dict[str, Any], remarks: list[Remark]
-) -> None:
-    """Copy the run's reward function beside the hooks."""
-    key = next((name for name in settings if name.endswith(_FUNCTION)), _FUNCTION)
-    for folder in (Path(run.file).parent, Path()):
-        place = folder / Path(path).expanduser()
-        if place.is_file():
-            target = f"{package}/custom/verl_reward.py"
-            data = readers.read_bytes(place, limits.MAX_TEXT)
-            try:
-                readers.python(data)
-            except SyntaxError as error:  # whatever a script names: nothing but Python gets into the project
-                remarks.append(Remark(key, path, "dropped", f"not copied: it is no Python ({error.msg})"))
-                return
-            files[target] = File(target, FileKind.HOOK, data)
-            settings[key] = target
-            remarks.append(Remark(key, path, "changed", f"copied to {target}"))
-            return
-    remarks.append(Remark(key, path, "changed", f"not found: put it there, or name it in config/recipe/{RECIPE}.yaml"))
 
 
 def _take_hooks(files: dict[str, File], package: str, run: Run) -> None:

@@ -41,6 +41,7 @@ class Request:
         variables: `VAR=VALUE`, for what the script takes from outside.
         config_dirs: Where its own configs are.
         run_verl: The release that it was written for; None: found out.
+        started_in: The directory that it is started in; None: guessed by which of its paths exist.
         offline: Never download.
     """
 
@@ -48,6 +49,7 @@ class Request:
     variables: Sequence[str] = ()
     config_dirs: Sequence[Path] = ()
     run_verl: str | None = None
+    started_in: Path | None = None
     offline: bool = False
 
 
@@ -80,7 +82,7 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
             raise UsageError(f"--set {item}: not VAR=VALUE", hint="--set sets a variable of the script")
         given[name] = value
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    run = read_run(request.file, given, environment, tuple(request.config_dirs))
+    run = read_run(request.file, given, environment, tuple(request.config_dirs), request.started_in)
     fits = []
     for candidate in _candidates(request, run, release):
         step(f"reading verl {candidate}")
@@ -178,11 +180,12 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     settings, dropped = assemble.without_readers(tree, options.package, settings)
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
-    done = assemble.assemble(tree, options.package, found.run, found.experiment, settings)
+    done = assemble.assemble(tree, options.package, found.run, found.experiment, settings, found.target.source)
     followed = assemble.differing(done.tree, wanted)
     if followed and not found.run.hints:
         # Keys that follow others in the project's config, and do not in the run.
-        done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **followed})
+        settings = {**settings, **followed}
+        done = assemble.assemble(tree, options.package, found.run, found.experiment, settings, found.target.source)
     return Settled(
         found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *dropped, *done.remarks)
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from extractor.pipeline.render.presets import preset_of
 from extractor.usecases.export.target import Target
+from extractor.usecases.fromrun import named_files
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
 from extractor.usecases.fromrun.reading import Run
@@ -31,7 +32,6 @@ class Experiment:
         wanted: Settings by the project's keys; resolved.
         config: The run's config in verl's keys, nested.
         remarks: What is not as it was.
-        reward_file: The file of its reward function.
     """
 
     release: str
@@ -42,7 +42,6 @@ class Experiment:
     wanted: Mapping[str, Any] = field(repr=False)
     config: Mapping[str, Any] = field(repr=False)
     remarks: tuple[Remark, ...] = ()
-    reward_file: str | None = None
 
 
 def convert(
@@ -71,7 +70,6 @@ def convert(
     features = _features(flat, run, manifest, found.target, remarks)
     if not run.hints:
         remarks += _unregistered(flat, manifest, found.target)
-    reward_file = flat.get("reward.custom_reward_function.path") or flat.get("custom_reward_function.path")
     return Experiment(
         found.target.release,
         str(algorithm),
@@ -81,7 +79,6 @@ def convert(
         flat,
         config,
         tuple(remarks),
-        None if run.hints else reward_file,
     )
 
 
@@ -166,6 +163,18 @@ def _unregistered(flat: Mapping[str, Any], manifest: Manifest, target: Target) -
     ]
 
 
+def _scores_by_verl(flat: Mapping[str, Any], run: Run, target: Target) -> bool:
+    """Tell whether verl's own scorers give the reward, or the run's function calls them."""
+    names = ("reward.custom_reward_function.path", "custom_reward_function.path")
+    path = next((str(flat[name]) for name in names if flat.get(name)), None)
+    if path is None:
+        return True
+    try:
+        return "default_compute_score" in (named_files.function_text(run.places, path, target.source) or "")
+    except (SyntaxError, UsageError, OSError):
+        return False
+
+
 def _features(
     flat: Mapping[str, Any], run: Run, manifest: Manifest, target: Target, remarks: list[Remark]
 ) -> tuple[str, ...]:
@@ -183,7 +192,7 @@ def _features(
         or flat.get("actor_rollout_ref.model.lora_adapter_path") is not None,
         "critic": flat.get("algorithm.adv_estimator") == "gae",
         "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
-        "scorers": not (flat.get("reward.custom_reward_function.path") or flat.get("custom_reward_function.path")),
+        "scorers": _scores_by_verl(flat, run, target),
         "rollout_correction": flat.get(correction) is not None
         or flat.get("algorithm.rollout_correction.rollout_rs") is not None,
         "multimodal": re.search(r"vl\b|-vl-|vision|minicpm|internvl", model, re.IGNORECASE) is not None,

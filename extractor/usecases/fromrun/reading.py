@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun.bash import Command, read_script, too_much
+from extractor.usecases.fromrun import own_config
+from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
+from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override
-from extractor.values.configtree.compose import read_mapping, read_yaml
+from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError
 
 _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[./])main_ppo(?:\.py)?$")
@@ -37,6 +39,7 @@ class Run:
         hints: What `vextract export` has left in comments about the project.
         kept: Settings that it has left there, by the project's keys.
         environment: Variables that the command would see.
+        places: Where its relative paths may lead.
     """
 
     file: str
@@ -48,10 +51,15 @@ class Run:
     hints: Mapping[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    places: Places = field(default_factory=lambda: Places(()), repr=False)
 
 
 def read_run(
-    path: Path, given: Mapping[str, str], environment: Mapping[str, str], config_dirs: Sequence[Path] = ()
+    path: Path,
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    config_dirs: Sequence[Path] = (),
+    started_in: Path | None = None,
 ) -> Run:
     """Read a run.
 
@@ -60,10 +68,18 @@ def read_run(
         given: Variables set by the user (`--set VAR=VALUE`).
         environment: Variables that a script may count on, such as HOME.
         config_dirs: Where to look for configs that the run names.
+        started_in: The directory that it is started in; None: guessed.
 
     Raises:
         UsageError: no such file, not readable, or it starts nothing that can be converted.
     """
+    run = _read(path, given, environment, config_dirs, Places.of(path, started_in))
+    return replace(run, places=Places.of(path, started_in))
+
+
+def _read(
+    path: Path, given: Mapping[str, str], environment: Mapping[str, str], config_dirs: Sequence[Path], places: Places
+) -> Run:
     try:
         text = readers.read_text(path)
     except FileNotFoundError:
@@ -76,9 +92,9 @@ def read_run(
         return _from_yaml(path, text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     if path.suffix not in (".sh", ".bash") and lines and all(_is_override(line.rstrip("\\ ")) for line in lines):
-        overrides = _overrides([_unquoted(line.rstrip("\\ ")) for line in lines], str(path))
+        overrides = _overrides([own_config.unquoted(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), overrides, hints=_hints(path, text), kept=_kept(path, text))
-    return _from_script(path, text, given, environment, config_dirs)
+    return _from_script(path, text, given, environment, config_dirs, places)
 
 
 def _from_yaml(path: Path, text: str) -> Run:
@@ -99,10 +115,14 @@ def _from_yaml(path: Path, text: str) -> Run:
 
 
 def _from_script(
-    path: Path, text: str, given: Mapping[str, str], environment: Mapping[str, str], config_dirs: Sequence[Path]
+    path: Path,
+    text: str,
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    config_dirs: Sequence[Path],
+    places: Places,
 ) -> Run:
-    reading = read_script(text, str(path), given, {"PWD": str(path.parent), **environment})
-    launches = [(command, found) for command in reading.commands if (found := _launch(command.words)) is not None]
+    reading, launches = _started(path, text, given, environment, places)
     if not launches:
         if re.search(r"verl\.trainer\.(sft|fsdp_sft|main_eval|main_generation)", text):
             what = "it starts another program of verl's, not its RL trainer"
@@ -118,7 +138,8 @@ def _from_script(
             f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
         )
     notes += _others(reading.commands, command)
-    name, overlay, words = _config(arguments, path, config_dirs)
+    name, overlay, words, missing = own_config.read(module, arguments, path, config_dirs, places)
+    notes += missing
     overrides = _overrides([word for word in words if _is_override(word)], f"{path}:{command.line}")
     for word in words:
         if not _is_override(word):
@@ -137,6 +158,26 @@ def _from_script(
         _kept(path, text),
         command.environment,
     )
+
+
+_Launches = list[tuple[Command, tuple[str, list[str]]]]
+
+
+def _started(
+    path: Path, text: str, given: Mapping[str, str], environment: Mapping[str, str], places: Places
+) -> tuple[Reading, _Launches]:
+    """Read a script as it would run where it is started: there most of the paths that it names exist."""
+    best: tuple[int, Reading, _Launches] | None = None
+    guessed = not places.is_said and re.search("PWD|pwd", text) is not None
+    for folder in places.folders if guessed else places.folders[:1]:
+        reading = read_script(text, str(path), given, {"PWD": str(folder), **environment})
+        launches = [(command, found) for command in reading.commands if (found := _launch(command.words)) is not None]
+        words = {word.partition("=")[2] or word for command, _ in launches[:1] for word in command.words}
+        count = sum(word.startswith(f"{folder}/") and Path(word).exists() for word in words)
+        if best is None or count > best[0]:
+            best = count, reading, launches
+    assert best is not None
+    return best[1:]
 
 
 def _launch(words: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -165,68 +206,6 @@ def _others(commands: Sequence[Command], launch: Command) -> list[str]:
     return notes
 
 
-def _config(
-    arguments: list[str], path: Path, config_dirs: Sequence[Path]
-) -> tuple[str, tuple[Mapping[str, Any], ...], list[str]]:
-    """Take the config's name out of the arguments, and read it where it is none of verl's own."""
-    name, folder, words = "ppo_trainer", "", []
-    items = iter(arguments)
-    for item in items:
-        flag, equals, value = item.partition("=")
-        if flag in ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd"):
-            value = _unquoted(value) if equals else next(items, "")
-            if flag in ("--config-name", "-cn"):
-                name = value
-            else:
-                folder = value
-        else:
-            words.append(item)
-    name = name.removesuffix(".yaml")
-    overlay: list[Mapping[str, Any]] = []
-    if not re.fullmatch(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer", name):
-        name = _overlay(name, folder, path, config_dirs, overlay)
-    return name, tuple(overlay), words
-
-
-def _overlay(
-    name: str,
-    folder: str,
-    path: Path,
-    config_dirs: Sequence[Path],
-    found: list[Mapping[str, Any]],
-    above: tuple[Path, ...] = (),
-) -> str:
-    """Read a config that is the run's own, and those of its own that it starts from; returns verl's it ends at."""
-    places = [*config_dirs, Path(readable(folder)), path.parent / readable(folder), path.parent, path.parent / "config"]
-    for place in places:
-        file = place / f"{name}.yaml"
-        if file.is_file():
-            try:
-                body = read_mapping(readers.read_text(file))
-            except OSError as error:
-                raise UsageError(f"{file}: cannot be read: {error.strerror}", hint="correct the file") from None
-            except yaml.YAMLError as error:
-                raise UsageError(f"{file}: not valid YAML: {error}", hint="correct the file") from None
-            main = "ppo_trainer"
-            if file in above:
-                raise UsageError(f"{file}: configs that start from each other in a circle", hint="correct its defaults")
-            entries = body.pop("defaults", [])
-            for entry in entries if isinstance(entries, list) else ():
-                if isinstance(entry, str) and entry not in ("_self_",):
-                    main = (
-                        entry
-                        if "trainer" in entry
-                        else _overlay(entry, folder, path, config_dirs, found, (*above, file))
-                    )
-            body.pop("hydra", None)
-            found.append(body)
-            return main
-    raise UsageError(
-        f"{path}: its config {name}.yaml is not here (looked in {', '.join(str(place) for place in places)})",
-        hint="pass --config-dir DIR, the directory that it is in",
-    )
-
-
 def _is_override(word: str) -> bool:
     return re.match(r"[\"']?(?:~[\w.@/]+$|(?:\+\+|\+|~)?[A-Za-z_][\w.@/]*=)", word) is not None
 
@@ -247,10 +226,6 @@ def _override(word: str, where: str) -> Override:
         said = readable(back(str(error)))
         raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None
     return Override(found.mark, back(found.key), back(found.value), word)
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0] else text
 
 
 def _hints(path: Path, text: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import posixpath
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -117,11 +118,7 @@ class Statements:
             return self._conditions.test([word for word in words[1:] if word != "]"])
         if name in ("exit", "return", "break", "continue"):
             raise Failure if name == "exit" and words[1:] not in ([], ["0"]) else Stop
-        if name == "shift":
-            del self._state.arguments[: (number_of(words[1]) or 0) if len(words) > 1 else 1]
-            return True
-        if name == "set" and "--" in words:
-            self._state.arguments = words[words.index("--") + 1 :]
+        if self._changes_state(words):
             return True
         if name in self._state.functions and self._state.depth < _MAX_DEPTH:
             return self._function(name, words[1:])
@@ -142,6 +139,19 @@ class Statements:
         if is_probe(words) or name == "false":
             return False
         return True if name in _QUIET else None
+
+    def _changes_state(self, words: list[str]) -> bool:
+        """Carry out a command that changes the script's own state; False for any other."""
+        state = self._state
+        if words[0] == "shift":
+            del state.arguments[: (number_of(words[1]) or 0) if len(words) > 1 else 1]
+        elif words[0] == "set" and "--" in words:
+            state.arguments = words[words.index("--") + 1 :]
+        elif words[0] == "cd" and len(words) == 2:
+            state.put("PWD", posixpath.normpath(posixpath.join(state.variable("PWD"), words[1])))
+        else:
+            return False
+        return True
 
     def _function(self, name: str, arguments: list[str]) -> bool | None:
         kept, self._state.arguments = self._state.arguments, arguments

@@ -1,0 +1,161 @@
+"""How many launch scripts of a checkout become projects that start: `python -m benchmarks.launch_scripts CHECKOUT`.
+
+A script counts as started where its project's own `load_config` and `check_config` accept its config and the files that
+the run names (reward function, dataset) import. Models and data are not at hand, and not looked for. Scripts of other
+programs than main_ppo and main_dapo, or for other back ends than FSDP with vLLM, SGLang or HF, are out of scope.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from extractor.usecases import new
+from extractor.usecases.fromrun.carry_over import Request
+from extractor.values import releases
+from extractor.values.errors import VextractError
+from extractor.values.options import Options
+
+LAUNCH = re.compile(r"\bmain_(?:ppo|dapo)\b")
+ELSEWHERE = re.compile(r"megatron|npu|ascend|trtllm|torchtitan|veomni|mindspeed|automodel", re.IGNORECASE)
+ASKED = re.compile(r"--set (\w+)=")
+
+# Runs in each project, in a process of its own that has torch already.
+DRIVER = """
+import importlib.util, json, os, sys, warnings
+from pathlib import Path
+warnings.simplefilter("ignore")
+import hydra, omegaconf, tensordict, torch, transformers, pandas, datasets  # once for all of them
+
+def start(project):
+    os.chdir(project)
+    sys.path.insert(0, project)
+    package = Path(project).name
+    sys.path_importer_cache.clear()
+    where = "load_config"
+    try:
+        training = importlib.import_module(f"{package}.training.config_loading")
+        config = training.load_config(Path("config"), ["trainer.logger=[console]"])
+        where = "hooks"
+        importlib.import_module(f"{package}.custom")
+        where = "check_config"
+        importlib.import_module(f"{package}.training.checks").check_config(config, 1)
+        where = "files"
+        for name in training.flat_keys(config):
+            value = omegaconf.OmegaConf.select(config, name)
+            if isinstance(value, str) and value.endswith(".py"):
+                if not Path(value).is_file():
+                    return "to supply", f"{name}: {value}"
+                spec = importlib.util.spec_from_file_location("named_file", value)
+                spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except BaseException as error:
+        return where, f"{type(error).__name__}: {error}"
+    return "starts", ""
+
+for line in sys.stdin:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        with os.fdopen(writing, "w") as out:
+            json.dump(start(line.strip()), out)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        print(answer.read() or '["died", ""]', flush=True)
+    os.waitpid(child, 0)
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a script: how far it came, and why no further."""
+
+    script: str
+    what: str
+    why: str = ""
+
+
+def in_scope(path: Path) -> bool:
+    """Tell whether a script launches what a project can do."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return LAUNCH.search(text) is not None and ELSEWHERE.search(f"{path.name} {text}") is None
+
+
+def convert(script: Path, target: Path, release: str) -> tuple[str, ...]:
+    """Make a script's project; returns the variables that had to be set by hand.
+
+    Raises:
+        VextractError: it cannot be made.
+    """
+    given: tuple[str, ...] = ()
+    wanted = new.Wanted(Options(target.name, release, "hf", "grpo", (), "toy"), offline=False)
+    for _ in range(5):
+        try:
+            request = Request(script, given, (script.parent, script.parent / "config"))
+            new.write(target, new.work_out(new.Wanted(wanted.options, run=request), lambda text: None))
+            return given
+        except VextractError as error:
+            asked = tuple(f"{name}=1" for name in ASKED.findall(error.hint or ""))
+            if not set(asked) - set(given):
+                raise
+            given = (*given, *asked)
+    return given
+
+
+def outcomes(scripts: list[Path], folder: Path, release: str, root: Path) -> Iterator[Outcome]:
+    """Convert each script and start its project."""
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as driver:
+        assert driver.stdin is not None
+        assert driver.stdout is not None
+        for number, script in enumerate(scripts):
+            name, target = str(script.relative_to(root)), folder / f"run{number}"
+            try:
+                given = convert(script, target, release)
+            except VextractError as error:
+                yield Outcome(name, "refused", error.message)
+                continue
+            except Exception as error:
+                yield Outcome(name, "bug", f"{type(error).__name__}: {error}")
+                continue
+            driver.stdin.write(f"{target}\n")
+            driver.stdin.flush()
+            what, why = json.loads(driver.stdout.readline())
+            yield Outcome(name, what, why or " ".join(given))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--verl", default=releases.default(), help="release of the projects")
+    parser.add_argument("--every", type=int, default=1, help="take every Nth script")
+    parser.add_argument("--only", default="", help="regular expression of paths")
+    options = parser.parse_args()
+    root = options.checkout.resolve()
+    every = [path for path in sorted(root.rglob("*.sh")) if re.search(options.only, str(path.relative_to(root)))]
+    scripts = [path for path in every if in_scope(path)]
+    print(f"{len(every)} scripts, {len(scripts)} in scope, every {options.every}. taken", flush=True)
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for item in outcomes(scripts[:: options.every], Path(folder), options.verl, root):
+            counts[item.what] += 1
+            if item.what != "starts":
+                print(f"{item.what:12}  {item.script}: {' '.join(item.why.split())[:300]}", flush=True)
+    total = sum(counts.values())
+    converted = total - counts["refused"] - counts["bug"]
+    print(f"converted: {converted} of {total}; of these start: {counts['starts']}, {dict(sorted(counts.items()))}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+"""The Python files that a run names: found, and copied into a project with what they import.
+
+`places` says where a run's relative paths may lead, `imports` rewrites what a module imports, and `copying` gathers the
+files: the owner's own, and those of verl that the project does not have.
+"""
+
+from extractor.usecases.fromrun.files.copying import Copied, Copying
+from extractor.usecases.fromrun.files.places import Places
+
+__all__ = ["Copied", "Copying", "Places"]

@@ -1,0 +1,301 @@
+"""Copies of the files that a run names, with what they import: the owner's own modules, and verl's."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from extractor.pipeline.index import Index, Module
+from extractor.pipeline.source import Source
+from extractor.usecases.fromrun.files.imports import Name, names_of, rewritten, statements
+from extractor.usecases.fromrun.files.places import Places
+from extractor.values import readers
+from extractor.values.modules import module_name
+from extractor.values.tree import FileKind, Tree
+
+FOLDER = "from_run"
+# More files of verl than this are no helpers of a function any more.
+_MOST = 40
+_NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A file of the run as the project has it.
+
+    Attributes:
+        text: With its imports redirected, without what cannot be had and nothing needs.
+        missing: What it needs and cannot have, each with why.
+        left_out: Definitions that were left out.
+        packages: What it imports that a project does not require.
+    """
+
+    text: str = field(repr=False)
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+class Copying:
+    """Copies files into a package, and gathers what these import.
+
+    Args:
+        package: The project's.
+        tree: The project's files, with the modules of verl that it has.
+        source: verl, of the run's release.
+        places: Where the run may have been started from: its modules are found there.
+
+    Attributes:
+        files: What has been gathered besides the files asked for, by path below the package.
+    """
+
+    def __init__(self, package: str, tree: Tree, source: Source, places: Places) -> None:
+        self._package = package
+        self._index = Index(source)
+        self._places = places
+        self._vendored = dict(_vendored(tree, package))
+        self._required = _required(tree)
+        # Module -> why it cannot be had; None where it can.
+        self._taken: dict[str, str | None] = {}
+        self._packages: set[str] = set()
+        self.files: dict[str, str] = {}
+
+    def copy(self, text: str, roots: Collection[str]) -> Copied:
+        """Copy a file.
+
+        Args:
+            text: Of the file.
+            roots: The names in it that the project calls.
+
+        Raises:
+            SyntaxError: it is no Python.
+        """
+        self._packages = set()
+        readers.python(text)
+        taken, files = dict(self._taken), dict(self.files)
+        text, left_out = self._without_unavailable(text, roots)
+        if left_out:  # what only they need was gathered for nothing
+            self._taken, self.files = taken, files
+            self._packages = set()
+        text, missing = self._redirected(text, "", is_package=False)
+        return Copied(text, tuple(missing), tuple(left_out), tuple(sorted(self._packages)))
+
+    def _redirected(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
+        """Return a module's text with its imports redirected, and what it needs and cannot have."""
+        missing: list[str] = []
+
+        def moved(name: Name) -> tuple[str, str | None] | None:
+            place = self._place(name, _attributes(text, name.local), module.startswith("verl."))
+            if isinstance(place, str):
+                if name.needed:
+                    missing.append(place)
+                return None
+            return place
+
+        return rewritten(text, module, moved, is_package=is_package), missing
+
+    def _place(self, name: Name, attributes: Collection[str], verls: bool) -> tuple[str, str | None] | str | None:
+        """Return where a name is in the project; why it is not there; or None where it stays as it is."""
+        root = name.module.partition(".")[0]
+        if root in _NO_PROJECT_HAS:
+            return f"{root}: no project has it"
+        if root in sys.stdlib_module_names or root in self._required:
+            return None
+        if root == "verl":
+            return self._of_verl(name, attributes)
+        return self._own(name, root, verls)
+
+    def _own(self, name: Name, root: str, verls: bool) -> tuple[str, str | None] | str | None:
+        if self._file_of(root) is None and not any((folder / root).is_dir() for folder in self._places.folders):
+            if name.needed or not verls:
+                self._packages.add(root)
+            return None
+        module, inner = name.module, name.name
+        if inner is not None and self._file_of(f"{module}.{inner}") is not None:
+            module, inner = f"{module}.{inner}", None
+        problem = self._take(module)
+        return problem or (self._new(module), inner)
+
+    def _of_verl(self, name: Name, attributes: Collection[str]) -> tuple[str, str | None] | str:
+        module, inner = name.module, name.name
+        if inner is not None and f"{module}.{inner}" in self._index:
+            module, inner = f"{module}.{inner}", None
+        if inner is not None and inner != "*":
+            module, inner = self._defined(module, inner)
+        if module not in self._index:
+            return f"{module}: this release of verl has no such module"
+        path = self._index[module].path
+        wanted = {inner} if inner is not None else set(attributes)
+        if path in self._vendored and "*" not in wanted and wanted <= self._vendored[path][1]:
+            return self._vendored[path][0], inner
+        problem = self._take(module)
+        return problem or (self._new(module), inner)
+
+    def _defined(self, module: str, name: str) -> tuple[str, str]:
+        """Follow a name of verl through the modules that only hand it on."""
+        for _ in range(5):
+            if module not in self._index or name in self._index[module].bindings:
+                break
+            found = self._index[module].imports.get(name)
+            if found is None or found.name is None or not found.module.startswith("verl"):
+                break
+            module, name = found.module, found.name
+        return module, name
+
+    def _take(self, module: str) -> str | None:
+        """Copy a module, once; says why it cannot be had."""
+        if module in self._taken:
+            return self._taken[module]
+        if len(self._taken) >= _MOST:
+            return f"{module}: more than {_MOST} modules hang on it"
+        self._taken[module] = None
+        found = self._text_of(module)
+        if found is None:
+            self._taken[module] = f"{module}: no such module"
+            return self._taken[module]
+        text, is_package = found
+        text, missing = self._redirected(text, module, is_package=is_package)
+        if missing:
+            self._taken[module] = f"{module}: it imports {missing[0]}"
+            return self._taken[module]
+        path = f"custom/{FOLDER}/{module.replace('.', '/')}"
+        self.files[f"{path}/__init__.py" if is_package else f"{path}.py"] = text
+        return None
+
+    def _text_of(self, module: str) -> tuple[str, bool] | None:
+        if module in self._index:
+            return self._index[module].source, self._index[module].is_package
+        file = self._file_of(module)
+        if file is None:
+            is_folder = any((folder / module.replace(".", "/")).is_dir() for folder in self._places.folders)
+            return ("", True) if is_folder else None
+        text = readers.read_text(file)
+        readers.python(text)
+        return text, file.name == "__init__.py"
+
+    def _file_of(self, module: str) -> Path | None:
+        path = module.replace(".", "/")
+        return self._places.find(f"{path}.py") or self._places.find(f"{path}/__init__.py")
+
+    def _new(self, module: str) -> str:
+        return f"{self._package}.custom.{FOLDER}.{module}"
+
+    def _without_unavailable(self, text: str, roots: Collection[str]) -> tuple[str, list[str]]:
+        """Leave out definitions that need what cannot be had, where nothing else needs them."""
+        module = Module("file", "file.py", text)
+        lost = {
+            name.local.partition(".")[0] for name in _top_names(module) if isinstance(self._place(name, (), False), str)
+        }
+        if not lost or not all(name in module.bindings for name in roots):
+            return text, []
+        users = {name: _loaded(module, indices) for name, indices in module.bindings.items()}
+        kept = _reachable(users, [*roots, *_loaded_elsewhere(module)])
+        out = {name for name, used in users.items() if used & lost and name not in kept}
+        grown = True
+        while grown:
+            more = {name for name, used in users.items() if used & out and name not in kept} - out
+            out |= more
+            grown = bool(more)
+        indices = {index for name in out for index in module.bindings[name]}
+        left = _without(text, module, indices)
+        gone = _names_loaded(ast.parse(text)) - _names_loaded(ast.parse(left))
+        return _without_imports(left, gone | lost), sorted(out)
+
+
+def _vendored(tree: Tree, package: str) -> Iterator[tuple[str, tuple[str, set[str]]]]:
+    """Yield the path upstream of each module of verl in a project, its name there and what it defines."""
+    for file in tree:
+        if file.kind is FileKind.VENDORED and file.upstream_path and file.path.endswith(".py"):
+            name = module_name(file.path)
+            defined = set(Module(name, file.path, file.data.decode()).bindings)
+            yield file.upstream_path, (name, defined)
+
+
+# Packages whose modules are called otherwise.
+_MODULES = {"pillow": "PIL", "pyyaml": "yaml", "hydra-core": "hydra", "scikit-learn": "sklearn"}
+
+
+def _required(tree: Tree) -> set[str]:
+    """Return the modules of the packages that a project requires, and its own."""
+    from packaging.requirements import Requirement
+
+    data: Mapping[str, object] = {}
+    for file in tree:
+        if file.path == "pyproject.toml":
+            data = readers.toml(file.data.decode())
+    project = data.get("project")
+    asked = project.get("dependencies", []) if isinstance(project, dict) else []
+    names = [Requirement(str(item)).name.lower() for item in asked]
+    return {_MODULES.get(name, name.replace("-", "_")) for name in names} | {"tqdm", "typing_extensions", "requests"}
+
+
+def _attributes(text: str, local: str) -> set[str]:
+    """Return what a module's text takes from a name: `x` and `y` of `local.x` and `local.y`."""
+    return {
+        node.attr
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == local
+    }
+
+
+def _top_names(module: Module) -> Iterator[Name]:
+    for node, needed in statements(ast.parse(module.source)):
+        if needed:
+            yield from names_of(node, module.name, is_package=False, needed=True)
+
+
+def _names_loaded(node: ast.AST) -> set[str]:
+    return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+
+
+def _loaded(module: Module, indices: Collection[int]) -> set[str]:
+    return set().union(*(_names_loaded(module.statements[index].node) for index in indices))
+
+
+def _loaded_elsewhere(module: Module) -> set[str]:
+    """Return what the statements that define nothing use."""
+    nodes = [statement.node for statement in module.statements if not statement.binds and not statement.imports]
+    return set().union(*map(_names_loaded, nodes))
+
+
+def _reachable(users: Mapping[str, set[str]], roots: Collection[str]) -> set[str]:
+    found: set[str] = set()
+    pending = [name for name in roots if name in users]
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending += [other for other in users[name] if other in users]
+    return found
+
+
+def _without(text: str, module: Module, indices: Collection[int]) -> str:
+    lines = text.split("\n")
+    for index in sorted(indices, reverse=True):
+        node = module.statements[index].node
+        decorators = getattr(node, "decorator_list", [])
+        start = min([node.lineno, *(item.lineno for item in decorators)])
+        assert node.end_lineno is not None
+        del lines[start - 1 : node.end_lineno]
+    return "\n".join(lines)
+
+
+def _without_imports(text: str, locals_: Collection[str]) -> str:
+    """Leave out names that a module's top imports and nothing uses any more."""
+    lines = text.split("\n")
+    for node in reversed(ast.parse(text).body):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            kept = [alias for alias in node.names if (alias.asname or alias.name) not in locals_]
+            if len(kept) < len(node.names):
+                new = [] if not kept else [ast.unparse(_with_names(node, kept))]
+                lines[node.lineno - 1 : node.end_lineno] = new
+    return "\n".join(lines)
+
+
+def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
+    if isinstance(node, ast.Import):
+        return ast.Import(names)
+    return ast.ImportFrom(node.module, names, node.level)

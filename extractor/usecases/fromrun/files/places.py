@@ -1,0 +1,48 @@
+"""Where the paths of a run lead: it may have been started from elsewhere than from its script's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# How far above a script the root of its repository may be.
+_ABOVE = 8
+_ROOT = (".git", "pyproject.toml", "setup.py")
+
+
+@dataclass(frozen=True)
+class Places:
+    """The directories that a run may have been started from, the likeliest first.
+
+    Attributes:
+        folders: Absolute.
+        is_said: Whether the first is what the user says.
+    """
+
+    folders: tuple[Path, ...]
+    is_said: bool = False
+
+    @classmethod
+    def of(cls, script: Path, started_in: Path | None) -> Places:
+        """Return the places of a script: what the user says, its own folder, those above it, and the current one.
+
+        Args:
+            script: The run.
+            started_in: What the user says; None: nothing.
+        """
+        found = [] if started_in is None else [started_in.resolve()]
+        found += [*_above(script.resolve().parent), Path.cwd()]
+        return cls(tuple(dict.fromkeys(found)), started_in is not None)
+
+    def find(self, path: str) -> Path | None:
+        """Return the file that a path of the run names; None where there is none."""
+        wanted = Path(path).expanduser()
+        return next((folder / wanted for folder in self.folders if (folder / wanted).is_file()), None)
+
+
+def _above(folder: Path) -> Iterator[Path]:
+    """Yield a folder and those above it, up to the root of a repository; without one, the folder alone."""
+    parents = [folder, *folder.parents][:_ABOVE]
+    root = next((parent for parent in parents if any((parent / name).exists() for name in _ROOT)), folder)
+    yield from parents[: parents.index(root) + 1]

@@ -1,0 +1,119 @@
+"""The config that a run starts from, where it is not verl's own ppo_trainer."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.unknowns import readable
+from extractor.values import readers
+from extractor.values.configtree.compose import read_mapping
+from extractor.values.errors import UsageError
+
+VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer")
+_NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
+_QUOTES = "'\""
+
+
+def read(
+    module: str, arguments: Sequence[str], path: Path, config_dirs: Sequence[Path], places: Places
+) -> tuple[str, tuple[Mapping[str, Any], ...], list[str], list[str]]:
+    """Take the config's name out of a launch's arguments, and read it.
+
+    Args:
+        module: What is launched: `verl.trainer.main_ppo`, `recipe.dapo.main_dapo`, or its file.
+        arguments: Behind it.
+        path: The script.
+        config_dirs: Where the user says that configs are.
+        places: Where the run may have been started from.
+
+    Returns:
+        The name of verl's config that it ends at, what the run's own have besides, the other arguments, and notes.
+
+    Raises:
+        UsageError: the run names a config that is not there.
+    """
+    name, folder, words = "", "", []
+    items = iter(arguments)
+    for item in items:
+        flag, equals, value = item.partition("=")
+        if flag in (*_NAME, *_FOLDER):
+            value = unquoted(value) if equals else next(items, "")
+            if flag in _NAME:
+                name = value
+            else:
+                folder = value
+        else:
+            words.append(item)
+    default, beside = _of_the_module(module, places)
+    said = name.removesuffix(".yaml")
+    if folder:
+        beside += [place / readable(folder) for place in places.folders]
+    folders = [*config_dirs, *beside, path.parent, path.parent / "config"]
+    overlay: list[Mapping[str, Any]] = []
+    notes: list[str] = []
+    main = said or default
+    if VERLS.fullmatch(main) is None:
+        if not said and not any((place / f"{main}.yaml").is_file() for place in folders):
+            notes.append(f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir")
+            main = "ppo_trainer"
+        else:
+            main = _overlay(main, folders, path, overlay)
+    return main, tuple(overlay), words, notes
+
+
+def _of_the_module(module: str, places: Places) -> tuple[str, list[Path]]:
+    """Return the config that a module starts from by itself, and where it is."""
+    if "main_ppo" in module:
+        return "ppo_trainer", []
+    inner = module.removesuffix(".py").replace(".", "/") if "/" not in module else module.removesuffix(".py")
+    file = places.find(f"{inner}.py")
+    name = f"{inner.rpartition('_')[2]}_trainer"
+    if file is None:
+        return name, [place / inner.rpartition("/")[0] / "config" for place in places.folders]
+    folder = "config"
+    for node in ast.walk(readers.python(readers.read_text(file))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
+            given = {item.arg: item.value.value for item in node.keywords if isinstance(item.value, ast.Constant)}
+            name, folder = str(given.get("config_name", name)), str(given.get("config_path", folder))
+    return name.removesuffix(".yaml"), [file.parent / folder]
+
+
+def _overlay(
+    name: str, places: Sequence[Path], path: Path, found: list[Mapping[str, Any]], above: tuple[Path, ...] = ()
+) -> str:
+    """Read a config that is the run's own, and those of its own that it starts from; returns verl's it ends at."""
+    file = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
+    if file is None:
+        shown = ", ".join(dict.fromkeys(str(place) for place in places))
+        raise UsageError(
+            f"{path}: its config {name}.yaml is not here (looked in {shown})",
+            hint="pass --config-dir DIR, the directory that it is in",
+        )
+    if file in above:
+        raise UsageError(f"{file}: configs that start from each other in a circle", hint="correct its defaults")
+    try:
+        body = read_mapping(readers.read_text(file))
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}", hint="correct the file") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file}: not valid YAML: {error}", hint="correct the file") from None
+    main = "ppo_trainer"
+    entries = body.pop("defaults", [])
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, str) and entry != "_self_":
+            main = entry if VERLS.fullmatch(entry) else _overlay(entry, places, path, found, (*above, file))
+    body.pop("hydra", None)
+    found.append(body)
+    return main
+
+
+def unquoted(text: str) -> str:
+    """Return a text without the quotes around it."""
+    return text[1:-1] if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0] else text

@@ -1,0 +1,112 @@
+"""Files that a run names are copied with what they import, and import in the project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.files.imports import Name, rewritten
+from tests.releases import NEWEST
+from tests.verl.conftest import vextract
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from a.b import c", "from new.a.b import c"),
+        ("from a import b as d, e", "from new.a import b as d\nfrom new.a import e"),
+        (
+            "def f():\n    from a import (\n        b,\n    )\n    return b",
+            "def f():\n    from new.a import b\n    return b",
+        ),
+        ("import a.b as c", "import new.a.b as c"),
+        ("import a.b\nx = a.b.c(a.b.d)", "import new.a.b as a_b\nx = a_b.c(a_b.d)"),
+        ("x = 'ä'; import a.b", "x = 'ä'; import new.a.b as a_b"),
+        ("from . import z", "from new.pack import z"),
+        ("import os, a", "import os\nimport new.a as a"),
+        ("from a import *", "from new.a import *"),
+    ],
+)
+def test_imports_are_redirected(before: str, after: str) -> None:
+    def moved(name: Name) -> tuple[str, str | None] | None:
+        return None if name.module == "os" else (f"new.{name.module}", name.name)
+
+    assert rewritten(before, "pack.module", moved) == after
+
+
+def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
+    script = tmp_path / "repo/examples/deep/run.sh"
+    script.parent.mkdir(parents=True)
+    (tmp_path / "repo/.git").mkdir()
+    (tmp_path / "repo/reward.py").write_text("")
+    places = Places.of(script, None)
+    assert places.folders[:3] == (script.parent, script.parent.parent, tmp_path / "repo")
+    assert places.find("reward.py") == tmp_path / "repo/reward.py"
+    assert Places.of(script, tmp_path).folders[0] == tmp_path
+
+
+REWARD = """
+import statistics
+import ray
+from recipe.mine import tasks
+from verl.utils.reward_score import gsm8k
+import verl.utils.torch_functional as F
+
+
+@ray.remote
+class Worker:
+    def score(self):
+        return tasks.weight()
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    import verl.utils.py_functional
+
+    verl.utils.py_functional.append_to_dict({}, {})
+    F.masked_mean
+    return gsm8k.compute_score("#### 4", "4") * tasks.weight() * statistics.mean([1, 1])
+"""
+CALL = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("reward", "p/custom/verl_reward.py")
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(module.compute_score("", "", ""), "ray" in sys.modules, "verl" in sys.modules, hasattr(module, "Worker"))
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a launch script that is started from its root."""
+    root = tmp_path / "repo"
+    (root / ".git").mkdir(parents=True)
+    (root / "recipe/mine/tasks").mkdir(parents=True)
+    (root / "recipe/mine/reward.py").write_text(REWARD)
+    (root / "recipe/mine/tasks/__init__.py").write_text("from .weights import weight\n")
+    (root / "recipe/mine/tasks/weights.py").write_text("def weight():\n    return 2\n")
+    (root / "recipe/mine/run.sh").write_text(
+        "ROOT=$PWD\npython -m verl.trainer.main_ppo \\\n"
+        "  data.train_files=$ROOT/recipe/mine/run.sh data.val_files=/d/v.parquet \\\n"
+        "  actor_rollout_ref.model.path=/m algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=4 \\\n"
+        "  custom_reward_function.path=recipe/mine/reward.py data.custom_cls.path=gone.py data.custom_cls.name=Mine\n"
+    )
+    return root
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_reward_function_imports_in_the_project(repository: Path, tmp_path: Path) -> None:
+    project = tmp_path / "p"
+    arguments = ("--verl", NEWEST[-1], "--from-verl-run", repository / "recipe/mine/run.sh", "--json")
+    result = vextract("new", project, *arguments)
+    assert result.code == 0, result.err
+    shown = subprocess.run([sys.executable, "-c", CALL], cwd=project, capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["2.0", "False", "False", "False"]
+    run = result.json["run"]
+    assert run["settings"]["data.train_files"] == str(repository / "recipe/mine/run.sh")
+    to_do = [f"{item['key']}: {item['why']}" for item in run["remarks"] if item["what"] == "to do"]
+    assert to_do == ["data.custom_cls.path: not found: put it at p/custom/verl_dataset.py, or say --cwd"]
+    assert any("goes without Worker" in item["why"] for item in run["remarks"])
