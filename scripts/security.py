@@ -41,7 +41,11 @@ def by_tests(paths: tuple[str, ...], marked: str) -> tuple[int, int]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-m", marked, f"--junitxml={report}", *paths]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
+        )
+        if not report.exists():
+            raise SystemExit(f"{' '.join(paths)}: pytest did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         suite = ET.parse(report).getroot().find("testsuite")
     assert suite is not None
     number = {name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")}
