@@ -19,6 +19,9 @@ LETTERS = "_abcdefghij"
 class Letters:
     """A tokenizer of single letters; 0 pads."""
 
+    def get_vocab(self) -> dict[str, int]:
+        return {letter: number for number, letter in enumerate(LETTERS)}
+
     def decode(self, ids: list[int], skip_special_tokens: bool = False) -> str:
         return "".join(LETTERS[index] for index in ids if index)
 
@@ -178,6 +181,20 @@ def test_the_judge_reads_its_own_template(library: Library, judge: Callable[[int
     assert model.score(batch) == [pytest.approx(expected, abs=1e-5)]
     with pytest.raises(KeyError, match=r"data\.return_raw_chat=true"):
         model.score(batch_of("de"))
+
+
+def test_a_judge_with_another_vocabulary_cannot_read_the_policys_tokens(
+    library: Library, judge: Callable[[int], str]
+) -> None:
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    path = judge(1)
+    own = Tokenizer(models.BPE({letter: number for number, letter in enumerate(reversed(LETTERS))}, []))
+    PreTrainedTokenizerFast(tokenizer_object=own).save_pretrained(path)
+    with pytest.raises(ValueError, match="has another vocabulary than the policy"):
+        library("reward_model").RewardModel(path, Letters(), "cpu")
+    library("reward_model").RewardModel(path, Letters(), "cpu", input_tokenizer="the policy's")
 
 
 def test_a_model_with_several_labels_is_no_judge(library: Library, judge: Callable[[int], str]) -> None:

@@ -176,7 +176,9 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
 
     project = assemble.before(tree, found.run)
     back = Renames(release, found.target.release)
-    settings, remarks, wanted = settings_of.settings_for(found.experiment, found.run, project, found.target, back)
+    settings, remarks, wanted = settings_of.settings_for(
+        found.experiment, found.run, project, found.target, back, found.experiment.function
+    )
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     settings, dropped = assemble.without_readers(tree, options.package, settings)
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}

@@ -32,6 +32,7 @@ class Experiment:
         wanted: Settings by the project's keys; resolved.
         config: The run's config in verl's keys, nested.
         remarks: What is not as it was.
+        function: The text of its reward function; None where it names none, or one that is not there.
     """
 
     release: str
@@ -42,6 +43,7 @@ class Experiment:
     wanted: Mapping[str, Any] = field(repr=False)
     config: Mapping[str, Any] = field(repr=False)
     remarks: tuple[Remark, ...] = ()
+    function: str | None = field(default=None, repr=False)
 
 
 def convert(
@@ -67,7 +69,8 @@ def convert(
         str(flat.get("actor_rollout_ref.rollout.name")), engine or run.hints.get("engine"), manifest, remarks
     )
     algorithm = run.hints.get("algorithm") or _algorithm(flat, manifest, remarks)
-    features = _features(flat, run, manifest, found.target, remarks)
+    function = _function(flat, run, found.target)
+    features = _features(flat, run, manifest, found.target, remarks, function)
     if not run.hints:
         remarks += _unregistered(flat, manifest, found.target)
     return Experiment(
@@ -79,6 +82,7 @@ def convert(
         flat,
         config,
         tuple(remarks),
+        function,
     )
 
 
@@ -163,20 +167,26 @@ def _unregistered(flat: Mapping[str, Any], manifest: Manifest, target: Target) -
     ]
 
 
-def _scores_by_verl(flat: Mapping[str, Any], run: Run, target: Target) -> bool:
-    """Tell whether verl's own scorers give the reward, or the run's function calls them."""
+def _reward_file(flat: Mapping[str, Any]) -> str | None:
     names = ("reward.custom_reward_function.path", "custom_reward_function.path")
-    path = next((str(flat[name]) for name in names if flat.get(name)), None)
-    if path is None:
-        return True
+    return next((str(flat[name]) for name in names if flat.get(name)), None)
+
+
+def _function(flat: Mapping[str, Any], run: Run, target: Target) -> str | None:
+    path = _reward_file(flat)
     try:
-        return "default_compute_score" in (named_files.function_text(run.places, path, target.source) or "")
+        return None if path is None else named_files.function_text(run.places, path, target.source)
     except (SyntaxError, UsageError, OSError):
-        return False
+        return None
 
 
 def _features(
-    flat: Mapping[str, Any], run: Run, manifest: Manifest, target: Target, remarks: list[Remark]
+    flat: Mapping[str, Any],
+    run: Run,
+    manifest: Manifest,
+    target: Target,
+    remarks: list[Remark],
+    function: str | None,
 ) -> tuple[str, ...]:
     known = {feature.name for feature in manifest.features}
     if "features" in run.hints:
@@ -192,7 +202,7 @@ def _features(
         or flat.get("actor_rollout_ref.model.lora_adapter_path") is not None,
         "critic": flat.get("algorithm.adv_estimator") == "gae",
         "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
-        "scorers": _scores_by_verl(flat, run, target),
+        "scorers": _reward_file(flat) is None or "default_compute_score" in (function or ""),
         "rollout_correction": flat.get(correction) is not None
         or flat.get("algorithm.rollout_correction.rollout_rs") is not None,
         "multimodal": re.search(r"vl\b|-vl-|vision|minicpm|internvl", model, re.IGNORECASE) is not None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from extractor.usecases.export.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
 from extractor.usecases.export.target import Defaults, Target
+from extractor.usecases.fromrun import reward_model
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark, is_about_where, rule_for
 from extractor.usecases.fromrun.reading import Run
@@ -20,6 +21,7 @@ def settings_for(
     project: Mapping[str, Any],
     target: Target,
     renamed_back: Callable[[str], str | None],
+    function: str | None = None,
 ) -> tuple[dict[str, Any], list[Remark], dict[str, Any]]:
     """Return the project's settings that differ from what it would have anyway.
 
@@ -29,6 +31,7 @@ def settings_for(
         project: The project's config before, flat and resolved.
         target: The run's release.
         renamed_back: From the project's keys to the run's release's.
+        function: The text of its reward function; None where it has none.
 
     Returns:
         Settings by the project's keys, remarks on the run's settings that have none, and the value that each of the
@@ -63,6 +66,11 @@ def settings_for(
     used.update(found)
     found.update(_micro_batches(flat, project, devices, stated, remarks))
     found.update(_reward_arguments(flat, project))
+    if not run.hints:
+        judge, read, about = reward_model.settings(flat, stated, project, function)
+        found.update(judge)
+        used |= read
+        remarks += about
     for key, value in run.kept.items():
         if key in project or _is_below_open(key, project):
             if project.get(key, _ABSENT) == value:
@@ -70,6 +78,7 @@ def settings_for(
             else:
                 found[key] = value
     remarks += _rest(stated, flat, used, run)
+    wanted = {key: value for key, value in wanted.items() if key not in found or found[key] == value}
     return found, remarks, {**wanted, **{key: value for key, value in found.items() if key in wanted}}
 
 
@@ -119,6 +128,9 @@ def _local(
         return (experiment.engine if current != experiment.engine else _ABSENT), None
     if about_the_machine(key) and name not in stated:
         return _ABSENT, None
+    if key == "actor_rollout_ref.rollout.mode":
+        why = "the project's engine has one mode"
+        return _ABSENT, Remark(name, value, "changed", why) if name in stated and value != current else None
     rule = _ONE_DEVICE.get(key)
     if rule is not None and value != rule[0]:
         return rule[0], Remark(name, value, "lowered", rule[1]) if name in stated else None
@@ -142,7 +154,6 @@ _ONE_DEVICE: dict[str, tuple[Any, str]] = {
     "critic.ulysses_sequence_parallel_size": (1, "one device has whole sequences"),
     "actor_rollout_ref.actor.strategy": ("fsdp2", "a project has FSDP2, or one process that holds the model whole"),
     "critic.strategy": ("fsdp2", "a project has FSDP2, or one process that holds the model whole"),
-    "actor_rollout_ref.rollout.mode": ("sync", "the project's own process writes the responses"),
 }
 
 
