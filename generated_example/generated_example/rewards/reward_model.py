@@ -27,7 +27,8 @@ class RewardModel:
         trust_remote_code: whether the model may bring code of its own.
 
     Raises:
-        ValueError: the model has another number of labels than one, or no padding token.
+        ValueError: the model has another number of labels than one, no padding token, or another vocabulary than the
+            policy, whose tokens it is to read.
         OSError: there is no such model.
     """
 
@@ -54,6 +55,8 @@ class RewardModel:
         self.tokenizer = tokenizer
         if self.switches_template:
             self.tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
+        else:
+            _check_vocabulary(path, config.vocab_size, tokenizer, trust_remote_code)
         if config.pad_token_id is None:
             config.pad_token_id = self.tokenizer.pad_token_id
         if config.pad_token_id is None:
@@ -136,3 +139,23 @@ class RewardModel:
         logits = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device)).logits
         values: list[float] = logits[:, 0].float().cpu().tolist()
         return values
+
+
+def _check_vocabulary(path: str, size: int, tokenizer: Any, trust_remote_code: bool) -> None:
+    """Refuse a judge to which the policy's tokens mean something else."""
+    from transformers import AutoTokenizer
+    from transformers.utils import cached_file
+
+    policy = tokenizer.get_vocab()
+    try:
+        cached_file(path, "tokenizer_config.json")
+        own = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code).get_vocab()
+    except OSError:  # weights alone: all that can be said is whether there are enough
+        own = policy if max(policy.values()) < size else {}
+    differing = sum(own.get(token) != number for token, number in policy.items())
+    if differing:
+        raise ValueError(
+            f"{path} has another vocabulary than the policy ({differing} of {len(policy)} tokens differ), and with "
+            "input_tokenizer=null it reads the policy's tokens: set input_tokenizer to the policy's path, and "
+            "data.return_raw_chat=true"
+        )
