@@ -57,6 +57,18 @@ def test_nothing_of_upstream_is_committed() -> None:
 @pytest.mark.slow
 @pytest.mark.network
 @pytest.mark.thorough
+def test_no_vendored_file_is_committed_anywhere() -> None:
+    """Not one that an earlier slice had either, which the list of ignored files does not name."""
+    found = subprocess.run(
+        ["git", "grep", "-l", "-e", "^# vextract:vendored from verl"],
+        cwd=EXAMPLE.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 1, found.stdout
+
+
 def test_the_example_learns(restored: Path) -> None:
     done = subprocess.run(
         [sys.executable, "main.py"], cwd=restored, capture_output=True, text=True, timeout=600, check=False

@@ -9,8 +9,8 @@ import torch
 
 from ..protocol import DataProto
 from ..training.batches import objects
-from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.errors import ConfigError
 from ..training.timing import advance, expect
 from .devices import get_device_id, get_device_name
 from .rollout_interface import RolloutError

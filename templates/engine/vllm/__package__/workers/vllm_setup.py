@@ -7,8 +7,8 @@ from typing import Any
 from omegaconf import OmegaConf
 from packaging.version import Version
 
-from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.errors import ConfigError
 from ..utils.device import get_device_name
 
 # Since this version it reads new weights from memory.

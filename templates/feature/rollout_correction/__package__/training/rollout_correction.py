@@ -7,7 +7,7 @@ Needs the engine's log-probabilities: actor_rollout_ref.rollout.calculate_log_pr
 from typing import Any
 
 from ..protocol import DataProto
-from .config_loading import ConfigError
+from .errors import ConfigError
 from .rollout_bypass import bypass, loss_of_bypass
 from .rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 

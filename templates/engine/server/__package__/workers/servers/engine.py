@@ -13,8 +13,8 @@ import torch
 
 from ...protocol import DataProto
 from ...shims.precision import to_dtype
-from ...training.config_loading import ConfigError
 from ...training.distributed import Ranks
+from ...training.errors import ConfigError
 from ...utils.device import get_device_name
 from ..rollout_interface import RolloutError
 from ..trained_model import TrainedModel

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ...training.config_loading import ConfigError
+from ...training.errors import ConfigError
 
 SHARED_MEMORY = Path("/dev/shm")
 MEGABYTE = 2**20

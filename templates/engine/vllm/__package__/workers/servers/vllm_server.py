@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from ...shims.precision import to_dtype
-from ...training.config_loading import ConfigError
+from ...training.errors import ConfigError
 from ..rollout_interface import RolloutError
 from .answers import BadAnswer, Written, check_equal, check_response, field, in_order, of_kind
 from .arguments import extra_arguments, flags, interpreter, model_overrides, on_gpu

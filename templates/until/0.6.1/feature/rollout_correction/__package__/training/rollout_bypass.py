@@ -4,7 +4,7 @@
 from typing import Any
 
 from ..protocol import DataProto
-from .config_loading import ConfigError
+from .errors import ConfigError
 from .rollout_corr_helper import apply_rollout_correction
 
 
