@@ -31,7 +31,8 @@ def main(arguments: list[str]) -> int:
     if "--help" in arguments or "-h" in arguments:
         say(__doc__.strip())
         return 0
-    from generated_example.training.config_loading import ConfigError, load_config, notes_on, settle_device
+    from generated_example.training.config_loading import load_config, notes_on, settle_device
+    from generated_example.training.errors import ConfigError
     from generated_example.training.path_checks import check_paths
 
     show_config = "--cfg" in arguments
@@ -87,9 +88,9 @@ def train(config: Any, ranks: Any) -> bool:
     from generated_example.training.dataloading import build_dataloaders
     from generated_example.training.distributed import seed_everything
     from generated_example.training.next_steps import noting_checkpoint, say_where
-    from generated_example.training.occupancy import occupy
     from generated_example.training.rewarding import Rewards
     from generated_example.training.rollouts import Rollouts
+    from generated_example.training.run_lock import lock_run_directory
     from generated_example.training.stray_errors import stray_errors_in
     from generated_example.training.tracking import RunTracker
     from generated_example.training.trainer import LocalPPOTrainer
@@ -103,7 +104,7 @@ def train(config: Any, ranks: Any) -> bool:
         gc.enable()
     use_reference, use_critic = check_config(config, ranks.world_size)
     run_directory = Path(config.trainer.default_local_dir)
-    occupied = occupy(run_directory, ranks)
+    run_lock = lock_run_directory(run_directory, ranks)
     model = config.actor_rollout_ref.model
     if model.path is None:
         task = config.data.env.task
@@ -135,7 +136,7 @@ def train(config: Any, ranks: Any) -> bool:
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     noting = noting_checkpoint(checkpoints, config, total_steps)
     stray = stray_errors_in(run_directory)
-    with noting, occupied, stray, tracker, contextlib.closing(engine), contextlib.closing(rewards):
+    with noting, run_lock, stray, tracker, contextlib.closing(engine), contextlib.closing(rewards):
         trainer = LocalPPOTrainer(
             config,
             tokenizer,

@@ -23,7 +23,7 @@ from .output import say
 from .shims.precision import to_dtype
 from .training.checkpoint import all_checkpoints, best_of
 from .training.checkpoint_files import MANIFEST, OUTDATED, WRITING, sync_tree, what_is_wrong
-from .training.config_loading import ConfigError
+from .training.errors import ConfigError
 from .training.tracking import CONFIG
 from .workers.adapters import ADAPTER_CONFIG
 

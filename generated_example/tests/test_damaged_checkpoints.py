@@ -19,7 +19,7 @@ from generated_example.training.checkpoint_files import (
     what_is_wrong,
     write_manifest,
 )
-from generated_example.training.config_loading import ConfigError
+from generated_example.training.errors import ConfigError
 from generated_example.training.tracking import read_rows
 
 EVERY_STEP = "trainer.save_freq=1"

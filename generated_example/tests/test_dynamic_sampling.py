@@ -7,8 +7,8 @@ import torch
 from omegaconf import OmegaConf
 
 from generated_example.protocol import DataProto
-from generated_example.training.config_loading import ConfigError
 from generated_example.training.dynamic_sampling import group_metrics, sample_until_full, varying_groups
+from generated_example.training.errors import ConfigError
 
 
 def scored(uids, rewards):

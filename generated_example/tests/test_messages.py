@@ -14,8 +14,9 @@ from test_trainer import CONFIG_DIRECTORY
 
 from generated_example.output import PROJECT, module_command
 from generated_example.rewards.scoring import Scorer, ScoringError
-from generated_example.training import occupancy, reward_keys
-from generated_example.training.config_loading import ConfigError, load_config
+from generated_example.training import reward_keys, run_lock
+from generated_example.training.config_loading import load_config
+from generated_example.training.errors import ConfigError
 from generated_example.training.path_checks import check_paths
 from generated_example.training.stray_errors import FILE, stray_errors_in
 
@@ -122,15 +123,15 @@ def test_threads_and_tasks_that_die_get_a_line_each_and_a_file_for_the_rest(tmp_
 
 def test_a_run_that_waits_for_another_one_says_so_at_once(tmp_path, capsys, monkeypatch):
     pytest.importorskip("fcntl")
-    monkeypatch.setattr(occupancy, "PATIENCE", 0.01)
+    monkeypatch.setattr(run_lock, "PATIENCE", 0.01)
 
     class OneProcess:
         def on_driver(self, function):
             return function()
 
-    with occupancy.occupy(tmp_path, OneProcess()):
+    with run_lock.lock_run_directory(tmp_path, OneProcess()):
         with pytest.raises(ConfigError, match=r"another run is going on in .*\(process \d+ on "):
-            occupancy.occupy(tmp_path, OneProcess())
+            run_lock.lock_run_directory(tmp_path, OneProcess())
     shown = capsys.readouterr().err
     assert f"for another run in {tmp_path} to end (process " in shown and len(shown.splitlines()) == 1
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from generated_example.training import ranges, reward, reward_keys
-from generated_example.training.config_loading import ConfigError, flat_keys, load_config
+from generated_example.training.config_loading import flat_keys, load_config
+from generated_example.training.errors import ConfigError
 from generated_example.training.registries import POLICY_LOSS_REGISTRY
 from generated_example.training.tracking import read_rows
 

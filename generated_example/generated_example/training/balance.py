@@ -2,7 +2,7 @@
 """The place of batch balancing, in a project that was created without it."""
 
 from ..protocol import DataProto
-from .config_loading import ConfigError
+from .errors import ConfigError
 
 
 def balance_batch(batch: DataProto, world_size: int) -> dict[str, float]:

@@ -40,8 +40,8 @@ from .checkpoint_files import (
     write_manifest,
     write_text,
 )
-from .config_loading import ConfigError
 from .distributed import Ranks
+from .errors import ConfigError
 from .hook_errors import HookError
 from .watch import is_connection_error
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .config_loading import ConfigError
+from .errors import ConfigError
 
 MANIFEST = "complete.json"
 # Under a name with one of these before it, a checkpoint is being written, or replaced by another of the same step.

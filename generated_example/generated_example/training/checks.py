@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from ..protocol import DataProto
 from ..workers.lora import check_adapter
 from . import reward_keys
-from .config_loading import ConfigError
+from .errors import ConfigError
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from .reward_managers import registered_managers
 from .rollout_correction import correct

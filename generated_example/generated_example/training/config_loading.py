@@ -12,6 +12,7 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from .errors import ConfigError
 from .former_keys import FORMER_KEYS, present_name
 from .ranges import out_of_range
 from .setting_checks import launch_answer, notes, problems
@@ -19,13 +20,6 @@ from .setting_types import CHOICES, ENGINES, TYPES_OF_NULL
 from .suggestions import choose, nearest
 
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
-
-
-class ConfigError(ValueError):
-    """The config, or the command line, cannot be used. The text ends with a hint that says what to do."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(f"{message}\nhint: {hint}")
 
 
 def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..protocol import DataProto
-from .config_loading import ConfigError
+from .errors import ConfigError
 
 Scored = tuple[DataProto, torch.Tensor, dict[str, list[Any]]]
 

@@ -20,8 +20,8 @@ import torch
 
 from ..protocol import DataProto
 from .batches import objects
-from .config_loading import ConfigError
 from .environments import Environment, Environments, Failure, StepResult, unusable
+from .errors import ConfigError
 from .hook_calls import importing_hooks
 from .observations import Observations
 from .timing import advance, expect, under_way

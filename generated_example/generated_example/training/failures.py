@@ -9,9 +9,9 @@ from ..data.datasets import DataError
 from ..shims.not_vendored import FeatureNotVendored
 from ..workers.rollout_interface import RolloutError
 from .checkpoint import CheckpointError
-from .config_loading import ConfigError
 from .distributed import Ranks
 from .divergence import DivergenceError
+from .errors import ConfigError
 from .hook_errors import HookError
 from .watch import HINT, is_connection_error
 

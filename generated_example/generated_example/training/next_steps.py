@@ -9,7 +9,7 @@ from typing import Any
 
 from ..output import module_command, say
 from .checkpoint import Checkpoints, step_of
-from .config_loading import ConfigError
+from .errors import ConfigError
 from .failures import add_note
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from ..protocol import DataProto
-from .config_loading import ConfigError
 from .core_algos import agg_loss
+from .errors import ConfigError
 from .hook_errors import HookError, describe_sample
 
 FAILURES = ("error", "timeout")

@@ -8,7 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from . import reward_keys
-from .config_loading import ConfigError
+from .errors import ConfigError
 
 # Directories with a model, or names on the hub.
 MODELS = (

@@ -16,8 +16,8 @@ from ..protocol import DataProto
 from ..rewards.reward_model import RewardModel
 from ..rewards.sandboxing.isolation import SandboxError
 from . import reward_keys
-from .config_loading import ConfigError
 from .distributed import Ranks
+from .errors import ConfigError
 from .reward_managers import load_manager, manager_class
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..training.checkpoint_files import check_saved_model
-from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.errors import ConfigError
 
 ADAPTER_CONFIG = "adapter_config.json"
 SECTION = "actor_rollout_ref.model"

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.errors import ConfigError
 from .adapters import Start, wants_adapter
 
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..training.config_loading import ConfigError
+from ..training.errors import ConfigError
 
 KEY = "actor_rollout_ref.model.path"
 WEIGHTS = ("*.safetensors", "*.bin")

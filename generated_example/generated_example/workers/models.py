@@ -12,8 +12,8 @@ from torch import nn
 
 from ..shims.precision import to_dtype
 from ..training.checkpoint_files import check_saved_model
-from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.errors import ConfigError
 from .model_files import check_model_directory
 
 

@@ -12,8 +12,8 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..protocol import DataProto
-from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.errors import ConfigError
 from ..training.flops import flops_metrics
 from ..training.hook_calls import calling_policy_loss
 from ..training.timing import expect

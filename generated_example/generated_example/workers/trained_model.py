@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.errors import ConfigError
 from ..utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import get_device_id
 from .lora import adapter_settings, adapter_weights, plain_weights, save_adapter

@@ -4,8 +4,8 @@
 from typing import Any
 
 from ..protocol import DataProto
-from ..training.config_loading import ConfigError
 from ..training.distributed import Ranks
+from ..training.errors import ConfigError
 from .trained_model import TrainedModel
 
 

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/training/occupancy.py - edit freely
+# vextract:template base/__package__/training/run_lock.py - edit freely
 """One run at a time in a directory: two would write into the same metrics and replace each other's checkpoints."""
 
 import contextlib
@@ -10,13 +10,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
-from .config_loading import ConfigError
 from .distributed import Ranks
+from .errors import ConfigError
 
 PATIENCE = 10.0  # seconds in which the processes that a killed run has left behind will have ended
 
 
-def occupy(directory: Path, ranks: Ranks) -> AbstractContextManager[Any]:
+def lock_run_directory(directory: Path, ranks: Ranks) -> AbstractContextManager[Any]:
     """Let no other run begin in `directory` until what is returned is closed, or this process has ended.
 
     Raises:
