@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from extractor.usecases.fromrun.bash import read_script
+from extractor.usecases.fromrun.reading import read_run
 from extractor.usecases.fromrun.unknowns import readable, unknown
+from extractor.values.errors import UsageError
 
 # Each prints its words one a line: bash is asked what they are.
 SPECIMENS = {
@@ -52,6 +54,16 @@ SPECIMENS = {
     "ansi": "show $'a\\tb'",
     "indirect": "A=B; B=deep; show ${!A}",
     "subshell": "X=1; (X=2; show $X); show $X",
+    "arithmetic in a default": "A=3; show ${X:-$((1024 * 2))} ${B:-$((A / 2))x}",
+    "variables with dashes": "V=1; A=$HOME/x-$V/y; B=(p=$HOME/x-$V/y-$V); show $A $HOME/x-$V/y ${B[@]}",
+    "quotes that adjoin": "show 'a'\\\n'b' x=\"c\"'d'$HOME",
+    "a document as a value": 'N=2\nX=$(cat <<EOF\na $N \\$N\nb\nEOF\n)\nshow "$X"',
+    "a document as it stands": "X=$(cat <<'EOF'\na $N\nEOF\n)\nshow \"$X\"",
+    "alternatives": "show data/{train,test}.parquet '{a,b}' {1..3} \"{a,b}\"",
+    "a launch in backticks": "`show a b`",
+    "home": "X=~/a; show ~/x a=~/y '~/z' $X x.y=~/w",
+    "counting": "X=5; ((X++)); show $X; ((X += 2)); show $X; ((X = X * 2)); show $X",
+    "translated": 'show $"c"',
     "blank in the middle": "show a \\\n\\\n b",
 }
 
@@ -137,3 +149,56 @@ def test_a_check_of_the_machine_does_not_end_the_reading(check: str) -> None:
 def test_what_follows_an_exit_is_not_read() -> None:
     reading = read_script("X=1\nif [ $X = 1 ]; then show a; exit 0; fi\nshow b\n", "run.sh", {}, {})
     assert [command.words for command in reading.commands] == [("show", "a")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ export N=4\n$ python -m verl.trainer.main_ppo a.b=$N \\\n>     c.d=x\n",
+        "Run this:\n\n```bash\npython -m verl.trainer.main_ppo a.b=4 c.d=x\n```\n",
+        "['a.b=4', 'c.d=x']",
+        "overrides = [\n    'a.b=4',\n    \"c.d=x\",\n]\n",
+        'cmd=$(cat <<EOF\npython -m verl.trainer.main_ppo a.b=4 c.d=x\nEOF\n)\nbash -c "$cmd"\n',
+        "`python -m verl.trainer.main_ppo a.b=4 c.d=x`\n",
+    ],
+)
+def test_what_is_pasted(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.txt"
+    file.write_text(text)
+    assert [(item.key, item.value) for item in read_run(file, {}, {}).overrides] == [("a.b", 4), ("c.d", "x")]
+
+
+def test_the_output_of_a_command_is_no_launch(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text('X=$(ssh host "python -m verl.trainer.main_ppo a.b=1")\nrun "$X"\n')
+    with pytest.raises(UsageError, match="starts no main_ppo"):
+        read_run(file, {}, {})
+
+
+def test_paths_say_where_a_script_is_started(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "data").mkdir()
+    script = tmp_path / "examples/run.sh"
+    script.parent.mkdir()
+    script.write_text("python -m verl.trainer.main_ppo a.b=$PWD/data c.d=$(pwd)/gone\n")
+    values = [item.value for item in read_run(script, {}, {}).overrides]
+    assert values == [f"{tmp_path}/data", f"{tmp_path}/gone"]
+    values = [item.value for item in read_run(script, {}, {}, (), Path("/elsewhere")).overrides]
+    assert values == ["/elsewhere/data", "/elsewhere/gone"]
+
+
+def test_main_dapo_starts_from_its_own_config(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("python3 -m recipe.dapo.main_dapo data.train_batch_size=1\n")
+    assert any("--config-dir" in note for note in read_run(script, {}, {}).notes)
+    folder = tmp_path / "recipe/dapo"
+    (folder / "config").mkdir(parents=True)
+    (folder / "main_dapo.py").write_text(
+        '@hydra.main(config_path="config", config_name="dapo_trainer", version_base=None)\ndef main(config): ...\n'
+    )
+    (folder / "config/dapo_trainer.yaml").write_text(
+        "defaults:\n  - ppo_trainer\n  - _self_\ndata:\n  gen_batch_size: 7\n"
+    )
+    run = read_run(script, {}, {})
+    assert run.overlay == ({"data": {"gen_batch_size": 7}},)
+    assert run.config_name == "ppo_trainer"

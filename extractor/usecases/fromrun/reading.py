@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,9 @@ from extractor.values.errors import UsageError
 _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[./])main_ppo(?:\.py)?$")
 _NOTE = re.compile(r"^#\s*vextract:\s*(?P<name>[\w.]+)(?P<mark>[:=])\s*(?P<value>.*)$", re.MULTILINE)
 _AS_EXPORTED = "leave these comments as `vextract export` wrote them, or remove them"
+_MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
+# Commands in quotes in each other.
+_INSIDE = 3
 _QUOTES = "'\""
 
 
@@ -90,6 +94,10 @@ def _read(
         raise UsageError(f"{path}: empty", hint="pass a launch script, overrides or a resolved config")
     if path.suffix in (".yaml", ".yml"):
         return _from_yaml(path, text)
+    listed = _listed(text)
+    if listed is not None and any(map(_is_override, listed)):
+        return Run(str(path), _overrides([item for item in listed if _is_override(item)], str(path)))
+    text = _pasted(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     if path.suffix not in (".sh", ".bash") and lines and all(_is_override(line.rstrip("\\ ")) for line in lines):
         overrides = _overrides([own_config.unquoted(line.rstrip("\\ ")) for line in lines], str(path))
@@ -180,21 +188,44 @@ def _started(
     return best[1:]
 
 
-def _launch(words: Sequence[str]) -> tuple[str, list[str]] | None:
+def _launch(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | None:
     """Return the module that a command runs, and what it passes to it."""
-    if words and words[0] in ("echo", "printf", "grep", "cat", "pkill", "ps"):
+    if (words and words[0] in ("echo", "printf", "grep", "cat", "pkill", "ps")) or depth > _INSIDE:
         return None
     for index, word in enumerate(words):
         if _MAIN.search(word) and "=" not in word:
             return word, list(words[index + 1 :])
-    quoted = [word for word in words if " " in word and "main_ppo" in word and len(word) <= limits.MAX_INNER_TEXT]
+    quoted = [word for word in words if " " in word and _MAIN_IN.search(word) and len(word) <= limits.MAX_INNER_TEXT]
     for word in quoted[: limits.MAX_INNER]:
+        if unknowns(word) == (word[1:-1],):  # the output of a command, not a command
+            continue
         # a command in quotes, for ssh, bash -c or a job's entry point
         for command in read_script(word, "", {}, {}).commands:
-            found = _launch(command.words)
+            found = _launch(command.words, depth + 1)
             if found is not None:
                 return found
     return None
+
+
+_PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+
+
+def _pasted(text: str) -> str:
+    """Return a script as it was before it was pasted: without a fence around it, and without a terminal's prompts."""
+    fenced = next((body for body in _FENCE.findall(text) if _MAIN_IN.search(body)), None)
+    text = text if fenced is None else fenced
+    return _PROMPT.sub("", text) if re.search(r"^[ \t]*\$ \S", text, re.MULTILINE) else text
+
+
+def _listed(text: str) -> list[str] | None:
+    """Return the overrides of a Python list, perhaps with a name; None for any other text."""
+    match = re.fullmatch(r"\s*(?:\w+\s*=\s*)?(\[.*\])\s*", text, re.DOTALL)
+    tree = None if match is None else readers.expression(match[1])
+    if not isinstance(tree, ast.List):
+        return None
+    items = [item.value for item in tree.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return items if len(items) == len(tree.elts) else None
 
 
 def _others(commands: Sequence[Command], launch: Command) -> list[str]:

@@ -11,7 +11,7 @@ from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.state import State
 from extractor.usecases.fromrun.bash.syntax import text_of
-from extractor.usecases.fromrun.unknowns import unknowns
+from extractor.usecases.fromrun.unknowns import unknown, unknowns
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # A pattern with more repetitions than this, or a longer text, is not searched for: time grows with their power.
 _REPEATS = 3
 _LONGEST = 200
+_CHANGE = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?:(?P<step>\+\+|--)|(?P<operation>[-+*/%]?=)(?!=)\s*(?P<operand>.+))")
 
 
 class Conditions:
@@ -42,10 +43,24 @@ class Conditions:
     def arithmetic(self, node: Node) -> bool | None:
         """Return whether `((...))` holds."""
         inner = self._state.slice(node.children[0].end_byte, node.children[-1].start_byte)
+        change = _CHANGE.fullmatch(inner.strip())
+        if change is not None:
+            return self._changed(change["name"], change["step"] or change["operation"], change["operand"] or "1")
         try:
             return evaluate(inner, self._state.number) != 0
         except NotKnown:
             return None
+
+    def _changed(self, name: str, operation: str, operand: str) -> bool | None:
+        """Carry out `((X++))`, `((X += 2))` or `((X = 2))`."""
+        sign = operation.removesuffix("=")[:1]
+        try:
+            value = evaluate(f"{name} {sign} ({operand})" if sign else operand, self._state.number)
+        except NotKnown:
+            self._state.put(name, unknown(name))
+            return None
+        self._state.put(name, str(value))
+        return value != 0
 
     def _condition(self, node: Node) -> bool | None:
         """Return what stands between brackets."""

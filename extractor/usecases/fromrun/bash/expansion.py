@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.commands import printed
 from extractor.usecases.fromrun.bash.parameters import Parameters
 from extractor.usecases.fromrun.bash.state import State, Stop, Value, scalar, too_much
-from extractor.usecases.fromrun.bash.syntax import text_of
+from extractor.usecases.fromrun.bash.syntax import grouped, text_of
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
 from extractor.values import limits
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # What tells where a script lies is no longer than this.
 _SHORT = 300
+_HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
+_BRACES = re.compile(r"(?<!\$)\{([^{}\s]*,[^{}\s]*)\}")
 
 
 class Expansion:
@@ -74,15 +77,15 @@ class Expansion:
     def value(self, node: Node) -> Value:
         """Return what is assigned: a text, or the words of an array."""
         if node.type == "array":
-            items = [child for child in node.named_children if child.type != "comment"]
+            items = [child for child in node.children if child.type not in ("comment", "(", ")")]
             if any(child.type in ("variable_assignment",) for child in items):
                 return {}
-            text = self._state.counted([word for child in items for word in self.words(child)])
+            text = self._state.counted(self.words_of(items))
             keyed = [re.fullmatch(r"\[([^\]]+)\]=(.*)", word, re.DOTALL) for word in text]
             if keyed and all(keyed):
                 return {match[1].strip("\"'"): match[2] for match in keyed if match is not None}
             return text
-        return self.one(node)
+        return self._with_home(self.one(node), node)
 
     def one(self, node: Node) -> str:
         """Return the text of a node, without splitting it into words."""
@@ -97,6 +100,18 @@ class Expansion:
         if len(text) > limits.MAX_WORD:
             raise too_much(self._state.file, f"an expansion in it has more than {limits.MAX_WORD:,} characters")
         return text
+
+    def words_of(self, nodes: Sequence[Node]) -> list[str]:
+        """Return the words that nodes expand to; those with nothing between them are one word."""
+        found: list[str] = []
+        for group in grouped(nodes, self._state.source):
+            if len(group) == 1:
+                found += self.words(group[0])
+            elif group[0].type == "$":  # $"...": a text to be translated
+                found += self.words_of(group[1:])
+            else:
+                found.append("".join(map(self.one, group)))
+        return found
 
     def words(self, node: Node) -> list[str]:
         """Return a node as the words that it expands to."""
@@ -113,8 +128,15 @@ class Expansion:
             text = self.one(node)
             return [text] if unknowns(text) else self._state.counted(text.split())
         if node.type in ("concatenation", "brace_expression"):
-            return self._braces(node)
-        return [self.one(node)]
+            return [self._with_home(text, node) for text in self._braces(node)]
+        return [self._with_home(self.one(node), node)]
+
+    def _with_home(self, text: str, node: Node) -> str:
+        """Return a text with the home directory in place of a `~` that stands first and is not quoted."""
+        match = _HOME.match(text_of(node))
+        if match is None or "HOME" not in self._state.variables:
+            return text
+        return text[: match.start(1)] + self._state.variable("HOME") + text[match.end(1) :]
 
     def _quoted_words(self, node: Node) -> list[str]:
         """Return a string; `"${A[@]}"` and `"$@"` inside it are as many words as they have."""
@@ -138,7 +160,12 @@ class Expansion:
                 low, high = int(match[1]), int(match[2])
                 numbers = range(low, high + 1)[: limits.MAX_ROUNDS]
                 return [f"{text[: match.start()]}{number}{text[match.end() :]}" for number in numbers]
-        return [text]
+        quoted = any(item.type in ("string", "raw_string", "ansi_c_string") for item in node.children)
+        return (
+            [text]
+            if quoted or unknowns(text)
+            else self._state.counted(list(itertools.islice(_alternatives(text), limits.MAX_WORDS + 1)))
+        )
 
     def _string_parts(self, node: Node) -> list[tuple[str, list[str] | None]]:
         parts: list[tuple[str, list[str] | None]] = []
@@ -203,7 +230,13 @@ class Expansion:
 
     def _substitution(self, node: Node) -> str:
         text = text_of(node)
+        if text.startswith("$((") and text.endswith("))"):  # the parser takes it for a subshell in a default
+            return self._arithmetic(node)
         inner = [child for child in node.named_children if child.type != "comment"]
+        if len(inner) == 1 and inner[0].type == "redirected_statement":
+            document = self._document(inner[0])
+            if document is not None:
+                return document
         if len(inner) == 1 and inner[0].type == "command":
             words = [word for child in inner[0].children for word in self._command_words(child)]
             known = printed(words, self._state)
@@ -213,6 +246,25 @@ class Expansion:
             return posixpath.dirname(self._state.file) or "."
         captured = self._captured(inner)
         return unknown(text) if captured is None else captured
+
+    def _document(self, node: Node) -> str | None:
+        """Return what `cat <<EOF` prints; None for any other statement."""
+        redirects = [child for child in node.children if child.type == "heredoc_redirect"]
+        body = node.child_by_field_name("body")
+        if len(redirects) != 1 or body is None or text_of(body) != "cat":
+            return None
+        parts = {child.type: child for child in redirects[0].named_children}
+        content = parts.get("heredoc_body")
+        if content is None:
+            return ""
+        if text_of(parts["heredoc_start"])[:1] in "'\"\\":
+            return text_of(content).rstrip("\n")
+        found, at = "", content.start_byte
+        for child in content.named_children:
+            found += _in_quotes(self._state.slice(at, child.start_byte))
+            found += _in_quotes(text_of(child)) if child.type == "heredoc_content" else self.one(child)
+            at = child.end_byte
+        return (found + _in_quotes(self._state.slice(at, content.end_byte))).rstrip("\n")
 
     def _captured(self, nodes: list[Node]) -> str | None:
         """Return what `a && echo b || echo c` prints, where that can be said without running anything."""
@@ -233,6 +285,16 @@ class Expansion:
 
     def _command_words(self, node: Node) -> list[str]:
         return self.words(node.children[0]) if node.type == "command_name" else self.words(node)
+
+
+def _alternatives(text: str) -> Iterator[str]:
+    """Yield what `a{b,c}d` stands for."""
+    match = _BRACES.search(text)
+    if match is None:
+        yield text
+        return
+    for choice in match[1].split(","):
+        yield from _alternatives(f"{text[: match.start()]}{choice}{text[match.end() :]}")
 
 
 def _descendants(node: Node) -> Iterable[Node]:

@@ -12,7 +12,7 @@ from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.state import Command, State, Stop, too_much
 from extractor.usecases.fromrun.bash.statements import Statements
-from extractor.usecases.fromrun.bash.syntax import errors, parse
+from extractor.usecases.fromrun.bash.syntax import errors, mended, parse
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 
@@ -51,6 +51,7 @@ def read_script(
     source = text.encode()
     if len(source) > limits.MAX_SCRIPT:
         raise too_much(file, f"it is larger than {readers.size(limits.MAX_SCRIPT)}")
+    source = mended(source, file)
     root = parse(source, file)
     state = State(source, file, given, environment, arguments)
     if root.has_error:

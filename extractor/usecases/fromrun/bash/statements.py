@@ -14,7 +14,7 @@ from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.state import Command, Failure, State, Stop
 from extractor.usecases.fromrun.bash.syntax import field, text_of
-from extractor.usecases.fromrun.unknowns import number_of, readable, unknown
+from extractor.usecases.fromrun.unknowns import number_of, readable, unknown, unknowns
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -80,7 +80,7 @@ class Statements:
 
     def _command(self, node: Node) -> bool | None:
         before: dict[str, str] = {}
-        words: list[str] = []
+        words: list[Node] = []
         for child in node.children:
             if child.type == "variable_assignment":
                 if self._ends_line(child, node):
@@ -90,16 +90,19 @@ class Statements:
                 if len(child.children) > 1 and isinstance(value, str):
                     before[name] = value if child.children[-1].type != "=" else ""
             elif child.type == "command_name":
-                words += self._expansion.words(child.children[0] if child.children else child)
+                words.append(child.children[0] if child.children else child)
             elif child.type not in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
-                words += self._expansion.words(child)
-        words = self._state.counted([word for word in words if word or len(words) > 1])
-        if not words:
+                words.append(child)
+        if len(words) == 1 and words[0].type == "command_substitution" and unknowns(self._expansion.one(words[0])):
+            return self._interpreter.run(words[0].named_children)  # `command` alone in backticks
+        texts = self._expansion.words_of(words)
+        texts = self._state.counted([text for text in texts if text or len(texts) > 1])
+        if not texts:
             for child in node.named_children:
                 if child.type == "variable_assignment":
                     self._expansion.assign(child)
             return True
-        return self._call(node, words, before)
+        return self._call(node, texts, before)
 
     def _ends_line(self, assignment: Node, command: Node) -> bool:
         """Tell whether a line ends after an assignment that the parser took for the start of the next command."""

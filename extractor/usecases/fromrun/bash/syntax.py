@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.state import too_much
@@ -10,6 +11,36 @@ from extractor.values import limits
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
+
+
+_DOLLAR = re.compile(rb"\$([A-Za-z_]\w*)")
+_MENDED = 3
+
+
+def mended(source: bytes, file: str) -> bytes:
+    """Return a script in which the parser sees every variable: of `$A/b-$C/d` it loses the second, not of `${C}`.
+
+    Args:
+        source: The script.
+        file: Its path, for messages.
+
+    Raises:
+        UsageError: it is nested too deeply.
+    """
+    for _ in range(_MENDED):
+        lost = [node.start_byte for node in _dollars(parse(source, file)) if _DOLLAR.match(source, node.start_byte)]
+        for start in reversed(lost):
+            source = source[:start] + _DOLLAR.sub(rb"${\1}", source[start:], count=1)
+        if not lost:
+            break
+    return source
+
+
+def _dollars(node: Node) -> Iterator[Node]:
+    for child in node.children:
+        if child.type == "$" and node.type != "simple_expansion":
+            yield child
+        yield from _dollars(child)
 
 
 def parse(source: bytes, file: str) -> Node:
@@ -33,6 +64,17 @@ def parse(source: bytes, file: str) -> Node:
 def text_of(node: Node) -> str:
     """Return a node as it stands in the script."""
     return (node.text or b"").decode()
+
+
+def grouped(nodes: Sequence[Node], source: bytes) -> list[list[Node]]:
+    """Return nodes in groups that make one word: nothing stands between them, or only a continued line."""
+    groups: list[list[Node]] = []
+    for node in nodes:
+        if groups and source[groups[-1][-1].end_byte : node.start_byte] in (b"", b"\\\n"):
+            groups[-1].append(node)
+        else:
+            groups.append([node])
+    return groups
 
 
 def field(node: Node, name: str) -> Node:
