@@ -81,6 +81,10 @@ def command(
             help="Directory that the run is started in; by default the one below which the paths that it names exist.",
         ),
     ] = None,
+    keep_unknown: Annotated[
+        bool,
+        typer.Option("--keep-unknown", help="Put settings of the run that no release has into a file of their own."),
+    ] = False,
     offline: Offline = False,
     dry_run: DryRun = False,
     verbose: Verbose = False,
@@ -96,7 +100,7 @@ def command(
     from extractor.values import releases
     from extractor.values.options import Options
 
-    _check_about_a_run(from_run, variables, config_dir, run_verl, started_in)
+    _check_about_a_run(from_run, variables, config_dir, run_verl, started_in, keep_unknown)
     if path is None:
         path, package, verl, engine, algorithm, recipe = questions.ask(context, json=json)
     target = location.check_target(path)
@@ -106,7 +110,9 @@ def command(
     request = (
         None
         if from_run is None
-        else Request(from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, started_in, offline)
+        else Request(
+            from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, started_in, offline, keep_unknown
+        )
     )
     wanted = new.Wanted(
         Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe),
@@ -143,7 +149,8 @@ def _check_about_a_run(run: Path | None, *settings: object) -> None:
 
     if run is None and any(settings):
         raise UsageError(
-            "--set, --config-dir, --cwd and --run-verl belong to a run", hint="pass --from-verl-run FILE as well"
+            "--set, --config-dir, --cwd, --keep-unknown and --run-verl belong to a run",
+            hint="pass --from-verl-run FILE as well",
         )
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from extractor.usecases.export.project import load, read_files
+from extractor.usecases.export.target import Target
+from extractor.values.configtree import resolve
 from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, every_release, newest_release, source_of
 from tests.verl.conftest import vextract
 
@@ -315,3 +318,43 @@ def test_data_of_one_s_own_needs_no_dataset_hook(tmp_path: Path) -> None:
     refused = vextract("export", project, "-o", tmp_path / "other")
     assert refused.code == 2
     assert "env_dataset.py: no such file" in refused.err
+
+
+@pytest.mark.parametrize(("release", "reads"), [("0.7.1", False), (PROJECT, True)])
+def test_a_key_is_read_where_the_trainer_reads_it(
+    projects: dict[str, Path], release: str, reads: bool, tmp_path: Path
+) -> None:
+    """0.7.1 has a dataclass with DAPO's filter_groups, and no code of its trainer looks there."""
+    out = tmp_path / "out"
+    arguments = ("-o", out, "--verl", release, "--set", "algorithm.filter_groups.enable=true", "--json")
+    result = vextract("export", projects["toy"], *arguments)
+    assert result.code == 0, result.err
+    assert ("algorithm.filter_groups.enable=true" in (out / "run.sh").read_text().partition("# vextract:")[0]) is reads
+    assert any("another experiment" in text for text in result.json["remarks"]) is not reads
+
+
+def test_unknown_keys_are_kept_aside(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(f"{RUN} {BASE} actor_rollout_ref.rollout.name=vllm +algorithm.my_own=3 trainer.of_a_fork=$WHO/x\n")
+    refused = vextract("new", tmp_path / "p", "--verl", PROJECT, "--run-verl", PROJECT, "--from-verl-run", file)
+    assert refused.code == 2
+    assert "--keep-unknown" in refused.err
+    arguments = ("--verl", PROJECT, "--run-verl", PROJECT, "--keep-unknown", "--from-verl-run", file, "--json")
+    result = vextract("new", tmp_path / "p", *arguments)
+    assert result.code == 0, result.err
+    assert "trainer.of_a_fork: $WHO/x\n" in (tmp_path / "p/config/unknown.yaml").read_text()
+    (remark,) = [item for item in result.json["run"]["remarks"] if item["key"] == "trainer.of_a_fork"]
+    assert "config/unknown.yaml" in remark["why"]
+
+
+def test_defaults_of_a_resolved_config_are_no_statements(tmp_path: Path) -> None:
+    config = resolve(Target.of(source_of(PROJECT)).compose().config)
+    config["data"]["train_batch_size"] = 48
+    config["actor_rollout_ref"]["rollout"]["name"] = "vllm"
+    config["actor_rollout_ref"]["rollout"]["tensor_model_parallel_size"] = 4
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    result = vextract("new", tmp_path / "p", "--verl", PROJECT, "--from-verl-run", file, "--json")
+    assert result.code == 0, result.err
+    assert settings(tmp_path / "p")["data.train_batch_size"] == 48
+    assert len(result.json["run"]["remarks"]) < 10, result.json["run"]["remarks"]

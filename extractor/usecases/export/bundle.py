@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from extractor.usecases import diff
 from extractor.usecases.export import changes, documents
 from extractor.usecases.export.closure import needed
 from extractor.usecases.export.edits import UpstreamEdit, upstream_edits
-from extractor.usecases.export.keys import Key, map_key
+from extractor.usecases.export.keys import Key, Status, map_key
 from extractor.usecases.export.project import ProjectConfig, load, read_files
 from extractor.usecases.export.rewards import RewardConfig, arguments_as_keys
 from extractor.usecases.export.target import Defaults, Target
@@ -82,6 +83,11 @@ def export(
     overrides = [item for item in overrides if item.partition("=")[0].lstrip("+") not in told]
     overrides += [changes.override(name, value, defaults) for name, value in told.items()]
     keys = [changes.replaced(key, told) for key in keys]
+    remarks += [
+        f"{key.key.removesuffix('.enable')}: {key.reason}, so this is another experiment there"
+        for key in keys
+        if key.status is Status.DROPPED and key.value is True and re.fullmatch(r"algorithm\..+\.enable", key.key)
+    ]
     edits = _edits(project, lock, source)
     if edits:
         fit = sum(edit.applies for edit in edits)

@@ -210,8 +210,9 @@ def _added(key: str, value: Any, new_value: Any, why: str, target: Target, defau
     refusal = target.refuses(key, defaults.config)
     if refusal is not None:
         return Key(key, value, Status.DROPPED, reason=refusal)
-    section, _, name = key.rpartition(".")
-    if not key.startswith("data.env.") and not _is_open(section, defaults) and not target.reads(name):
+    section = key.rpartition(".")[0]
+    free = key.startswith("data.env.") or _is_open(section, defaults)
+    if not free and not target.trains_with(key, defaults.config):
         return Key(key, value, Status.DROPPED, reason=f"nothing in verl {target.release} reads it")
     return Key(
         key, value, Status.ADDED, key, new_value, "+", why or f"verl {target.release} reads it, and has no default"

@@ -65,7 +65,19 @@ class Target:
 
     def reads(self, name: str) -> bool:
         """Tell whether any code of the release reads a setting of this name."""
-        return name in _names(self.source)
+        return name in _names(self.source, True)
+
+    def trains_with(self, key: str, defaults: Mapping[str, Any]) -> bool:
+        """Tell whether code of the release reads a key that its config does not have; a field of a dataclass is none.
+
+        Args:
+            key: Dotted. What it has of a section that the release's config has as well need not be read.
+            defaults: The release's config.
+        """
+        parts = key.split(".")
+        while len(parts) > 1 and isinstance(defaults.get(parts[0]), Mapping):
+            defaults = defaults[parts.pop(0)]
+        return all(part in _names(self.source, False) for part in parts)
 
     def refuses(self, key: str, config: Mapping[str, Any]) -> str | None:
         """Say why a key may not be added: the dataclass that its section becomes has no such field. None: it may."""
@@ -106,19 +118,21 @@ class Defaults:
         return True
 
 
-_CACHE: dict[str, frozenset[str]] = {}
+_CACHE: dict[tuple[str, bool], frozenset[str]] = {}
+_OF_CONFIGS = re.compile(r"/config/|config\.py\Z")
 
 
-def _names(source: Source) -> frozenset[str]:
-    if source.sha256 not in _CACHE:
+def _names(source: Source, configs: bool) -> frozenset[str]:
+    """Return the attributes and the texts in a release's code, with that of its config classes or without."""
+    if (source.sha256, configs) not in _CACHE:
         found: set[str] = set()
         for path, data in source.files.items():
-            if path.endswith(".py"):
+            if path.endswith(".py") and (configs or not _OF_CONFIGS.search(path)):
                 text = data.decode("utf-8", errors="replace")
                 found.update(re.findall(r"\.([A-Za-z_]\w*)", text))
                 found.update(re.findall(r"[\"']([A-Za-z_]\w*)[\"']", text))
-        _CACHE[source.sha256] = frozenset(found)
-    return _CACHE[source.sha256]
+        _CACHE[source.sha256, configs] = frozenset(found)
+    return _CACHE[source.sha256, configs]
 
 
 _CLASSES: dict[str, dict[str, tuple[set[str], list[str]]]] = {}

@@ -17,12 +17,15 @@ from extractor.usecases.fromrun import named_files
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import limits, readers
+from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.compose import merge, read_yaml
 from extractor.values.errors import InternalError
 from extractor.values.tree import File, FileKind, Tree
 
 RECIPE = "verl_run"
+UNKNOWN = "config/unknown.yaml"
 _CONFIG = "config/"
 _DEFAULT = re.compile(r"^(\s*- recipe@_global_: )\S+$", re.MULTILINE)
 _OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
@@ -56,6 +59,33 @@ def before(tree: Tree, run: Run) -> Mapping[str, Any]:
     """Compose the project's config without the run's settings, with toy sizes for a run of a toy project."""
     toy = bool(run.hints) and run.kept.get("actor_rollout_ref.model.path", "") is None
     return load(config_of(tree), () if toy else ("actor_rollout_ref.model.path=given",)).flat
+
+
+def following(tree: Tree) -> set[str]:
+    """Return the keys of a tree's config that follow others: `${data.max_response_length}`."""
+    composed = compose(config_of(tree), "ppo_trainer.yaml").config
+    return {key for key, value in flatten(composed).items() if isinstance(value, str) and "${" in value}
+
+
+def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
+    """Return a tree with the settings that no release has in a file of their own, which nothing reads."""
+    if not unknown:
+        return tree
+    head = f"# What {Path(run.file).name} sets and no release of verl has; nothing in the project reads this file.\n"
+    return Tree.of(
+        [
+            *tree,
+            File(
+                UNKNOWN,
+                FileKind.HOOK,
+                (head + _yaml({key: _shown(value) for key, value in sorted(unknown.items())})).encode(),
+            ),
+        ]
+    )
+
+
+def _shown(value: Any) -> Any:
+    return readable(value) if isinstance(value, str) else value
 
 
 def differing(tree: Tree, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,18 +158,12 @@ def _over_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
         if file is None:
             continue
         body = read_yaml(file.data.decode()) or {}
-        keys = set(_flat(body))
-        wrong = {key: value for key, value in settings.items() if key in keys and _flat(body)[key] != value}
+        keys = set(flatten(body))
+        wrong = {key: value for key, value in settings.items() if key in keys and flatten(body)[key] != value}
         if wrong:
             merge(body, _nested(wrong))
             first = "".join(line for line in file.data.decode().splitlines(True) if line.startswith("#"))
             files[file.path] = replace(file, data=(first + _OVER_TOY + _yaml(body)).encode())
-
-
-def _flat(body: Mapping[str, Any]) -> dict[str, Any]:
-    from extractor.values.configtree import flatten
-
-    return flatten(body)
 
 
 def _take_hooks(files: dict[str, File], package: str, run: Run) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from extractor.pipeline.source import open_source
 from extractor.usecases.export.target import Target
-from extractor.usecases.fromrun import assemble, convert, fitting
+from extractor.usecases.fromrun import assemble, convert, fitting, references
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
@@ -28,6 +28,7 @@ from extractor.values.tree import Tree
 
 # Unknown settings that are listed, and the characters that are shown of each.
 _MOST, _SHOWN = 20, 200
+_ASIDE = f"no release of verl has it: {assemble.UNKNOWN} keeps it for code of your own"
 # Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.
 _ENVIRONMENT = ("HOME", "USER")
 
@@ -43,6 +44,7 @@ class Request:
         run_verl: The release that it was written for; None: found out.
         started_in: The directory that it is started in; None: guessed by which of its paths exist.
         offline: Never download.
+        keep_unknown: Put settings that no release has into a file of their own, rather than refuse the run.
     """
 
     file: Path
@@ -51,15 +53,17 @@ class Request:
     run_verl: str | None = None
     started_in: Path | None = None
     offline: bool = False
+    keep_unknown: bool = False
 
 
 @dataclass(frozen=True)
 class Found:
-    """A run, and what a project makes of it."""
+    """A run, and what a project makes of it; `unknown` are settings that no release of verl has."""
 
     run: Run
     experiment: Experiment
     target: Target
+    unknown: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read(request: Request, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> Found:
@@ -93,10 +97,13 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
     best = min(fits, key=lambda item: len(fitting.unhandled(item.problems)))
     if fitting.unhandled(best.problems):
         best = fitting.fit(run, best.target, [item.target for item in fits])
-    _refuse(request, best)
+    unknown = fitting.unhandled(best.problems)
+    if not request.keep_unknown:
+        _refuse(request, best)
     run = _as_named(run, best.overrides)
     renamed = Renames(best.target.release, release)
-    return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target)
+    aside = {problem.override.key: problem.override.value for problem in unknown}
+    return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target, aside)
 
 
 def _as_named(run: Run, overrides: Sequence[Any]) -> Run:
@@ -125,7 +132,7 @@ def _refuse(request: Request, best: Any) -> None:
     raise UsageError(
         f"{request.file}: verl {best.target.release}, the release that fits best, does not know "
         f"{len(unknown)} of its settings:\n  " + "\n  ".join(lines),
-        hint="correct them, or name the release that it is for with --run-verl",
+        hint="correct them, name the release that it is for with --run-verl, or put them aside with --keep-unknown",
     )
 
 
@@ -182,12 +189,20 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     settings, dropped = assemble.without_readers(tree, options.package, settings)
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
-    done = assemble.assemble(tree, options.package, found.run, found.experiment, settings, found.target.source)
-    followed = assemble.differing(done.tree, wanted)
-    if followed and not found.run.hints:
+    expected = dict(wanted)
+    if not found.run.hints:
+        stated = settings_of.stated_by(found.run)
+        settings, followers = references.kept_as_references(settings, stated, project, assemble.following(tree))
+        expected.update(followers)
+    source = found.target.source
+    done = assemble.assemble(tree, options.package, found.run, found.experiment, settings, source)
+    wrong = assemble.differing(done.tree, expected)
+    if wrong and not found.run.hints:
         # Keys that follow others in the project's config, and do not in the run.
-        settings = {**settings, **followed}
-        done = assemble.assemble(tree, options.package, found.run, found.experiment, settings, found.target.source)
+        done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **wrong}, source)
+    made = assemble.with_unknown(done.tree, found.run, found.unknown)
+    remarks = [item for item in remarks if item.key not in found.unknown]
+    aside = [Remark(key, value, "not carried over", _ASIDE) for key, value in sorted(found.unknown.items())]
     return Settled(
-        found, done.tree, dict(done.settings), (*found.experiment.remarks, *remarks, *dropped, *done.remarks)
+        found, made, dict(done.settings), (*found.experiment.remarks, *remarks, *aside, *dropped, *done.remarks)
     )

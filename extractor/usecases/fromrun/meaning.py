@@ -89,7 +89,12 @@ _OTHER_PARTS = (
         "given for all devices together: divided among them",
     ),
     Rule(
-        r"(.*\.)?(shuffle|data_loader_seed|tokenizer|tokenizer_path|seed|deterministic|full_determinism)",
+        r"(.*\.)?(tokenizer|tokenizer_path)",
+        "dropped",
+        "the project takes the tokenizer that lies with the model",
+    ),
+    Rule(
+        r"(.*\.)?(shuffle|data_loader_seed|seed|deterministic|full_determinism)",
         "dropped",
         "seeded by data.seed and local.seed",
     ),

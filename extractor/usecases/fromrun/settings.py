@@ -38,7 +38,10 @@ def settings_for(
         project's keys is to have in the end where the run states it.
     """
     flat = dict(experiment.wanted)
-    stated = _stated(run)
+    stated = stated_by(run)
+    if run.resolved is not None:  # it has every key: only what is not the release's default is said by anyone
+        usual = Defaults.of(target).flat
+        stated = {key: value for key, value in stated.items() if key not in usual or usual[key] != flat.get(key, value)}
     run_defaults = Defaults(experiment.config, flat)
     devices = _devices(flat)
     found: dict[str, Any] = {}
@@ -69,6 +72,7 @@ def settings_for(
     if not run.hints:
         judge, read, about = reward_model.settings(flat, stated, project, function)
         found.update(judge)
+        found.update(_episodes(flat, project, remarks))
         used |= read
         remarks += about
     for key, value in run.kept.items():
@@ -89,7 +93,7 @@ class _Absent:
 _ABSENT: Any = _Absent()
 
 
-def _stated(run: Run) -> dict[str, Any]:
+def stated_by(run: Run) -> dict[str, Any]:
     """Return the keys that the run itself sets, with what it sets them to."""
     if run.resolved is not None:
         return dict(flatten(run.resolved))
@@ -196,6 +200,16 @@ _GLOBAL = {
     "critic.ppo_micro_batch_size": "critic.ppo_micro_batch_size_per_gpu",
     "critic.forward_micro_batch_size": "critic.forward_micro_batch_size_per_gpu",
 }
+
+
+def _episodes(flat: Mapping[str, Any], project: Mapping[str, Any], remarks: list[Remark]) -> dict[str, Any]:
+    """Return what a run in turns is to a project: verl's tools give no reward, and are no environment of its own."""
+    key = f"{_ROLLOUT}.multi_turn.enable"
+    if not flat.get(key) or "local.env.is_reward" not in project:
+        return {}
+    why = "the tools are the run's own: custom/env_wrapper.py has a toy environment in their place, put them there"
+    remarks.append(Remark(key, True, "to do", why))
+    return {"local.env.is_reward": False}
 
 
 def _micro_batches(
