@@ -9,6 +9,13 @@ from extractor.usecases.export.target import Target
 
 _REWARD = "verl/trainer/ppo/reward.py"
 _LOOPS = "verl/experimental/agent_loop/agent_loop.py"
+_SPMD = "verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py"
+_QWEN_TOKENS = "verl/utils/tokenizer/continuous_token.py"
+# What a release's source says where it has the feature; there is no version of these interfaces to ask for.
+_AGENT_LOOPS = "agent_loop_config_path"
+_MESSAGES_FIRST = "agent_loop.run(messages"
+_LOOP_REWARD = "reward_score:"
+_MODULES = "VERL_USE_EXTERNAL_MODULES"
 
 
 class ManagerInterface(str, Enum):
@@ -48,16 +55,16 @@ class VerlInterface:
 
     @classmethod
     def of(cls, target: Target) -> VerlInterface:
-        """Return the way of a release, read off its source."""
-        text = target.source.read(_LOOPS) if target.has(_LOOPS) else ""
+        """Read off a release's source how it takes hooks."""
+        loops = target.source.read(_LOOPS) if target.has(_LOOPS) else ""
         return cls(
-            _interface(target),
-            target.has("verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py"),
-            "agent_loop_config_path" in text,
-            "agent_loop.run(messages" in text,
-            "reward_score:" in text,
-            target.has("verl/utils/tokenizer/continuous_token.py"),
-            "VERL_USE_EXTERNAL_MODULES" in target.source.read("verl/__init__.py"),
+            manager=_interface(target),
+            spmd=target.has(_SPMD),
+            agent_loop=_AGENT_LOOPS in loops,
+            messages_first=_MESSAGES_FIRST in loops,
+            loop_reward=_LOOP_REWARD in loops,
+            qwen_tokens=target.has(_QWEN_TOKENS),
+            modules=_reads_modules(target),
         )
 
     @property
@@ -79,6 +86,10 @@ def _interface(target: Target) -> ManagerInterface:
         return ManagerInterface.LOOP
     if "reward_manager_cfg.source" in loader:
         return ManagerInterface.CLASS
-    if "VERL_USE_EXTERNAL_MODULES" in target.source.read("verl/__init__.py"):
+    if _reads_modules(target):
         return ManagerInterface.REGISTERED
     return ManagerInterface.FUNCTION
+
+
+def _reads_modules(target: Target) -> bool:
+    return _MODULES in target.source.read("verl/__init__.py")
