@@ -33,6 +33,8 @@ THREATS: Mapping[str, tuple[str, ...]] = {
     "a lock, journal or repository from elsewhere": ("tests/lifecycle/test_gate.py",),
     "kills, errors and full disks at calls of Python's": ("tests/lifecycle/test_kills.py",),
     "programs that a policy writes": ("tests/rewards/test_hacks.py", "tests/rewards/test_sandbox.py"),
+    "answers of a server": ("tests/server/test_transport.py", "tests/server/test_answers.py"),
+    "files, locks and statements that were tampered with": ("tests/cli/test_provenance.py",),
 }
 
 
