@@ -1,8 +1,14 @@
-"""The names by which a project's own code may use the methods of upstream's classes."""
+"""The names by which a project's own code may use the methods of upstream's classes.
+
+They are read off the text, for speed: a name too many keeps a method that could go, and does no harm.
+"""
 
 from __future__ import annotations
 
+import builtins
 import re
+from collections import Counter
+from collections.abc import Mapping
 
 from extractor.pipeline.index import Words
 from extractor.pipeline.render.layers import behind, layers_of
@@ -10,32 +16,64 @@ from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 
 _ATTRIBUTE = re.compile(r"\.(\w+)")
+_OWN = re.compile(r"\b(?:self|cls|super\(\))\.(\w+)")
 _STRING = re.compile(r"""["']([A-Za-z_]\w*(?:\.\w+)*)["']""")
 _LAST_WORD = re.compile(r"\w{3,}\Z")
 # What stands before and behind a value in a string: f"get_{x}", "get_%s", "get_" + x. Fewer than three letters say
 # nothing.
 _BEGIN = re.compile(r"""["'](\w{3,})(?:%|["'] \+)""")
 _END = re.compile(r"""(?:\}|%s|\+ ["'])(\w{3,})""")
+_CLASS = re.compile(r"^ *class (\w+)(?:\(([^)]*)\))?:", re.MULTILINE)
+# Imports from other packages: not relative, and not from the project's own, whose name is filled in.
+_OUTSIDE = re.compile(r"^from \w[\w.]* import (\([^)]*\)|.*)|^import (\w+)", re.MULTILINE)
 
 
 def words_of_templates(manifest: Manifest, options: Options) -> Words:
     """Return the names by which a project's own code, hooks and tests as they are shipped, may reach methods.
 
-    They are read off the text, for speed: a name too many keeps a method that could go, and does no harm.
+    What a class of ours uses of itself counts where the class has one of verl's above it, or a class of ours has both.
     """
-    layers = (*layers_of(manifest, options), "shims")
-    found = behind(layers, options.package)
-    return words_of_text("\n".join(found[path][-1].text or "" for path in sorted(found) if path.endswith(".py")))
+    found = behind((*layers_of(manifest, options), "shims"), options.package)
+    texts = {path: templates[-1].text or "" for path, templates in found.items() if path.endswith(".py")}
+    words = words_of_text("\n".join(texts[path] for path in sorted(texts)))
+    kin = [text for path, text in texts.items() if f"{options.package}/shims/" in path]
+    kin += _with_kin(texts)
+    own = {name for text in kin for name in _OWN.findall(text)}
+    return Words(words.any | own, put_together=words.put_together)
 
 
 def words_of_text(code: str) -> Words:
     """Return the names by which formatted Python code, or what is nearly Python, may reach methods."""
-    names = {*_ATTRIBUTE.findall(code), *map(_keyword, code.split("="))}
+    own = Counter(_OWN.findall(code))
+    names = {*(Counter(_ATTRIBUTE.findall(code)) - own), *map(_keyword, code.split("="))}
     for text in _STRING.findall(code):
         names.update(text.split("."))
     begun = {*_BEGIN.findall(code), *(word for text in code.split("{") if (word := _word_before(text)))}
     patterns = (*(f"{begin}*" for begin in begun), *(f"*{end}" for end in _END.findall(code)))
-    return Words(frozenset(names), put_together=frozenset(patterns))
+    return Words(frozenset(names), frozenset(own), frozenset(patterns))
+
+
+def _with_kin(texts: Mapping[str, str]) -> list[str]:
+    """Return the texts with a class that may share an object with a class of verl's."""
+    bases: dict[str, set[str]] = {}
+    theirs: set[str] = set()
+    for text in texts.values():
+        outside = {name for names in _OUTSIDE.findall(text) for name in re.findall(r"\w+", " ".join(names))}
+        for name, above in _CLASS.findall(text):
+            chains = [base.partition("[")[0].strip() for base in above.split(",") if "=" not in base and base.strip()]
+            bases.setdefault(name, set()).update(chain.rpartition(".")[2] for chain in chains)
+            theirs |= {chain.rpartition(".")[2] for chain in chains if chain.partition(".")[0] not in outside}
+    theirs -= {*bases, *dir(builtins)}
+    kin: set[str] = set()
+    for name in bases:
+        family, pending = {name}, [name]
+        while pending:
+            above = bases.get(pending.pop(), set()) - family
+            family |= above
+            pending += above
+        if family & theirs:
+            kin |= family
+    return [text for text in texts.values() if any(name in kin for name, _ in _CLASS.findall(text))]
 
 
 def _keyword(text: str) -> str:

@@ -47,9 +47,8 @@ def _methods(file: PythonFile) -> frozenset[str]:
 
 
 def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str, set[str]]) -> Iterator[str]:
-    vendored = file.kind is FileKind.VENDORED
     names = sorted({name.partition(".")[2] for name in gone})
-    if not vendored and not _may_name(file.text, names):
+    if file.kind is not FileKind.VENDORED and not _may_name(file.text, names):
         return
     module = Module(file.module, file.path, file.text)
     for statement in module.statements:
@@ -63,8 +62,7 @@ def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str
                 if not anywhere and name not in words.own:
                     continue
                 for method in (item for item in gone if item.endswith(f".{name}")):
-                    # What our code calls on itself may be a method of verl's: its classes may stand below verl's.
-                    if anywhere or not (vendored and holder) or method.partition(".")[0] in related[holder]:
+                    if anywhere or not holder or method.partition(".")[0] in related[holder]:
                         yield f"{file.path}:{line}: `{name}` may be {method}, which {gone[method].path} lacks"
 
 
