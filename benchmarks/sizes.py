@@ -19,7 +19,7 @@ from extractor.values.tree import FileKind
 # Vendored lines of a project, by the release from which on they are allowed.
 LIMITS = {"0.4.0": 4600, "0.5.0": 4900, "0.6.0": 7000, "0.7.0": 7700, "0.7.1": 9000, "0.8.0": 10_500, "0.9.0": 11_500}
 # Of the statements of the newest release's, those that the toy task runs.
-SHARE = 0.45
+SHARE = 0.47
 
 
 def limit_of(release: str) -> int:
