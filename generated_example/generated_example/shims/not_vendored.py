@@ -17,6 +17,11 @@ def _missing(symbol: str, feature: str) -> NoReturn:
     )
 
 
+def build_multimodal_processor_inputs(*args: Any, **kwargs: Any) -> NoReturn:
+    """Stand for `verl.utils.tokenizer.tokenizer:build_multimodal_processor_inputs`."""
+    _missing("verl.utils.tokenizer.tokenizer:build_multimodal_processor_inputs", "multimodal")
+
+
 def ceildiv(*args: Any, **kwargs: Any) -> NoReturn:
     """Stand for `verl.utils.seqlen_balancing:ceildiv`."""
     _missing("verl.utils.seqlen_balancing:ceildiv", "dynamic_bsz")
