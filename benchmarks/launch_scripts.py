@@ -1,8 +1,9 @@
 """How many launch scripts of a checkout become projects that start: `python -m benchmarks.launch_scripts CHECKOUT`.
 
 A script counts as started where its project's own `load_config` and `check_config` accept its config and the files that
-the run names (reward function, dataset) import. Models and data are not at hand, and not looked for. Scripts of other
-programs than main_ppo and main_dapo, or for other back ends than FSDP with vLLM, SGLang or HF, are out of scope.
+the run names (reward function, dataset) import; it logs to the console only. Models and data are not looked for.
+Scripts of other programs than main_ppo and main_dapo, or for other back ends than FSDP with vLLM, SGLang or HF, are out
+of scope.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.usecases.fromrun import meaning
+from extractor.usecases.fromrun import meaning, settings
 from extractor.usecases.fromrun.meaning import is_about_where, is_of_another_back_end, rule_for
 
 
@@ -37,3 +37,12 @@ def test_every_rule_has_a_place() -> None:
     rules = (*meaning._OTHER_BACK_ENDS, *meaning._OTHER_SERVERS, *meaning._OTHER_PARTS)
     assert len({rule.pattern for rule in rules}) == len(rules)
     assert {rule.what for rule in rules} == {"lowered", "dropped", "not carried over"}
+
+
+def test_tools_of_a_run_are_no_environment_of_the_project() -> None:
+    remarks: list[meaning.Remark] = []
+    project = {"local.env.is_reward": True}
+    found = settings._episodes({"actor_rollout_ref.rollout.multi_turn.enable": True}, project, remarks)
+    assert found == {"local.env.is_reward": False}
+    assert [item.what for item in remarks] == ["to do"]
+    assert settings._episodes({}, project, remarks) == {}
