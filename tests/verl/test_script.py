@@ -175,6 +175,11 @@ def test_the_output_of_a_command_is_no_launch(tmp_path: Path) -> None:
         read_run(file, {}, {})
 
 
+def test_alternatives_that_multiply_end() -> None:
+    with pytest.raises(UsageError, match="too large"):
+        read_script("show " + "{a,b}" * 40, "run.sh", {}, {})
+
+
 def test_paths_say_where_a_script_is_started(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "data").mkdir()

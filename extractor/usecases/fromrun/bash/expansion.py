@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -160,12 +159,13 @@ class Expansion:
                 low, high = int(match[1]), int(match[2])
                 numbers = range(low, high + 1)[: limits.MAX_ROUNDS]
                 return [f"{text[: match.start()]}{number}{text[match.end() :]}" for number in numbers]
-        quoted = any(item.type in ("string", "raw_string", "ansi_c_string") for item in node.children)
-        return (
-            [text]
-            if quoted or unknowns(text)
-            else self._state.counted(list(itertools.islice(_alternatives(text), limits.MAX_WORDS + 1)))
-        )
+        if unknowns(text) or any(item.type in ("string", "raw_string", "ansi_c_string") for item in node.children):
+            return [text]
+        words: list[str] = []
+        for item in _alternatives(text):
+            self._state.spend(len(item))
+            words.append(item)
+        return self._state.counted(words)
 
     def _string_parts(self, node: Node) -> list[tuple[str, list[str] | None]]:
         parts: list[tuple[str, list[str] | None]] = []

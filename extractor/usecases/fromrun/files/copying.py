@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.pipeline.index import Index, Module
+from extractor.pipeline.index.syntax import attribute_chain
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files.imports import Name, names_of, rewritten, statements
 from extractor.usecases.fromrun.files.places import Places
@@ -86,9 +87,10 @@ class Copying:
     def _redirected(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
         """Return a module's text with its imports redirected, and what it needs and cannot have."""
         missing: list[str] = []
+        attributes = _attributes(text)
 
         def moved(name: Name) -> tuple[str, str | None] | None:
-            place = self._place(name, _attributes(text, name.local), module.startswith("verl."))
+            place = self._place(name, attributes.get(name.local, ()), module.startswith("verl."))
             if isinstance(place, str):
                 if name.needed:
                     missing.append(place)
@@ -232,13 +234,15 @@ def _required(tree: Tree) -> set[str]:
     return {_MODULES.get(name, name.replace("-", "_")) for name in names} | {"tqdm", "typing_extensions", "requests"}
 
 
-def _attributes(text: str, local: str) -> set[str]:
-    """Return what a module's text takes from a name: `x` and `y` of `local.x` and `local.y`."""
-    return {
-        node.attr
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == local
-    }
+def _attributes(text: str) -> dict[str, set[str]]:
+    """Return what a module's text takes from each name: `x` and `y` of `a.b.x` and `a.b.y`, by "a.b"."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute):
+            chain = attribute_chain(node.value)
+            if chain:
+                found.setdefault(".".join(chain), set()).add(node.attr)
+    return found
 
 
 def _top_names(module: Module) -> Iterator[Name]:
