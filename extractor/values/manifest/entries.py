@@ -103,9 +103,9 @@ class Fix:
         edits: What changes.
         replaced: Symbols that give way to ours: {"verl.utils.fs:copy": "shims.filesystem:copy"}.
         test: The test that fails without it ("tests/...::name").
+        engine: The engine it is for; None: every engine.
         parity: What `verify` makes of it. "exact": it must not change a bit, so it explains no difference. "met":
             upstream's side gets the same. None: it explains the differences of the cases about its module.
-        engine: The engine it is for; None: every engine.
     """
 
     id: str
@@ -113,9 +113,9 @@ class Fix:
     module: str
     edits: tuple[Edit, ...]
     test: str
-    parity: str | None = None
     replaced: Mapping[str, str] = field(default_factory=dict)
     engine: str | None = None
+    parity: str | None = None
 
 
 @dataclass(frozen=True)
