@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Generator
 from functools import cache
@@ -22,6 +23,10 @@ settings.load_profile("untimed")
 
 # As in the Makefile, however pytest was started: the models are tiny, and torch reads this when it is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell's background has SIGINT ignored, and whatever is started from there inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What leads to verl, for a test that has not asked for it: an empty cache, and an index that nobody serves.
 _WITHOUT_VERL = {

@@ -213,9 +213,10 @@ def test_a_served_page_shows_what_is_new_and_keeps_what_was_set(show: Show, repo
             write_run(run, 40, 0.1)
             opened.page.get_by_text("there is more").wait_for()
             assert opened.page.get_by_text("step 30 of 30").is_visible()
-        finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
     assert {urlsplit(address).path for address in opened.requests} == {"/", "/version"}
     opened.requests[1:] = []
 
