@@ -130,6 +130,24 @@ trainer:
 """
 
 
+@pytest.mark.parametrize(
+    "mine", ["from a import x, y  # mine \t\n", "# mine\nfrom a import x, y\n", "from a import y  # mine\n"]
+)
+def test_a_comment_of_ones_own_at_an_import_is_never_lost(mine: str) -> None:
+    found = merge_file("m.py", b"from a import x, y\n", mine.encode(), b"from a import y, z\n", LABELS)
+    assert b"# mine" in found.data
+    if not found.conflicts:
+        assert b"import y, z" in found.data
+
+
+def test_a_comment_that_comes_with_an_import_is_never_lost() -> None:
+    base, ours = "from a import (\n    x,\n    y,\n)\n", "from a import (\n    y,\n)\n"
+    found = merge_file(
+        "m.py", base.encode(), ours.encode(), b"from a import (\n    x,\n    y,  # noqa\n    z,\n)\n", LABELS
+    )
+    assert b"# noqa" in found.data
+
+
 def test_yaml_by_key() -> None:
     ours = YAML.replace("_in_grpo: true\n", "_in_grpo: true\n  mine: 1\n").replace("steps: 3", "steps: 4  # enough")
     theirs = (

@@ -105,7 +105,9 @@ class _Merge:
             return lead + mine if mine is not None else ""
         if ours is not None and theirs is not None:
             if ours.names and theirs.names:
-                return lead + _united(base, ours, theirs)
+                united = _united(base, ours, theirs)
+                if _remarks(ours.core) - _remarks(was or "") <= _remarks(united) >= _remarks(theirs.core):
+                    return lead + united
             if ours.parts and theirs.parts and (base is None or base.parts):
                 parts = base.parts if base is not None else ()
                 head = self._lines(base.head if base is not None else "", ours.head, theirs.head)
@@ -176,6 +178,11 @@ def _order(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
             else:
                 order.insert(order.index(after) if after is not None else len(order), key)
     return order
+
+
+def _remarks(imports: str) -> set[str]:
+    """Return the comments above and behind import statements; no `#` there is anything else."""
+    return {line.partition("#")[2] for line in imports.split("\n") if "#" in line}
 
 
 def _united(base: Piece | None, ours: Piece, theirs: Piece) -> str:
