@@ -27,7 +27,7 @@ def of_templates() -> str:
 def key_steps() -> dict[str, Mapping[str, str]]:
     """Return for each release the config keys that it renames; of releases that have no such manifest here as well."""
     found: dict[str, Mapping[str, str]] = {}
-    for folder in (resources.own_manifests(), resources.manifests()):
+    for folder in dict.fromkeys((resources.own_manifests(), resources.manifests())):
         for release in _in(folder):
             step = _stated(release, folder).get("renamed_keys", {})
             assert isinstance(step, Mapping)
