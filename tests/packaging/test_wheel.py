@@ -15,7 +15,7 @@ import pytest
 from tests.packaging.conftest import REPOSITORY
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
-HEAVY = {"torch", "transformers", "numpy", "verl", "ray", "pandas", "hydra-core", "vllm"}
+HEAVY = {"torch", "transformers", "numpy", "verl", "ray", "pandas", "vllm"}
 
 
 def tracked(folder: str) -> set[str]:
