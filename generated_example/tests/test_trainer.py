@@ -92,8 +92,8 @@ def test_a_reward_that_is_nan_stops_the_run_and_is_named(train, tmp_path, capsys
     source.write_text("def compute_score(**kwargs):\n    return float('nan')\n")
     train(f"{reward_keys.FUNCTION}.path={source}", code=1)
     shown = capsys.readouterr().err
-    assert "the reward is nan in 16 of 16 samples" in shown
-    assert f"{source}:1" in shown and "sample: index=0, prompt=" in shown
+    assert "the reward is nan, not a finite number" in shown
+    assert f"{source}:1" in shown
 
 
 @pytest.mark.parametrize(
