@@ -99,7 +99,7 @@ def test_a_reward_that_is_nan_stops_the_run_and_is_named(train, tmp_path, capsys
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "not found"),
+        (None, "is not a file"),
         ("def other(**kwargs):\n    return 1\n", "compute_score"),
         ("def compute_score(**kwargs)\n    return 1\n", "SyntaxError"),
     ],
@@ -156,7 +156,7 @@ def test_a_component_may_be_a_list_and_have_the_name_of_a_column(train, tmp_path
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("data.train_files=missing.jsonl", "data.val_files"),
+        ("data.train_files=missing.jsonl", "no such file: missing.jsonl"),
         ("data.train_batch_size=1000", "data.train_batch_size"),
         ("trainer.total_trainign_steps=3", "total_training_steps"),
         ("trainer.total_training_steps=0", "must be at least 1"),
