@@ -55,7 +55,17 @@ def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, pyt
     )
     found = checks(report)
     assert report.ok, [(check.name, check.summary, check.details) for check in report.checks if not check.ok]
-    assert list(found) == ["imports", "ray", "hashes", "base", "importable", "parity", "coverage", "upstream tests"]
+    assert list(found) == [
+        "imports",
+        "ray",
+        "methods",
+        "hashes",
+        "base",
+        "importable",
+        "parity",
+        "coverage",
+        "upstream tests",
+    ]
     assert families(found["parity"], "fails on both") == LACKING.get(release, set())
     for path in ("training/core_algos.py", "protocol.py", "training/metric_utils.py", "training/trainer_functions.py"):
         (line,) = [line for line in found["coverage"].details if line.startswith(f"toy/{path}")]
