@@ -67,7 +67,7 @@ def symbol(found: Changes, name: str) -> SymbolChange:
     [
         (f"{ALGOS}:agg_loss", Change.BODY),
         (f"{ALGOS}:kl_penalty", Change.BODY),
-        (f"{ALGOS}:compute_policy_loss", Change.BODY),
+        (f"{ALGOS}:compute_policy_loss", Change.GONE),
         (f"{ALGOS}:compute_policy_loss_clip_cov", Change.SIGNATURE),
         (f"{ALGOS}:compute_policy_loss_vanilla", Change.NEW),
         (f"{ALGOS}:compute_policy_loss_gspo", Change.NEW),

@@ -68,7 +68,8 @@ def test_functions_say_what_they_do() -> None:
 
 def test_public_functions_of_projects_say_what_they_do() -> None:
     found, looked = [], 0
-    for file in sorted((REPOSITORY / "templates").rglob("__package__/**/*.py*")):
+    files = (REPOSITORY / "templates").rglob("__package__/**/*")
+    for file in sorted(file for file in files if file.name.endswith((".py", ".py.jinja"))):
         for node, said in functions(file):
             looked += 1
             if said.split()[0] in NO_VERBS | NO_VERBS_EITHER and not node.name.startswith("_"):
