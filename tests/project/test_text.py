@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from extractor.pipeline.index.syntax import first_line
 from extractor.pipeline.slicer.model import KeptModule
 from extractor.values.manifest import Fix
 from tests.project.support import CONFIGURATIONS, PACKAGE, Configuration, Made
@@ -47,9 +48,8 @@ class Text:
         definitions: dict[str, list[tuple[str, ...]]] = {}
         for node in tree.body:
             if isinstance(node, Definition):
-                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
                 assert node.end_lineno is not None
-                definitions.setdefault(node.name, []).append(between(first, node.end_lineno))
+                definitions.setdefault(node.name, []).append(between(1 + first_line(node), node.end_lineno))
         return cls(between(1, len(lines)), definitions)
 
 
@@ -60,7 +60,7 @@ def _without_dropped_methods(module: KeptModule) -> str:
     for index, methods in module.dropped:
         body = getattr(module.body[index], "body")  # noqa: B009
         for method in (body[number] for number in methods):
-            first = min([method.lineno, *(item.lineno for item in method.decorator_list)])
+            first = 1 + first_line(method)
             while lines[first - 2].lstrip().startswith("#"):
                 first -= 1
             gone.update(range(first, method.end_lineno + 1))

@@ -15,6 +15,7 @@ from extractor.values import readers, resources
 from extractor.values.manifest import Manifest
 from extractor.values.manifest.table import read_toml
 from extractor.values.options import Options
+from extractor.values.reachable import reachable
 
 # What `make setup` installs first: older versions check no digests of constraints, or need a package to build a wheel.
 FIRST = ("pip>=26.3", "setuptools>=77")
@@ -64,14 +65,7 @@ def needs_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
 
 def closure(names: Iterable[str], locked: Mapping[str, Any]) -> set[str]:
     """Collect the locked packages that these need, themselves among them."""
-    found: set[str] = set()
-    pending = [name for name in names if name in locked]
-    while pending:
-        name = pending.pop()
-        if name not in found:
-            found.add(name)
-            pending.extend(locked[name]["requires"])
-    return found
+    return reachable((name for name in names if name in locked), lambda name: locked[name]["requires"])
 
 
 def _ranges(manifest: Manifest, options: Options) -> dict[str, Requirement]:

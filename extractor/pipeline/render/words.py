@@ -14,6 +14,7 @@ from extractor.pipeline.index import Words
 from extractor.pipeline.render.layers import behind, layers_of
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
+from extractor.values.reachable import reachable
 
 _ATTRIBUTE = re.compile(r"\.(\w+)")
 _OWN = re.compile(r"\b(?:self|cls|super\(\))\.(\w+)")
@@ -66,11 +67,7 @@ def _with_kin(texts: Mapping[str, str]) -> list[str]:
     theirs -= {*bases, *dir(builtins)}
     kin: set[str] = set()
     for name in bases:
-        family, pending = {name}, [name]
-        while pending:
-            above = bases.get(pending.pop(), set()) - family
-            family |= above
-            pending += above
+        family = reachable([name], lambda one: bases.get(one, ()))
         if family & theirs:
             kin |= family
     return [text for text in texts.values() if any(name in kin for name, _ in _CLASS.findall(text))]

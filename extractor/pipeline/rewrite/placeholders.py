@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from extractor.pipeline.index.syntax import first_line
 from extractor.values.manifest import Edit
 from extractor.values.readers import lines_of
 
@@ -81,8 +82,7 @@ def mentions_ray(text: str) -> bool:
 
 def _lines(node: ast.stmt) -> tuple[int, int]:
     """Half-open range of a statement's lines, decorators included, counted from 0."""
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(item.lineno for item in decorators)]) - 1, node.end_lineno or node.lineno
+    return first_line(node), node.end_lineno or node.lineno
 
 
 def _untouched(node: ast.stmt, code: str, path: tuple[str, ...], edits: tuple[Edit, ...]) -> bool:

@@ -12,6 +12,7 @@ from extractor.usecases.adopt.segments import TOP, Segment, join
 from extractor.usecases.adopt.target_project import OWN, Sides, TargetProject, Unit, is_future
 from extractor.values import readers
 from extractor.values.modules import module_name
+from extractor.values.reachable import reachable
 
 
 def assemble(target: TargetProject, carried: Carried) -> dict[str, bytes]:
@@ -50,7 +51,7 @@ def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) 
             continue
         importer = module_name(path)
         for line in (*work.lines, *(work.inner if unit.key == OWN else ())):
-            if line.module and line.module in graph and _reaches(graph, line.module, importer):
+            if line.module and line.module in graph and importer in reachable([line.module], graph.__getitem__):
                 found[unit] = f"`{line.text}` would make {line.module} and {importer} import each other in a circle"
     return found
 
@@ -152,16 +153,3 @@ def _imported(data: bytes, name: str, modules: Mapping[str, bytes]) -> set[str]:
         else:
             pending.extend(ast.iter_child_nodes(node))
     return {item for item in found if item in modules}
-
-
-def _reaches(graph: Mapping[str, set[str]], start: str, goal: str) -> bool:
-    seen: set[str] = set()
-    pending = [start]
-    while pending:
-        name = pending.pop()
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            pending.extend(graph.get(name, ()))
-    return False

@@ -13,6 +13,7 @@ from extractor.usecases.adopt.methods import without_methods
 from extractor.usecases.adopt.needs import Work, work_out, work_out_own
 from extractor.usecases.adopt.segments import END, TOP, Segment
 from extractor.usecases.adopt.target_project import OWN, NoPlace, Sides, TargetProject, Unit
+from extractor.values.reachable import reachable
 
 DROPPED = "the project does not have this symbol: nothing that was vendored uses it"
 UNUSED = "no code that came along names it"
@@ -55,13 +56,7 @@ def carry(target: TargetProject, barred: Mapping[Unit, str]) -> Carried:
         except NoPlace as reason:
             why[unit] = str(reason)
     _fail_together(works, why)
-    live: set[Unit] = set()
-    pending = [unit for unit in roots if unit in works]
-    while pending:
-        unit = pending.pop()
-        if unit not in live:
-            live.add(unit)
-            pending += works[unit].needs
+    live = reachable((unit for unit in roots if unit in works), lambda unit: works[unit].needs)
     return Carried({unit: works[unit] for unit in sorted(live)}, why)
 
 

@@ -15,6 +15,7 @@ from extractor.values import limits, readers, releases
 from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest
 from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.reachable import reachable
 from extractor.values.tree import FileKind
 
 TRAINER = "trainer"
@@ -139,17 +140,14 @@ def _roles(
         for symbol in (*role.symbols, *(f"{module}:*" for module in role.modules)):
             for path in _definers(symbol, upstream, trees):
                 roots.setdefault(path, role.name.removesuffix(f"_{lock.options.engine}"))
+
+    def inner(path: str) -> list[str]:
+        return [item for item in imports[path] if item in upstream and item not in roots]
+
     needed: dict[str, set[str]] = {}
     for root, role_name in roots.items():
-        pending = [root]
-        seen = {root}
-        while pending:
-            for target in imports[pending.pop()]:
-                if target in seen or target in roots or target not in upstream:
-                    continue
-                seen.add(target)
-                pending.append(target)
-                needed.setdefault(target, set()).add(role_name)
+        for target in reachable([root], inner) - {root}:
+            needed.setdefault(target, set()).add(role_name)
     found = dict(roots)
     for path in upstream:
         if path not in roots:

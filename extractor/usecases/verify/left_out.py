@@ -12,6 +12,7 @@ from extractor.pipeline.index.syntax import attribute_chain
 from extractor.pipeline.render.words import words_of_text
 from extractor.usecases.verify.report import Check, Status, counted
 from extractor.usecases.verify.subject import PythonFile, Subject
+from extractor.values.reachable import reachable
 from extractor.values.tree import FileKind
 
 _NAME = "methods"
@@ -83,11 +84,7 @@ def _related(subject: Subject) -> dict[str, set[str]]:
                 bases.setdefault(node.name, set()).update(chain[-1] for chain in chains if chain)
     found: dict[str, set[str]] = {name: set() for name in bases}
     for name in bases:
-        family, pending = {name}, [name]
-        while pending:
-            above = bases.get(pending.pop(), set()) - family
-            family |= above
-            pending += above
+        family = reachable([name], lambda one: bases.get(one, ()))
         for item in family & set(bases):
             found[item] |= family
     return found

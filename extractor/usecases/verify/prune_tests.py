@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from extractor.pipeline.index.syntax import first_line
 from extractor.pipeline.slicer import NotKept, Resolver
 from extractor.usecases.verify.scopes import Analysis, Imported, Use
 from extractor.values import readers
@@ -98,19 +99,14 @@ def _units(body: Sequence[ast.stmt]) -> Iterator[_Unit]:
         if isinstance(statement, ast.ClassDef):
             for inner in statement.body:
                 name = f"{statement.name}::{getattr(inner, 'name', '')}"
-                yield _Unit(name, _start(inner), inner.end_lineno or inner.lineno, (), statement.name)
+                yield _Unit(name, 1 + first_line(inner), inner.end_lineno or inner.lineno, (), statement.name)
             # What stands before the body: decorators and base classes.
-            first = min(_start(inner) for inner in statement.body)
-            yield _Unit(statement.name, _start(statement), first - 1, (statement.name,))
+            first = min(1 + first_line(inner) for inner in statement.body)
+            yield _Unit(statement.name, 1 + first_line(statement), first - 1, (statement.name,))
         else:
             name = statement.name if isinstance(statement, _Function) else ""
             binds = (name,) if name else tuple(_bound(statement))
-            yield _Unit(name, _start(statement), statement.end_lineno or statement.lineno, binds)
-
-
-def _start(node: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(item.lineno for item in decorators)])
+            yield _Unit(name, 1 + first_line(statement), statement.end_lineno or statement.lineno, binds)
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.pipeline.index import Index, Module
-from extractor.pipeline.index.syntax import attribute_chain
+from extractor.pipeline.index.syntax import attribute_chain, first_line
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files.imports import Name, names_of, rewritten, statements
 from extractor.usecases.fromrun.files.places import Places
 from extractor.values import readers
 from extractor.values.modules import module_name
+from extractor.values.reachable import reachable
 from extractor.values.tree import FileKind, Tree
 
 FOLDER = "from_run"
@@ -194,7 +195,8 @@ class Copying:
         if not lost or not all(name in module.bindings for name in roots):
             return text, []
         users = {name: _loaded(module, indices) for name, indices in module.bindings.items()}
-        kept = _reachable(users, [*roots, *_loaded_elsewhere(module)])
+        starts = [name for name in (*roots, *_loaded_elsewhere(module)) if name in users]
+        kept = reachable(starts, lambda name: users[name] & users.keys())
         out = {name for name, used in users.items() if used & lost and name not in kept}
         grown = True
         while grown:
@@ -265,25 +267,12 @@ def _loaded_elsewhere(module: Module) -> set[str]:
     return set().union(*map(_names_loaded, nodes))
 
 
-def _reachable(users: Mapping[str, set[str]], roots: Collection[str]) -> set[str]:
-    found: set[str] = set()
-    pending = [name for name in roots if name in users]
-    while pending:
-        name = pending.pop()
-        if name not in found:
-            found.add(name)
-            pending += [other for other in users[name] if other in users]
-    return found
-
-
 def _without(text: str, module: Module, indices: Collection[int]) -> str:
     lines = text.split("\n")
     for index in sorted(indices, reverse=True):
         node = module.statements[index].node
-        decorators = getattr(node, "decorator_list", [])
-        start = min([node.lineno, *(item.lineno for item in decorators)])
         assert node.end_lineno is not None
-        del lines[start - 1 : node.end_lineno]
+        del lines[first_line(node) : node.end_lineno]
     return "\n".join(lines)
 
 

@@ -1,0 +1,25 @@
+"""What can be reached from somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+def reachable(starts: Iterable[T], edges: Callable[[T], Iterable[T]]) -> set[T]:
+    """Return what edges lead to, directly or not, and the starts themselves.
+
+    Args:
+        starts: Where to begin.
+        edges: What one of them leads to.
+    """
+    found: set[T] = set()
+    pending = list(starts)
+    while pending:
+        item = pending.pop()
+        if item not in found:
+            found.add(item)
+            pending += edges(item)
+    return found
