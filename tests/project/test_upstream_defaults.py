@@ -1,0 +1,221 @@
+"""What a project's settings are where its owner says nothing: what upstream's own YAML says, or there is a reason.
+
+verl's defaults stand in its YAML; those of its dataclasses, and those that its code gives to `get`, are often others.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import fnmatch
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from extractor.usecases.export.target import Target
+from extractor.values.configtree import compose, flatten, parse_override, resolve
+from scripts.reference import all_config_files
+from tests.project.support import PACKAGE, Configuration, Made, forget
+from tests.releases import ALL, newest_release, source_of
+
+Maker = Callable[[Configuration], Made]
+
+TOY = "a project starts with a toy model and a toy environment"
+HOOKS = "of the project's own hooks, which score and give prompts"
+MACHINE = "a project without Ray, on one machine or a few"
+SETTLED = "filled in when a run begins: bfloat16 on a GPU, float32 on a CPU"
+SIZES = "upstream has no default and asks for one of two settings"
+NOT_READ = "nothing that is vendored reads it"
+# Patterns of keys of which a project has another default than upstream's YAML, on purpose, and why.
+DIFFERENT = {
+    "actor_rollout_ref.model.path": TOY,
+    "critic.model.path": TOY,
+    "data.train_files": TOY,
+    "data.val_files": TOY,
+    "trainer.default_local_dir": TOY,
+    "trainer.*_name": TOY,
+    "trainer.logger": "nothing is sent to a service that nobody has named",
+    "trainer.log_val_generations": "a table of samples costs nothing without a service",
+    "trainer.test_freq": "a toy run is too short to wait for its end",
+    "trainer.balance_batch": "it changes which responses share a mini-batch, and needs the feature dynamic_bsz",
+    "data.dataloader_num_workers": "rows that are made on the spot need no processes of their own",
+    "data.return_raw_chat": "episodes have the messages from the data set",
+    "data.image_patch_size": "null: that of the model's own processor",
+    "reward.reward_manager.name": HOOKS,
+    "reward_manager.name": HOOKS,
+    "reward_model.reward_manager": HOOKS,
+    "reward_model.model.*": "a model as judge is named by whoever wants one",
+    "*micro_batch_size_per_gpu": SIZES,
+    "*.fsdp_config.dtype": SETTLED,
+    "*.rollout.dtype": SETTLED,
+    "*.strategy": "FSDP2; FSDP1 as upstream wraps models does not run on a CPU",
+    "*.use_torch_compile": "compiling takes long on a CPU, and where shapes change",
+    "*.use_remove_padding": "without flash-attn packed sequences are attended to as one: slow where they are many",
+    "actor_rollout_ref.rollout.name": "the engine that the project was made with",
+    "actor_rollout_ref.rollout.mode": "engines run in the trainer's process where they can",
+    "actor_rollout_ref.rollout.enforce_eager": "upstream changed it to false in 0.6.0",
+    "actor_rollout_ref.rollout.load_format": "upstream's name of it since 0.6.0",
+    "actor_rollout_ref.rollout.max_num_seqs": "upstream's value up to 0.8.0, for every release",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size": MACHINE,
+    "actor_rollout_ref.rollout.calculate_log_probs": "costs time in every engine, and the hf engine computes the same",
+    "algorithm.filter_groups.*": "DAPO's own values; nothing is filtered until it is enabled",
+    "algorithm.rollout_correction.rollout_is": "a project has the section only where a correction was asked for",
+    "critic.optim.min_lr_ratio": "null, in releases up to 0.5.0, is 0 to the schedule",
+    # Fields of dataclasses.
+    "*.ref.fsdp_config.use_no_sync*": "a reference has no gradient",
+    "*.wrap_policy": "FSDP1's; layers are sharded by the model's own list",
+    "*.forward_only": "of upstream's worker, which builds models; here a reference has no optimizer",
+    "*.profiler.*": "the project's own profiler has no settings in the model's section",
+    "*.turbo_config": "of another strategy than FSDP2",
+    "*.ppo_mini_batch_size": "counted in responses, as upstream's workers count it",
+    "*.data_loader_seed": "the run's seed, local.seed",
+}
+
+
+def reason(key: str) -> str | None:
+    """Return why a key has a default of the project's own; None: there is no reason."""
+    return next((why for pattern, why in DIFFERENT.items() if fnmatch.fnmatchcase(key, pattern)), None)
+
+
+@cache
+def upstream(release: str) -> dict[str, Any]:
+    """The config of a release, nested and resolved."""
+    return resolve(Target.of(source_of(release)).compose().config)
+
+
+@cache
+def own(release: str) -> dict[str, Any]:
+    """The config of a project with everything, by dotted key, without what a preset or a size changes."""
+    files = {path.removeprefix("config/"): text for path, text in all_config_files(release).items()}
+    config = compose(files, "ppo_trainer.yaml", [parse_override("preset@_global_=ppo")]).config
+    return flatten(resolve(config, {}))
+
+
+@pytest.mark.parametrize("release", ALL)
+def test_a_key_of_upstreams_has_its_default(verl: None, release: str) -> None:
+    theirs = flatten(upstream(release))
+    different = {key for key, value in own(release).items() if key in theirs and theirs[key] != value}
+    assert sorted(key for key in different if reason(key) is None) == []
+
+
+def test_every_reason_is_needed(verl: None) -> None:
+    """A pattern that no key of any release needs any more goes."""
+    found: set[str] = {"*.profiler.*", "*.forward_only", "*.turbo_config", "*.wrap_policy", "*.ppo_mini_batch_size"}
+    found |= {
+        "*.data_loader_seed",
+        "data.image_patch_size",
+        "*.ref.fsdp_config.use_no_sync*",
+    }  # as dataclasses and as code have them, below
+    for release in ALL:
+        theirs = flatten(upstream(release))
+        different = [key for key, value in own(release).items() if key in theirs and theirs[key] != value]
+        found |= {pattern for pattern in DIFFERENT if fnmatch.filter(different, pattern)}
+    assert set(DIFFERENT) - found == set()
+
+
+@pytest.mark.parametrize("release", newest_release())
+def test_a_field_of_a_dataclass_is_what_upstreams_yaml_says(
+    made: Maker, monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    """Every field of every config object that a project makes, down to those that its own config never names."""
+    project = made(Configuration(release, "hf", everything=True))
+    monkeypatch.syspath_prepend(str(project.root))
+    try:
+        found = dict(_fields_of(project))
+    finally:
+        forget(PACKAGE)
+    theirs = upstream(release)
+    wrong = {}
+    for key, (value, default) in found.items():
+        expected = _at(theirs, key, default)
+        if value != expected and reason(key) is None:
+            wrong[key] = (value, expected)
+    assert wrong == {}
+    assert len(found) > 80
+
+
+@pytest.mark.parametrize("release", newest_release("0.6.1"))
+def test_code_that_asks_for_a_key_gets_what_upstreams_yaml_says(made: Maker, release: str) -> None:
+    """`config.get("name", default)`, where the project's config has no such key and upstream's has another value."""
+    theirs: dict[str, list[tuple[str, Any]]] = {}
+    for key, value in flatten(upstream(release)).items():
+        theirs.setdefault(key.rpartition(".")[2], []).append((key, value))
+    known = {key.rpartition(".")[2] for key in own(release)}
+    project = made(Configuration(release, "hf", everything=True))
+    wrong = [
+        (file.path, name, default, key, value)
+        for file in project.vendored
+        for name, default in _asked_for(file.data.decode())
+        if name not in known
+        for key, value in theirs.get(name, ())
+        if value != default and reason(key) is None
+    ]
+    assert wrong == []
+
+
+def _fields_of(project: Made) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Make the config objects of a project, as its policy, its reference and its critic do.
+
+    Yields:
+        Upstream's key, the value, and the default of the dataclass.
+    """
+    names = ("training.config_loading", "workers.policy", "workers.role_configs")
+    loading, policy, roles = (import_module(f"{PACKAGE}.{name}") for name in names)
+    base = import_module(f"{PACKAGE}.base_config").BaseConfig
+    config = loading.load_config(project.root / "config", ["actor_rollout_ref.model.path=model", "preset=ppo"])
+    config.local.dtype = "bfloat16"
+    section = config.actor_rollout_ref
+    settings = policy.sized(section.actor, section.rollout.n, 1, "actor")
+    settings["use_remove_padding"] = section.model.use_remove_padding
+    made = {"actor_rollout_ref.actor": roles.actor_config(config, settings)}
+    if hasattr(roles, "engine_config"):
+        critic = OmegaConf.create(OmegaConf.to_container(config.critic, resolve=True))
+        critic.fsdp_config = critic.model.fsdp_config
+        made["actor_rollout_ref.ref.fsdp_config"] = roles.engine_config(section.ref)
+        made["critic.fsdp"] = roles.engine_config(critic)
+        made["critic.optim"] = roles.optimizer_config(critic)
+    for key, value in made.items():
+        yield from _walk(value, key, base)
+
+
+def _walk(config: Any, key: str, base: type) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if field.name in ("_target_", "engine"):  # the engine's settings are those of fsdp_config
+            continue
+        name = f"{key}.{field.name}"
+        if isinstance(value, base) and dataclasses.is_dataclass(value):
+            yield from _walk(value, name, base)
+        elif not OmegaConf.is_config(value):
+            factory = field.default_factory
+            yield name, (value, field.default if factory is dataclasses.MISSING else factory())
+
+
+def _at(config: Any, key: str, default: Any) -> Any:
+    """Return the value at a dotted key of a nested config; the default where it has none."""
+    for part in key.split("."):
+        if not isinstance(config, dict) or part not in config:
+            return default
+        config = config[part]
+    return config
+
+
+def _asked_for(code: str) -> Iterator[tuple[str, Any]]:
+    """The names that code asks a config for with a default, and the default: `get(name, value)`, `getattr`."""
+    for node in ast.walk(ast.parse(code)):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        of_object = isinstance(node.func, ast.Name) and node.func.id == "getattr"
+        if not of_object and not (isinstance(node.func, ast.Attribute) and node.func.attr == "get"):
+            continue
+        arguments = node.args[1:] if of_object else node.args
+        try:
+            name, *default = [ast.literal_eval(argument) for argument in arguments]
+        except ValueError:  # computed: no default of its own
+            continue
+        if isinstance(name, str):
+            yield name, default[0] if default else None
