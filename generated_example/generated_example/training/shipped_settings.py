@@ -90,6 +90,7 @@ actor_rollout_ref.actor.fsdp_config.offload_policy
 actor_rollout_ref.actor.fsdp_config.optimizer_offload
 actor_rollout_ref.actor.fsdp_config.param_offload
 actor_rollout_ref.actor.fsdp_config.reshard_after_forward
+actor_rollout_ref.actor.fsdp_config.use_no_sync_for_gradient_accumulation
 actor_rollout_ref.actor.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap
 actor_rollout_ref.actor.grad_clip
 actor_rollout_ref.actor.kl_loss_coef
