@@ -13,13 +13,12 @@ from typing import Any
 import yaml
 
 from extractor.values import limits, readers
+from extractor.values.configtree.defaults import Defaults, TooManyParts
 from extractor.values.configtree.overrides import Override
-from extractor.values.configtree.places import file_of, package_under
+from extractor.values.configtree.places import package_under
 
-_PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 _MERGE = "tag:yaml.org,2002:merge"
 _SHOWN = 200
-_CHOICE = re.compile(r"\$\{(\w+)\}")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -133,7 +132,7 @@ def compose(files: Mapping[str, str], main: str, overrides: Sequence[Override] =
     """
     tree = _Tree(files, overrides)
     config: dict[str, Any] = {}
-    for part in tree.parts(main, ""):
+    for part in tree.parts(main):
         merge(config, part)
     config.pop("hydra", None)
     problems = []
@@ -220,9 +219,9 @@ class _Tree:
         self._files = files
         self._folders = {posixpath.dirname(path) for path in files} - {""}
         self._choices = {item.key: item for item in overrides if self.is_group(item)}
-        self._chosen: dict[str, str] = {}
+        self._read: dict[str, tuple[list[Any], dict[str, Any]]] = {}
+        self._walk = Defaults(files, self._entries, self._chosen)
         self.used: set[Override] = set()
-        self._parts = self._depth = 0
 
     def is_group(self, item: Override) -> bool:
         group = item.key.partition("@")[0]
@@ -230,84 +229,53 @@ class _Tree:
             group in self._folders and (isinstance(item.value, str) or (item.mark == "~" and item.value is None))
         )
 
-    def parts(self, path: str, package: str) -> Iterator[dict[str, Any]]:
-        """Yield the texts that are merged, in order, each below its package."""
-        self._parts += 1
-        if self._parts > limits.MAX_CONFIG_PARTS or self._depth > limits.MAX_DATA_DEPTH:
-            raise yaml.YAMLError(f"{path}: its defaults name it again, or more than {limits.MAX_CONFIG_PARTS:,} files")
-        try:
-            body = read_mapping(self._files[path])
-        except yaml.YAMLError as error:
-            raise yaml.YAMLError(f"{path}: {' '.join(str(error).split())}") from None
-        entries = body.pop("defaults", []) if isinstance(body.get("defaults"), list) else []
-        placed = False
-        for entry in entries:
-            if entry == "_self_":
-                placed = True
-                yield _below(package, body)
-                continue
-            for child, where in self._children(entry, posixpath.dirname(path), package):
-                self._depth += 1
-                yield from self.parts(child, where)
-                self._depth -= 1
-        if not placed:
-            yield _below(package, body)
-        if path.count("/") == 0 and package == "":
-            yield from self._added()
-
-    def _added(self) -> Iterator[dict[str, Any]]:
+    def parts(self, main: str) -> Iterator[dict[str, Any]]:
+        """Yield what is merged, in order, each below its package: the tree, and the groups that overrides add."""
+        yield from self._below(main, "")
         for item in self._choices.values():
             if item.mark in ("+", "++") and item not in self.used:
                 group, _, at = item.key.partition("@")
                 path = f"{group}/{str(item.value).removesuffix('.yaml')}.yaml"
                 if path in self._files:
                     self.used.add(item)
-                    yield from self.parts(path, _package(self._files[path], "", at or group.replace("/", "."), at))
+                    yield from self._below(path, self._walk.package_of(path, "", at, group.replace("/", ".")))
 
-    def _children(self, entry: Any, folder: str, package: str) -> Iterator[tuple[str, str]]:
-        if isinstance(entry, str):
-            name, _, at = entry.partition("@")
-            path = file_of(folder, name)
-            if path in self._files:
-                yield path, _package(self._files[path], package, "", at)
-            return
-        if not isinstance(entry, Mapping):
-            return
-        for raw, value in entry.items():
-            group, _, at = re.sub(r"^(?:(?:override|optional)\s+)+", "", str(raw)).partition("@")
-            where = file_of(folder, group).removesuffix(".yaml")
-            default = group.strip("/").replace("../", "").replace("/", ".")
-            names = value if isinstance(value, list) else [value]
-            choice = self._choice(where, package, at, default)
-            if choice is not None:
-                names = choice.value if isinstance(choice.value, list) else [choice.value]
-                if choice.mark == "~":
-                    names = []
-            for name in names:
-                if name is None:
-                    continue
-                resolved = _CHOICE.sub(lambda found: self._chosen.get(found[1], ""), str(name))
-                self._chosen.setdefault(where, resolved)
-                path = file_of(where, resolved)
-                if path in self._files:
-                    yield path, _package(self._files[path], package, default, at)
+    def _below(self, path: str, package: str) -> Iterator[dict[str, Any]]:
+        try:
+            for part, where in self._walk.parts(path, package):
+                yield _below(where, self._file(part)[1])
+        except TooManyParts as error:
+            raise yaml.YAMLError(str(error)) from None
 
-    def _choice(self, group: str, package: str, at: str, default: str) -> Override | None:
-        full = package_under(package, at or default)
-        for key in (f"{group}@{full}", f"{group}@{at}", *([group] if full == default or not at else ())):
-            item = self._choices.get(key)
-            if item is not None:
-                self.used.add(item)
-                return item
-        if at.startswith("_global_") and group in self._choices:
-            self.used.add(self._choices[group])
-            return self._choices[group]
-        return None
+    def _entries(self, path: str) -> list[Any]:
+        return self._file(path)[0]
 
+    def _file(self, path: str) -> tuple[list[Any], dict[str, Any]]:
+        """Return a file's defaults list, and its other keys."""
+        if path not in self._read:
+            try:
+                body = read_mapping(self._files[path])
+            except yaml.YAMLError as error:
+                raise yaml.YAMLError(f"{path}: {' '.join(str(error).split())}") from None
+            entries = body.pop("defaults") if isinstance(body.get("defaults"), list) else []
+            self._read[path] = entries, body
+        return self._read[path]
 
-def _package(text: str, package: str, default: str, at: str) -> str:
-    header = _PACKAGE.search(text)
-    return package_under(package, at or (header[1] if header is not None else default))
+    def _chosen(self, group: str, package: str, at: str, by_itself: str) -> list[Any] | None:
+        item = self._choice(group, package, at, by_itself)
+        if item is None:
+            return None
+        self.used.add(item)
+        if item.mark == "~":
+            return []
+        return item.value if isinstance(item.value, list) else [item.value]
+
+    def _choice(self, group: str, package: str, at: str, by_itself: str) -> Override | None:
+        full = package_under(package, at or by_itself)
+        keys = [f"{group}@{full}", f"{group}@{at}"]
+        if full == by_itself or not at or at.startswith("_global_"):
+            keys.append(group)
+        return next((self._choices[key] for key in keys if key in self._choices), None)
 
 
 def _below(package: str, body: dict[str, Any]) -> dict[str, Any]:

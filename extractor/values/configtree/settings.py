@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
-from extractor.values import limits, readers
-from extractor.values.configtree.places import file_of, package_under
+from extractor.values import readers
+from extractor.values.configtree.defaults import Defaults, TooManyParts
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
-_CHOICE = re.compile(r"\$\{(\w+)\}")
 _NULL = "tag:yaml.org,2002:null"
 _BOOL = "tag:yaml.org,2002:bool"
 
@@ -71,7 +69,7 @@ def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
     tree = _Tree(files, every=True)
     found = dict.fromkeys(tree.settings(main, "") if main in files else ())
     for path in sorted(set(files) - set(tree.seen)):
-        found.update(dict.fromkeys(tree.settings(path, tree.package_of(path, ""))))
+        found.update(dict.fromkeys(tree.settings(path, tree.package_of(path))))
     return list(found)
 
 
@@ -83,7 +81,7 @@ def packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
     if main in files:
         for _ in tree.settings(main, ""):
             pass
-    return {path: tree.seen.get(path, (tree.package_of(path, ""),)) for path in files}
+    return {path: tree.seen.get(path, (tree.package_of(path),)) for path in files}
 
 
 def unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
@@ -101,34 +99,24 @@ class _Tree:
     def __init__(self, files: Mapping[str, str], every: bool) -> None:
         self._files = files
         self._every = every
-        self._parts = 0
         self._parsed: dict[str, list[tuple[yaml.ScalarNode, yaml.Node]]] = {}
+        self._walk = Defaults(files, self._entries, self._all if every else _none, forgiving=every)
         # Path of a file -> the packages that its keys have been given.
         self.seen: dict[str, tuple[str, ...]] = {}
 
-    def settings(self, path: str, package: str, above: tuple[str, ...] = ()) -> Iterator[Setting]:
+    def settings(self, path: str, package: str) -> Iterator[Setting]:
         """Yield the settings of a file and of those that its defaults list names, in the order of merging."""
-        self._parts += 1
-        if self._parts > limits.MAX_CONFIG_PARTS:
-            raise Unreadable(f"{path}: the defaults lists name more than {limits.MAX_CONFIG_PARTS:,} files")
-        self.seen[path] = tuple(dict.fromkeys((*self.seen.get(path, ()), package)))
-        pairs = self._pairs(path)
-        own = [
-            (key, value) for key, value in pairs if key.value != "defaults" or not isinstance(value, yaml.SequenceNode)
-        ]
-        entries = [item for key, value in pairs if key.value == "defaults" for item in _sequence(value)]
-        choices = _choices(entries)
-        self_placed = False
-        for entry in entries:
-            if isinstance(entry, yaml.ScalarNode) and entry.value == "_self_":
-                self_placed = True
-                yield from _flatten(own, package, path)
-                continue
-            for child, child_package in self._children(entry, posixpath.dirname(path), package, choices):
-                if child in self._files and child not in above:
-                    yield from self.settings(child, child_package, (*above, path))
-        if not self_placed:
-            yield from _flatten(own, package, path)
+        try:
+            for part, where in self._walk.parts(path, package):
+                self.seen[part] = tuple(dict.fromkeys((*self.seen.get(part, ()), where)))
+                own = [(key, value) for key, value in self._pairs(part) if not _is_defaults(key, value)]
+                yield from _flatten(own, where, part)
+        except TooManyParts as error:
+            raise Unreadable(str(error)) from None
+
+    def package_of(self, path: str) -> str:
+        """Return where a file goes that no defaults list names."""
+        return self._walk.package_of(path, "")
 
     def _pairs(self, path: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
         if path not in self._parsed:
@@ -140,38 +128,29 @@ class _Tree:
                 self._parsed[path] = []
         return self._parsed[path]
 
-    def package_of(self, path: str, package: str) -> str:
-        """Return where a file goes that is named without `@`: what its header says, or else `package`."""
-        header = _PACKAGE.search(self._files.get(path, ""))
-        return package_under("", header.group(1)) if header is not None else package
+    def _entries(self, path: str) -> list[Any]:
+        lists = [value for key, value in self._pairs(path) if _is_defaults(key, value)]
+        return [_plain(item) for entries in lists for item in entries.value]
 
-    def _children(
-        self, entry: yaml.Node, folder: str, package: str, choices: Mapping[str, str]
-    ) -> Iterator[tuple[str, str]]:
-        """Yield the files that an entry of a defaults list names, and the package that each goes to."""
-        if isinstance(entry, yaml.ScalarNode):
-            name, _, at = entry.value.partition("@")
-            path = file_of(folder, name)
-            yield path, package_under(package, at) if at else self.package_of(path, package)
-            return
-        for key, value in entry.value if isinstance(entry, yaml.MappingNode) else ():
-            group, _, at = re.sub(r"^(?:(?:override|optional)\s+)+", "", str(key.value)).partition("@")
-            where = file_of(folder, group).removesuffix(".yaml")
-            target = package_under(package, at or group.replace("../", "").strip("/").replace("/", "."))
-            names = [item.value for item in _sequence(value)] or [str(value.value)]
-            if self._every:
-                names = sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == where)
-            for name in names:
-                for choice in _CHOICE.findall(name):
-                    name = name.replace(f"${{{choice}}}", choices.get(choice, ""))
-                path = file_of(where, name)
-                yield path, target if at else self.package_of(path, target)
+    def _all(self, group: str, *_: str) -> list[str]:
+        return sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == group)
 
 
-def _choices(entries: list[yaml.Node]) -> dict[str, str]:
-    """Return what a defaults list chooses of each group: other entries may name it, as `${group}_actor`."""
-    pairs = [pair for entry in entries if isinstance(entry, yaml.MappingNode) for pair in entry.value]
-    return {str(key.value): str(value.value) for key, value in pairs if isinstance(value, yaml.ScalarNode)}
+def _none(*_: str) -> None:
+    """Leave what a defaults list names."""
+
+
+def _is_defaults(key: yaml.ScalarNode, value: yaml.Node) -> bool:
+    return key.value == "defaults" and isinstance(value, yaml.SequenceNode)
+
+
+def _plain(node: yaml.Node) -> Any:
+    """Return an entry of a defaults list: a name, or groups with the names chosen of each."""
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): _plain(value) for key, value in _pairs_of(node)}
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item) for item in node.value]
+    return None if node.tag == _NULL else str(node.value)
 
 
 def _mapping(path: str, text: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
@@ -189,10 +168,6 @@ def _mapping(path: str, text: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
 
 def _pairs_of(node: yaml.Node) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
     return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
-
-
-def _sequence(node: yaml.Node) -> list[yaml.Node]:
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def _flatten(pairs: list[tuple[yaml.ScalarNode, yaml.Node]], package: str, path: str) -> Iterator[Setting]:
