@@ -10,7 +10,7 @@ import pytest
 
 from extractor.pipeline.generate import complete
 from extractor.pipeline.render import config_files, templates_of
-from extractor.pipeline.render.layers import UNTIL, behind
+from extractor.pipeline.render.layers import UNTIL, behind, engine_layers
 from extractor.pipeline.render.presets import ESTIMATOR, LOSS, preset_of, presets
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import with_names
@@ -135,21 +135,75 @@ def test_a_section_that_would_be_in_two_places_is_refused() -> None:
         with_names(NEW, lambda key: f"data.{key}" if key.startswith("reward") else None)
 
 
-def test_a_preset_is_one_file_and_its_name_in_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    newest = releases.supported()[-1]
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes what vextract is extended in a copy, which it takes everything from."""
     for name in ("templates", "manifests"):
         shutil.copytree(getattr(resources, name)(), tmp_path / name)
-    (tmp_path / "templates/base/config/preset/mine.yaml").write_text(
+    monkeypatch.setattr(resources, "_directory", lambda name: tmp_path / name)
+    engine_layers.cache_clear()
+    return tmp_path
+
+
+def declared(copied: Path, line: str) -> str:
+    """Add a line to the top of the newest manifest; returns its release."""
+    newest = releases.supported()[-1]
+    manifest = copied / f"manifests/verl-{newest}.toml"
+    text = manifest.read_text(encoding="utf-8")
+    assert f"\n{line.partition(' ')[0]} = " not in text
+    manifest.write_text(text.replace("\n[source]", f"\n{line}\n\n[source]", 1), encoding="utf-8")
+    return newest
+
+
+def test_a_preset_is_one_file_and_its_name_in_a_manifest(copied: Path) -> None:
+    (copied / "templates/base/config/preset/mine.yaml").write_text(
         "# vextract:template - edit freely\nalgorithm:\n  adv_estimator: mine\n"
     )
-    manifest = tmp_path / f"manifests/verl-{newest}.toml"
-    text = manifest.read_text(encoding="utf-8")
-    assert "\nalgorithms = " not in text
-    manifest.write_text(text.replace("\n[source]", '\nalgorithms = {add = ["mine"]}\n\n[source]', 1), encoding="utf-8")
-    monkeypatch.setattr(resources, "_directory", lambda name: tmp_path / name)
+    newest = declared(copied, 'algorithms = {add = ["mine"]}')
     loaded = releases.load(newest)
     options = complete(Options("toy", newest, algorithm="mine"), loaded)
     files = config_files(loaded, options)
     assert "preset@_global_: mine" in files["config/ppo_trainer.yaml"]
     assert files["config/preset/mine.yaml"].startswith("# vextract:template base/config/preset/mine.yaml")
     assert preset_of({ESTIMATOR: "mine"}, loaded) == "mine"
+
+
+def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> None:
+    mine = copied / "templates/engine/mine"
+    (mine / "__package__/workers").mkdir(parents=True)
+    (mine / "__package__/workers/rollout_choice.py").write_text("# vextract:template - edit freely\nMINE = True\n")
+    (mine / "engine.toml").write_text('shares = ["server"]\n')
+    newest = declared(copied, 'engines = {add = ["mine"]}')
+    loaded = releases.load(newest)
+    options = complete(Options("toy", newest, engine="mine"), loaded)
+    found = templates_of(loaded, options)
+    assert found["toy/workers/rollout_choice.py"] == "engine/mine/__package__/workers/rollout_choice.py"
+    assert found["toy/workers/servers/http.py"] == "engine/server/__package__/workers/servers/http.py"
+    assert not [path for path in found if path.endswith("engine.toml")]
+    plain = set(templates_of(loaded, Options("toy", newest, engine="hf")))
+    assert set(found) - plain >= {"toy/workers/servers/http.py"}
+
+
+def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:
+    before = releases.supported()[-1]
+    text = (copied / f"manifests/verl-{before}.toml").read_text(encoding="utf-8")
+    source = text[text.index("[source]") :].split("\n\n")[0]
+    made = f'schema = 1\nrelease = "9.9.9"\nfollows = "{before}"\n\n{source.replace(before, "9.9.9")}\n'
+    (copied / "manifests/verl-9.9.9.toml").write_text(made, encoding="utf-8")
+    assert releases.supported()[-1] == "9.9.9"
+    newest, last = releases.load("9.9.9"), releases.load(before)
+    for engine in last.engines:
+        files = config_files(newest, complete(Options("toy", "9.9.9", engine), newest))
+        assert files == config_files(last, complete(Options("toy", before, engine), last))
+        assert templates_of(newest, Options("toy", "9.9.9", engine)) == templates_of(
+            last, Options("toy", before, engine)
+        )
+
+
+def test_a_hook_is_one_file(copied: Path) -> None:
+    hook = copied / "templates/base/__package__/custom/mine.py"
+    hook.write_text("# vextract:hook  yours: written once, never touched by an upgrade\n")
+    newest = releases.supported()[-1]
+    manifest = releases.load(newest)
+    options = Options("toy", newest)
+    assert templates_of(manifest, options)["toy/custom/mine.py"] == "base/__package__/custom/mine.py"

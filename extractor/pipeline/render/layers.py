@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from packaging.version import Version
 
-from extractor.values import releases, resources
+from extractor.values import readers, releases, resources
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 
@@ -21,8 +21,8 @@ PACKAGE = "__package__"
 UNTIL = "until"
 # An empty FILE.absent says that releases up to that one have no FILE.
 _ABSENT = ".absent"
-# Engines that share a layer with others: what talks to a server is the same whichever server it is.
-_ENGINE_LAYERS = {"vllm": ("server", "vllm"), "sglang": ("server", "sglang")}
+# In an engine's folder: the folders that it shares with others.
+_ENGINE_FILE = "engine.toml"
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,21 @@ class Template:
 
 def layers_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """Return the directories below templates/ that a project is made from, in order."""
-    engine = [f"engine/{name}" for name in _ENGINE_LAYERS.get(options.engine, (options.engine,))]
+    engine = engine_layers(options.engine)
     parts = ("base", f"recipe/{options.recipe}", *engine, *(f"feature/{name}" for name in options.features))
     # An inferred manifest has the roles of the one that it was inferred from, and these are what the templates call.
     until = _until(manifest.borrowed_from or manifest.release)
     return tuple(layer for part in parts for layer in (part, *(f"{UNTIL}/{release}/{part}" for release in until)))
+
+
+@cache
+def engine_layers(engine: str) -> tuple[str, ...]:
+    """Return the directories below templates/ that an engine is made of: what talks to a server is the same whichever
+    server it is, so an engine's file can name folders that it shares.
+    """
+    file = resources.templates() / "engine" / engine / _ENGINE_FILE
+    shared = readers.toml(file.read_text(encoding="utf-8"))["shares"] if file.is_file() else []
+    return tuple(f"engine/{name}" for name in (*shared, engine))
 
 
 def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tuple[Template, ...]]:
@@ -80,6 +90,8 @@ def _templates(layer: str, package: str, below: str) -> Iterator[tuple[str, Temp
     if not (root / below).is_dir():
         return
     for name, text in sorted(_files(root / below, PurePosixPath(below))):
+        if str(name) == _ENGINE_FILE:
+            continue
         absent = name.suffix == _ABSENT
         relative = name.with_suffix("") if absent else name
         relative = relative.with_suffix("") if relative.suffix == ".jinja" else relative

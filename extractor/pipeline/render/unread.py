@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from extractor.pipeline.render.layers import engine_layers
 from extractor.values import resources
 from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_mapping
@@ -134,7 +135,7 @@ def _words_of_parts() -> tuple[tuple[str, frozenset[str]], ...]:
                 words = found.setdefault(f"{kind} {part.name}", set())
                 for path in sorted(part.rglob("__package__/**/*.py")):
                     words.update(re.findall(r"\w+", _without_text(path.read_text(encoding="utf-8"))))
-    shared = found.pop("engine server", set())
-    for name in ("engine sglang", "engine vllm"):
-        found.setdefault(name, set()).update(shared)
+    for name in [name for name in found if name.startswith("engine ")]:
+        layers = engine_layers(name.removeprefix("engine "))
+        found[name] = set().union(*(found[layer.replace("/", " ")] for layer in layers))
     return tuple((part, frozenset(words)) for part, words in sorted(found.items()))
