@@ -29,9 +29,7 @@ def shown(*, verbose: bool, json: bool) -> Iterator[None]:
 
 def show_left_out(found: Fit, *, verbose: bool) -> None:
     """Say what an experimental project lacks."""
-    from extractor.usecases.new import finding_line
-
-    lines = [f"  {finding_line(item)}" for item in (*found.findings, *found.left)]
+    lines = [f"  {item}" for item in (*found.findings, *found.left)]
     screen.show([], [screen.Section(lines)], verbose=verbose, below=12, aside=True)
 
 
@@ -44,10 +42,8 @@ def _show(found: Fit, verbose: bool) -> None:
 
 
 def _shown(item: Finding) -> list[str]:
-    from extractor.usecases.new import finding_line
-
     similar = [f"      {'taken' if found.place == item.moved else 'similar'}: {found}" for found in item.suggestions]
-    return [f"  {finding_line(item)}", *similar]
+    return [f"  {item}", *similar]
 
 
 def _report(found: Fit) -> dict[str, object]:

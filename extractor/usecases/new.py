@@ -21,7 +21,7 @@ from extractor.values.tree import FileKind, Tree
 
 if TYPE_CHECKING:
     # Few projects need these, and each takes a tenth of a second to import.
-    from extractor.usecases.draft import Finding, Fit
+    from extractor.usecases.draft import Fit
     from extractor.usecases.fromrun import carry_over
 
 
@@ -195,13 +195,8 @@ def _infer(wanted: Wanted, step: Callable[[str], None]) -> tuple[Fit, Source]:
     if not wanted.experimental:
         raise NotSupported(tried.fit)
     if tried.fit.left:
-        raise _cannot(release, before, [finding_line(item) for item in tried.fit.left])
+        raise _cannot(release, before, [str(item) for item in tried.fit.left])
     return tried.fit, tried.new
-
-
-def finding_line(item: Finding) -> str:
-    """Return a part of a manifest that does not hold, in a line."""
-    return f"{item.kind.value:22}  {item.where}: {item.subject} {item.problem}"
 
 
 def _not_required(generated: Generated, options: Options, source: Source, manifest: Manifest) -> list[str]:

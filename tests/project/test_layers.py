@@ -177,8 +177,8 @@ def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> Non
     loaded = releases.load(newest)
     options = complete(Options("toy", newest, engine="mine"), loaded)
     found = templates_of(loaded, options)
-    assert found["toy/workers/rollout_choice.py"] == "engine/mine/__package__/workers/rollout_choice.py"
-    assert found["toy/workers/servers/http.py"] == "engine/server/__package__/workers/servers/http.py"
+    assert found["toy/workers/rollout_choice.py"] == ("engine/mine/__package__/workers/rollout_choice.py",)
+    assert found["toy/workers/servers/http.py"] == ("engine/server/__package__/workers/servers/http.py",)
     assert not [path for path in found if path.endswith("engine.toml")]
     plain = set(templates_of(loaded, Options("toy", newest, engine="hf")))
     assert set(found) - plain >= {"toy/workers/servers/http.py"}
@@ -206,4 +206,4 @@ def test_a_hook_is_one_file(copied: Path) -> None:
     newest = releases.supported()[-1]
     manifest = releases.load(newest)
     options = Options("toy", newest)
-    assert templates_of(manifest, options)["toy/custom/mine.py"] == "base/__package__/custom/mine.py"
+    assert templates_of(manifest, options)["toy/custom/mine.py"] == ("base/__package__/custom/mine.py",)

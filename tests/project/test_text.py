@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from extractor.pipeline.index.syntax import first_line
-from extractor.pipeline.slicer.model import KeptModule
+from extractor.pipeline.slicer.slice import KeptModule
 from extractor.values.manifest import Fix
 from tests.project.support import CONFIGURATIONS, PACKAGE, Configuration, Made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,15 @@ def sglang_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path
 def vllm_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of engine vllm, whose package is `vserved`."""
     return _made("vllm", "vserved", tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def module(sglang_project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The project's module of requests to a server, which tries again at once."""
+    monkeypatch.syspath_prepend(str(sglang_project))
+    found = importlib.import_module("sgserved.workers.servers.http")
+    monkeypatch.setattr(found, "RETRY_SECONDS", (0.01, 0.01))
+    return found
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,16 +65,7 @@ def server() -> Iterator[Answers]:
 
 
 @pytest.fixture
-def http(sglang_project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of the project that is tested."""
-    monkeypatch.syspath_prepend(str(sglang_project))
-    module = importlib.import_module("sgserved.workers.servers.http")
-    monkeypatch.setattr(module, "RETRY_SECONDS", (0.01, 0.01))
-    return module
-
-
-@pytest.fixture
-def connect(http: Any, server: Answers) -> Iterator[Callable[..., Any]]:
+def connect(module: Any, server: Answers) -> Iterator[Callable[..., Any]]:
     """Connects to the server that answers as told."""
     connections = []
 
@@ -84,7 +73,7 @@ def connect(http: Any, server: Answers) -> Iterator[Callable[..., Any]]:
         server.answer = answer
         url = f"http://127.0.0.1:{server.server_address[1]}"
         chosen = {"concurrency": 8, "timeout": 30.0, "check": lambda: None, **settings}
-        connections.append(http.Connection(url, **chosen))
+        connections.append(module.Connection(url, **chosen))
         return connections[-1]
 
     yield connecting
@@ -93,71 +82,71 @@ def connect(http: Any, server: Answers) -> Iterator[Callable[..., Any]]:
         connection.close()
 
 
-def asking(http: Any, bodies: list[Any]) -> list[Any]:
+def asking(module: Any, bodies: list[Any]) -> list[Any]:
     """Requests with these bodies, whose answers are taken as they are."""
-    return [http.Ask(lambda _, body=body: body, lambda answer, _: answer) for body in bodies]
+    return [module.Ask(lambda _, body=body: body, lambda answer, _: answer) for body in bodies]
 
 
-def test_answers_come_in_the_order_of_the_requests(connect: Any, http: Any) -> None:
+def test_answers_come_in_the_order_of_the_requests(connect: Any, module: Any) -> None:
     def slower_first(body: Any, number: int) -> Any:
         time.sleep(0.002 * (20 - body))
         return body * 2
 
-    assert connect(slower_first).post_all("/x", asking(http, list(range(20)))) == [2 * n for n in range(20)]
+    assert connect(slower_first).post_all("/x", asking(module, list(range(20)))) == [2 * n for n in range(20)]
 
 
-def test_no_more_requests_are_under_way_than_allowed(connect: Any, http: Any, server: Answers) -> None:
+def test_no_more_requests_are_under_way_than_allowed(connect: Any, module: Any, server: Answers) -> None:
     def slow(body: Any, number: int) -> Any:
         time.sleep(0.02)
         return body
 
-    connect(slow, concurrency=3).post_all("/x", asking(http, list(range(12))))
+    connect(slow, concurrency=3).post_all("/x", asking(module, list(range(12))))
     assert server.most_under_way == 3
 
 
-def test_a_broken_connection_is_tried_again(connect: Any, http: Any, server: Answers) -> None:
+def test_a_broken_connection_is_tried_again(connect: Any, module: Any, server: Answers) -> None:
     connection = connect(lambda body, number: None if number <= 2 else body)
-    assert connection.post_all("/x", asking(http, [7])) == [7]
+    assert connection.post_all("/x", asking(module, [7])) == [7]
     assert server.count == 3
 
 
-def test_what_changes_the_server_is_sent_once(connect: Any, http: Any, server: Answers) -> None:
+def test_what_changes_the_server_is_sent_once(connect: Any, module: Any, server: Answers) -> None:
     connection = connect(lambda body, number: None)
-    with pytest.raises(http.RolloutError, match="cannot be reached"):
+    with pytest.raises(module.RolloutError, match="cannot be reached"):
         connection.post("/x", 7, lambda answer: answer)
     assert server.count == 1
 
 
-def test_there_is_no_other_attempt_when_it_is_known_why(connect: Any, http: Any, server: Answers) -> None:
+def test_there_is_no_other_attempt_when_it_is_known_why(connect: Any, module: Any, server: Answers) -> None:
     def check() -> None:
-        raise http.RolloutError("the server has ended", "look at its log")
+        raise module.RolloutError("the server has ended", "look at its log")
 
     connection = connect(lambda body, number: None, check=check)
-    with pytest.raises(http.RolloutError, match="has ended"):
-        connection.post_all("/x", asking(http, [7]))
+    with pytest.raises(module.RolloutError, match="has ended"):
+        connection.post_all("/x", asking(module, [7]))
     assert server.count == 1
 
 
-def test_an_error_of_the_server_is_told_and_not_tried_again(connect: Any, http: Any, server: Answers) -> None:
+def test_an_error_of_the_server_is_told_and_not_tried_again(connect: Any, module: Any, server: Answers) -> None:
     connection = connect(lambda body, number: (400, {"error": {"message": "prompt is too long"}}))
-    with pytest.raises(http.RolloutError, match="/x: 400 prompt is too long"):
-        connection.post_all("/x", asking(http, [7]))
+    with pytest.raises(module.RolloutError, match="/x: 400 prompt is too long"):
+        connection.post_all("/x", asking(module, [7]))
     assert server.count == 1
 
 
-def test_no_answer_in_time_is_told(connect: Any, http: Any) -> None:
+def test_no_answer_in_time_is_told(connect: Any, module: Any) -> None:
     connection = connect(lambda body, number: time.sleep(1), timeout=0.2)
-    with pytest.raises(http.RolloutError, match="did not answer within"):
-        connection.post_all("/x", asking(http, [7]))
+    with pytest.raises(module.RolloutError, match="did not answer within"):
+        connection.post_all("/x", asking(module, [7]))
 
 
-def test_when_one_fails_the_others_are_dropped(connect: Any, http: Any, server: Answers) -> None:
+def test_when_one_fails_the_others_are_dropped(connect: Any, module: Any, server: Answers) -> None:
     def answer(body: Any, number: int) -> Any:
         if body == 0:
             return 400, {"detail": "no"}
         time.sleep(0.3)
         return body
 
-    with pytest.raises(http.RolloutError, match="no"):
-        connect(answer, concurrency=1).post_all("/x", asking(http, list(range(20))))
+    with pytest.raises(module.RolloutError, match="no"):
+        connect(answer, concurrency=1).post_all("/x", asking(module, list(range(20))))
     assert server.count < 4

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,15 +21,6 @@ import pytest
 from tests.server.wire import RawServer, Received, as_json, http
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
-
-
-@pytest.fixture
-def module(sglang_project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of the project that is tested."""
-    monkeypatch.syspath_prepend(str(sglang_project))
-    found = importlib.import_module("sgserved.workers.servers.http")
-    monkeypatch.setattr(found, "RETRY_SECONDS", (0.01, 0.01))
-    return found
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from extractor.pipeline.index import Index, Words
 from extractor.pipeline.slicer.definitions import STUBS
-from extractor.pipeline.slicer.model import Edge, KeptModule, NotKept, Resolver, Stub, Substitute, Target
 from extractor.pipeline.slicer.places import Places
 from extractor.pipeline.slicer.search import Search
+from extractor.pipeline.slicer.slice import Edge, KeptModule, NotKept, Resolver, Stub, Substitute, Target
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extractor.pipeline.index import Index
-from extractor.pipeline.slicer.model import Target
+from extractor.pipeline.slicer.slice import Target
 from extractor.values.manifest import Manifest, matches
 from extractor.values.options import Options
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from extractor.pipeline.index import Index, Method, Module, Words
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.pipeline.slicer.definitions import Definitions
-from extractor.pipeline.slicer.model import Edge
+from extractor.pipeline.slicer.slice import Edge
 from extractor.values.manifest import Manifest, matches
 
 OWN_CODE = "the project's own code"

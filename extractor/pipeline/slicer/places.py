@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extractor.pipeline.slicer.definitions import Definition, Definitions
-from extractor.pipeline.slicer.model import NotKept, Target
+from extractor.pipeline.slicer.slice import NotKept, Target
 from extractor.pipeline.slicer.state import Found
 from extractor.values.modules import module_name
 

@@ -9,8 +9,8 @@ from extractor.pipeline.index import Index, Module, Words
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.slicer.follow import Follower
 from extractor.pipeline.slicer.members import Members
-from extractor.pipeline.slicer.model import KeptModule
 from extractor.pipeline.slicer.registrations import Registrations
+from extractor.pipeline.slicer.slice import KeptModule
 from extractor.pipeline.slicer.state import Found, Part
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from extractor.pipeline.index import Index
-from extractor.pipeline.slicer.model import Edge, Stub, Substitute, Target
+from extractor.pipeline.slicer.slice import Edge, Stub, Substitute, Target
 from extractor.values.manifest import Manifest
 
 

@@ -65,6 +65,9 @@ class Finding:
     edit: int = 0
     count: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.kind.value:22}  {self.where}: {self.subject} {self.problem}"
+
 
 @dataclass(frozen=True)
 class Note:

@@ -17,7 +17,7 @@ from extractor.values import readers
 from extractor.values.tree import FileKind
 
 REQUIREMENTS = "requirements.lock"
-_COPYRIGHT = re.compile(r"^[ \t#/*;]*(Copyright (?:\(c\) |© )?\d{4}[^\n]{0,200})$", re.MULTILINE | re.IGNORECASE)
+_COPYRIGHT = re.compile(r"^[ \t#/*;]*((?:Copyright|COPYRIGHT) (?:\([cC]\) |© )?[\dA-Z][^\n]{0,200})$", re.MULTILINE)
 _PIECE = 1 << 20
 
 
