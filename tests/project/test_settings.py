@@ -166,6 +166,16 @@ def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
     ]
 
 
+def test_a_loss_that_depends_on_the_passes_is_said(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    code = "import sys, main\nmain.run = lambda config: 0\nsys.exit(main.main(sys.argv[1:]))"
+    passes = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=128"
+    for settings, said in ((["preset=kl_cov"], False), (["preset=kl_cov", passes], True), ([passes], False)):
+        done = python(root, "-c", code, *settings)
+        assert done.returncode == 0, done.stderr
+        assert ("note: the loss kl_cov chooses tokens among those of a pass" in done.stderr) is said
+
+
 def test_a_reader_that_leaves_early_is_no_error(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     code = """

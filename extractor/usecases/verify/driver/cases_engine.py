@@ -14,7 +14,7 @@ import torch
 
 from . import inputs, tiny
 from .cases import Thunk, family, outcome
-from .cases_losses import actor_dataclass
+from .cases_losses import actor_dataclass, mean_over_the_batch
 from .cases_models import RESPONSE, SIZE, process_group, tokens
 from .sides import Side
 
@@ -139,7 +139,7 @@ def _train(
 ) -> Any:
     made = made_engine(side, "FSDPEngineWithLMHead", remove_padding=packed, dtype=dtype, **(engine or {}))
     config = losses_config(side, policy_loss={"loss_mode": loss_mode}, **changes)
-    loss = functools.partial(side.get(f"{LOSSES}:ppo_loss"), config)
+    loss = functools.partial(_policy_loss, side, config)
     seen = []
     with made.train_mode(disable_auto_offload=True):
         for _ in range(2):
@@ -151,6 +151,11 @@ def _train(
                 batch["advantages"][0, 0] = float("inf")
             seen.append(_plain(outcome(made.train_batch, batch, loss_function=loss)))
     return seen, dict(made.module.named_parameters())
+
+
+def _policy_loss(side: Side, config: Any, **inputs: Any) -> Any:
+    with mean_over_the_batch(side, config.policy_loss.loss_mode, config):
+        return side.get(f"{LOSSES}:ppo_loss")(config, **inputs)
 
 
 def _plain(output: Any) -> Any:

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
+
+import torch
 
 from . import inputs
 from .cases import Thunk, family, outcome, with_gradient
@@ -61,8 +65,22 @@ def _policy_loss(
         "rollout_log_probs": inputs.log_probs(25) if weights else None,
         "cliprange": 0.2,
     }
-    result = outcome(inputs.call, side.get(f"{CORE}:get_policy_loss_fn")(name), available)
+    loss = side.get(f"{CORE}:get_policy_loss_fn")(name)
+    with mean_over_the_batch(side, name, config):
+        result = outcome(inputs.call, loss, available)
     return with_gradient(result, new)
+
+
+def mean_over_the_batch(side: Side, name: str, config: Any) -> contextlib.AbstractContextManager[object]:
+    """Give upstream's side what a named fix gives the project's: GMPO's mean over the batch in place of the pass."""
+    if not side.upstream or name != "geo_mean" or "geo-mean-over-the-batch" not in side.fixes:
+        return contextlib.nullcontext()
+    mean, batch = torch.mean, getattr(config, "global_batch_info", {})
+
+    def met(losses: torch.Tensor) -> torch.Tensor:
+        return losses.sum() / batch["global_batch_size"] * batch["dp_size"] if batch else mean(losses)
+
+    return mock.patch.object(torch, "mean", met)
 
 
 def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
