@@ -38,6 +38,8 @@ ASK_FOR: tuple[tuple[str, object, str], ...] = (
     ("critic.use_dynamic_bsz", False, "dynamic_bsz"),
     ("trainer.balance_batch", False, "dynamic_bsz"),
 )
+# Losses that choose tokens among those of a pass, so that what is learned depends on how a batch is cut into passes.
+BY_PASS = ("clip_cov", "kl_cov")
 
 
 def problems(config: DictConfig) -> Iterator[tuple[str, str]]:
@@ -119,3 +121,11 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
     """
     for name, switch in switched_off(config, sorted({*names} & SETTINGS)):
         yield f"{name} has no effect without {switch}"
+    actor = config.actor_rollout_ref.actor
+    responses = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
+    one_pass = actor.ppo_micro_batch_size_per_gpu >= responses and not actor.use_dynamic_bsz
+    if actor.policy_loss.loss_mode in BY_PASS and not one_pass:
+        yield (
+            f"the loss {actor.policy_loss.loss_mode} chooses tokens among those of a pass, as verl's does: what is learned "
+            f"depends on how the {responses} responses of an update are cut into passes"
+        )
