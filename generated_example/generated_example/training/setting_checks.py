@@ -126,6 +126,6 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
     one_pass = actor.ppo_micro_batch_size_per_gpu >= responses and not actor.use_dynamic_bsz
     if actor.policy_loss.loss_mode in BY_PASS and not one_pass:
         yield (
-            f"the loss {actor.policy_loss.loss_mode} chooses tokens among those of a pass, as verl's does: what is learned "
-            f"depends on how the {responses} responses of an update are cut into passes"
+            f"the loss {actor.policy_loss.loss_mode} chooses tokens among those of a pass, as verl's does: what is "
+            f"learned depends on how the {responses} responses of an update are cut into passes"
         )
