@@ -119,12 +119,28 @@ def test_what_changes_the_server_is_sent_once(connect: Any, module: Any, server:
 
 def test_there_is_no_other_attempt_when_it_is_known_why(connect: Any, module: Any, server: Answers) -> None:
     def check() -> None:
-        raise module.RolloutError("the server has ended", "look at its log")
+        if server.count:
+            raise module.RolloutError("the server has ended", "look at its log")
 
     connection = connect(lambda body, number: None, check=check)
     with pytest.raises(module.RolloutError, match="has ended"):
         connection.post_all("/x", asking(module, [7]))
     assert server.count == 1
+
+
+def test_a_server_that_is_known_to_have_ended_is_asked_nothing(connect: Any, module: Any, server: Answers) -> None:
+    """It may answer for a while, where what watched over it has gone first."""
+
+    def check() -> None:
+        raise module.RolloutError("the server has ended", "look at its log")
+
+    connection = connect(lambda body, number: body, check=check)
+    with pytest.raises(module.RolloutError, match="has ended"):
+        connection.post_all("/x", asking(module, [7]))
+    with pytest.raises(module.RolloutError, match="has ended"):
+        connection.post("/x", 7, lambda answer: answer)
+    assert not connection.answers("/x")
+    assert server.count == 0
 
 
 def test_an_error_of_the_server_is_told_and_not_tried_again(connect: Any, module: Any, server: Answers) -> None:

@@ -72,8 +72,8 @@ class Connection:
         url: of the server.
         concurrency: how many requests may be under way at a time.
         timeout: seconds until the whole answer to a request has to be there, all attempts together.
-        check: called while an answer is waited for, and when a connection fails; raises if it knows that there is no
-            use in waiting, or in another attempt.
+        check: called before a request, while its answer is waited for, and when a connection fails; raises if it knows
+            that the server has ended. One that is ending may answer for a while, with its connections still open.
     """
 
     def __init__(self, url: str, *, concurrency: int, timeout: float, check: Callable[[], None]) -> None:
@@ -85,7 +85,8 @@ class Connection:
         self._thread = threading.Thread(target=self._loop.run_forever, name="rollout-server", daemon=True)
         self._thread.start()
         # Connections that are kept for the next request, and those that are used once.
-        self._kept, self._single, self._slots = self._wait(self._open(), STOP_GRACE)
+        opened = asyncio.run_coroutine_threadsafe(self._open(), self._loop)
+        self._kept, self._single, self._slots = opened.result()
 
     def get(self, path: str, read: Callable[[Any], T], timeout: float | None = None) -> T:
         """Return what `read` makes of the JSON that answers a GET request.
@@ -138,11 +139,16 @@ class Connection:
         self._thread.join(5)
 
     def _wait(self, work: Coroutine[Any, Any, T], grace: float) -> T:
+        try:
+            self.check()
+        except BaseException:
+            work.close()
+            raise
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         asked: float | None = None
         try:
             while not concurrent.futures.wait([future], POLL_SECONDS).done:
-                self.check()  # a server that is ending may keep its connections open
+                self.check()
                 if not stop_requested():
                     continue
                 asked = time.monotonic() if asked is None else asked
