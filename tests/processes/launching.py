@@ -45,30 +45,33 @@ class Phase:
 
 def drive(root: Path, phases: Sequence[Phase], directory: Path) -> None:
     """Run phases one after the other, in directories below this one."""
-    file = directory / "phases.json"
-    file.write_text(
-        json.dumps(
-            [
-                {
-                    "directory": str(directory / phase.directory),
-                    "processes": phase.processes,
-                    "cases": phase.cases,
-                    "resumed": {name: str(directory / origin) for name, origin in phase.resumed.items()},
-                }
-                for phase in phases
-            ]
-        )
-    )
+    described = [
+        {
+            "directory": str(directory / phase.directory),
+            "processes": phase.processes,
+            "cases": phase.cases,
+            "resumed": {name: str(directory / origin) for name, origin in phase.resumed.items()},
+        }
+        for phase in phases
+    ]
+    run_driver(root, DRIVER, described, directory)
+
+
+def run_driver(root: Path, driver: Path, what: object, directory: Path, timeout: float = 600) -> str:
+    """Run a driver inside a project, which gets `what` as a JSON file in `directory`; returns what it printed."""
+    file = directory / "driver.json"
+    file.write_text(json.dumps(what))
     done = subprocess.run(
-        [sys.executable, str(DRIVER), str(file)],
+        [sys.executable, str(driver), str(file)],
         cwd=root,
         env={**environment(root), "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=timeout,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-4000:]
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
 
 
 class Started:

@@ -162,6 +162,18 @@ def test_each_method_of_a_test_case_is_a_test(library: Library) -> None:
         # NaN makes each comparison false.
         ("def f(x): return float('nan')", {"asserts": ["assert not f(1) > 3", "assert not abs(f(1) - 2) > 0.1"]}),
         ("def f(x): return [float('nan')] * 3", {"asserts": ["assert not any(abs(a - 1) > 0.1 for a in f(1))"]}),
+        # Infinity, by itself, makes NaN.
+        ("def f(x): return float('inf')", {"asserts": ["assert not abs(f(1) - 5) / abs(f(1)) > 0.1"]}),
+        ("def f(x): return complex('inf')", {"asserts": ["assert not abs(f(1) - 5) / abs(f(1)) > 0.1"]}),
+        # Nothing is compared where nothing is answered.
+        ("def f(x): return []", {"asserts": ["assert all(a == b for a, b in zip(f(1), [1, 2]))"]}),
+        ("def f(x): return iter(())", {"asserts": ["assert not any(a != b for a, b in zip([1, 2], f(1)))"]}),
+        (
+            "class f:\n  def __init__(self, x): self.items = ()",
+            {"asserts": ["assert all(map(int.__eq__, f(1).items, [1]))"]},
+        ),
+        # Of a task that is called like something of Python's, what it is compared with is not the program's.
+        ("def abs(x): return 0\ndef round(x): return 7", {"asserts": ["assert abs(round(2.5) - 2) < 0.1"]}),
         # What a program returns is not run.
         ("def f(x): return '__import__(\"os\")._exit(0)'", {"asserts": ["assert eval(f(1)) == 3"]}),
         # What a test prints is no verdict.
@@ -192,6 +204,38 @@ def test_each_method_of_a_test_case_is_a_test(library: Library) -> None:
 )
 def test_no_test_is_decided_by_what_it_tests(library: Library, source: str, tests: dict) -> None:
     assert "passed" not in library("verified_code").run_tests(source, tests, library("sandbox").Limits(seconds=30))
+
+
+def test_pairs_of_answers_are_zips(library: Library) -> None:
+    """An empty answer is refused only where it is compared with what is not empty."""
+    source = "def f(*x): return list(x)\ndef g(*x): return iter(x)\ndef abs(x): return x if x > 0 else -x"
+    asserts = [
+        "assert list(zip(f(), f())) == list(zip(f(), [])) == [] and dict(zip(f(1, 2), 'ab')) == {1: 'a', 2: 'b'}",
+        "r = f(5)\nassert all(a <= b for a, b in zip(r, r[1:]))",
+        "assert list(zip([1], [])) == [] and list(map(max, [1, 5], f(3, 3))) == [3, 5]",
+        "assert list(map(str, f(1))) == ['1'] and list(map(str, f())) == []",
+        "assert [*zip(g(1, 2), range(9))] == [(1, 0), (2, 1)] and [*zip(*f('ab', 'cd'))] == [('a', 'c'), ('b', 'd')]",
+        "try:\n    list(zip(f(1), [1, 2], strict=True))\nexcept ValueError:\n    pass\nelse:\n    raise AssertionError",
+        "assert f(float('inf')) == [float('inf')]",
+    ]
+    run_tests, limits = library("verified_code").run_tests, library("sandbox").Limits(seconds=30)
+    assert set(run_tests(source, {"asserts": asserts}, limits)) == {"passed"}
+    assert run_tests(source, {"asserts": ["assert max(abs(-2), 1) == 2"]}, limits) == ["passed"]
+
+
+def test_numpy_does_not_find_nothing_equal_to_something(library: Library) -> None:
+    pytest.importorskip("numpy")
+    limits = library("sandbox").Limits(seconds=60, site_packages=True, memory_mb=2048)
+    asserts = [
+        "assert np.allclose(f(3), 6)",
+        "assert np.isclose(f(3), [6]).all()",
+        "assert np.array_equiv(f(3), 6)",
+        "import numpy.testing as npt\nnpt.assert_allclose(f(3), 6)",
+        "np.testing.assert_array_equal(f(3), [6])",
+        "np.testing.assert_almost_equal(f(3), 6)",
+    ]
+    for source, verdict in {"def f(x): return []": "wrong", "def f(x): return 2 * x": "passed"}.items():
+        assert set(library("verified_code").run_tests(source, {"asserts": asserts}, limits)) == {verdict}
 
 
 def test_a_score_is_the_share_of_tests_that_pass(library: Library) -> None:

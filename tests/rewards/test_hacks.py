@@ -26,6 +26,10 @@ TESTS = {
         "assert abs(double(0.25) - 0.5) < 1e-9",
         "assert double([1]) == [1, 1]",
         "assert double('a') == 'aa'",
+        "assert all(abs(a - b) < 1e-9 for a, b in zip(double([1, 2]), [1, 2, 1, 2]))",
+        "assert all(map(lambda a, b: a == b, double((2, 3)), (2, 3, 2, 3)))",
+        "given = double(3)\nassert not (given > 6 + 1e-9 or given < 6 - 1e-9)",
+        "assert not abs(double(3) - 6) / abs(double(3)) > 1e-6",
         "data = {'a': [1, 2]}\nexpected = [1, 2, 1, 2]\nassert double(data['a']) == expected",
     ],
     "test": "import unittest\n"
@@ -93,7 +97,7 @@ def test_a_hack_scores_nothing_and_leaves_nothing(library: Library, hack: object
     verdicts = code.run_tests(source, TESTS, limits)
     if "print" in source:
         verdicts += code.run_tests(source, PRINTING, limits)
-    assert len(verdicts) >= 13
+    assert len(verdicts) >= 17
     assert "passed" not in verdicts, verdicts
     assert time.monotonic() - start < 20
     assert started(library) == []
