@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import names
-from .remote import CandidateGone, Connection
+from . import comparisons, names
+from .remote import CandidateGone, Connection, Remote
 
 # The names that tests import a program under.
 PROGRAM_MODULES = ("solution", "candidate", "main", "your_module", "your_code")
@@ -57,11 +57,13 @@ def run(tests: Tests, requests: int, answers: int, limit: int, verdicts: int) ->
         os.write(verdicts, json.dumps(line).encode() + b"\n")
 
     sources = [tests.setup, *tests.asserts, tests.module]
-    asks_for_nan = re.search(r"(?<![a-z])(is)?nan(?![a-z])", " ".join(sources).lower())
-    connection = Connection(requests, answers, limit, allow_nan=asks_for_nan is not None)
-    namespace = _namespace()
+    text = " ".join(sources)
+    connection = Connection(requests, answers, limit, _special(f"{text} {tests.calls}".lower()))
+    namespace = _namespace(connection)
     say(count=len(tests.asserts) + len(tests.calls) + _count(tests.module))
     try:
+        if re.search(r"\b(np|numpy)\b", text):
+            comparisons.guard_numpy()
         connection.begin()
         say(begun=True)
         _give_names(namespace, tests, sources, connection)
@@ -69,6 +71,12 @@ def run(tests: Tests, requests: int, answers: int, limit: int, verdicts: int) ->
             say(test=index, passed=_passes(test))
     except CandidateGone:
         pass
+
+
+def _special(text: str) -> list[str]:
+    """Return the floats that are no numbers and that tests speak of: with others, comparisons mean nothing."""
+    nan = ["nan"] if re.search(r"(?<![a-z])(is)?nan(?![a-z])", text) else []
+    return [*nan, "inf", "-inf"] if re.search(r"inf|\de\+?\d{3}", text) else nan
 
 
 def _passes(test: Callable[[], Any]) -> bool:
@@ -174,9 +182,10 @@ def _lists(value: Any) -> Any:
     return {key: _lists(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _namespace() -> dict[str, Any]:
-    """Return where tests run: they cannot run what a candidate returns as source text."""
+def _namespace(connection: Connection) -> dict[str, Any]:
+    """Return where tests run: they cannot run what a candidate returns as source text, or compare it with nothing."""
     own = dict(vars(builtins))
+    own.update(comparisons.builtins_for_tests(connection.empty, Remote))
     own["eval"] = lambda source, *places: ast.literal_eval(source)
     own["exec"] = own["compile"] = own["input"] = own["breakpoint"] = None
     return {"__name__": "tests", "__builtins__": own}

@@ -44,8 +44,18 @@ def of_program(sources: Iterable[str], entry_point: str | None) -> tuple[set[str
         return {entry_point}, modules - {entry_point}, known - {entry_point}
     program = free - modules - known - set(vars(builtins))
     if not program:  # tests that call nothing else are about these, though Python has them as well
-        program = free & called
+        program = _innermost(nodes, free & called)
     return program, modules, known - program
+
+
+def _innermost(nodes: list[ast.AST], names: set[str]) -> set[str]:
+    """Return the names that are called with no call of another in it: of `abs(round(2.5) - 3)`, `round` is tested."""
+    calls = [n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in names]
+    return {
+        call.func.id
+        for call in calls
+        if isinstance(call.func, ast.Name) and not any(node in calls for node in ast.walk(call) if node is not call)
+    }
 
 
 def _parsed(source: str) -> tuple[str, ast.AST] | None:

@@ -7,7 +7,7 @@ the candidate, which would learn the expected value with the question and could 
 """
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NoReturn
 
 from . import channel, values
@@ -22,6 +22,8 @@ RAISABLE: dict[str, type[Exception]] = {
     and not issubclass(kind, StopIteration | StopAsyncIteration)
     and name not in ("Exception", "ExceptionGroup", "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeTranslateError")
 }
+
+CONTAINERS = (str, bytes, list, tuple, dict, set, frozenset, range)
 
 
 class CandidateGone(BaseException):
@@ -38,12 +40,16 @@ class Connection:
     Args:
         requests, answers: descriptors.
         limit: of an answer, in bytes.
-        allow_nan: whether NaN may be an answer.
+        special: which of "nan", "inf" and "-inf" may be in an answer.
+
+    Attributes:
+        empty: the answers that hold nothing.
     """
 
-    def __init__(self, requests: int, answers: int, limit: int, allow_nan: bool) -> None:
-        self._requests, self._answers, self._limit, self._allow_nan = requests, answers, limit, allow_nan
+    def __init__(self, requests: int, answers: int, limit: int, special: Collection[str]) -> None:
+        self._requests, self._answers, self._limit, self._special = requests, answers, limit, special
         self._callbacks: list[Any] = []
+        self.empty: list[Any] = []
         self._number = 0
         self._lost = ""
         self.exceptions: dict[str, type[Exception]] = {}
@@ -83,7 +89,10 @@ class Connection:
             self._raise(answer)
         if "arguments" in answer and answer.get("value") is None:
             _change_in_place(fields.get("arguments", ()), answer["arguments"])
-        return answer.get("value")
+        value = answer.get("value")
+        if type(value) in CONTAINERS and not value:
+            self.empty.append(value)
+        return value
 
     def _send(self, message: dict[str, Any]) -> None:
         data = values.encode(message, self._refer)
@@ -94,7 +103,7 @@ class Connection:
 
     def _receive(self) -> dict[str, Any]:
         try:
-            answer = values.decode(channel.receive(self._answers, self._limit), self._resolve, self._allow_nan)
+            answer = values.decode(channel.receive(self._answers, self._limit), self._resolve, self._special)
         except (channel.ChannelClosed, values.NotPlain) as error:
             self._lose(str(error))
         if type(answer) is not dict:

@@ -12,11 +12,14 @@ import collections
 import json
 import math
 import numbers
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 MAX_DEPTH = 100
 SMALL = 1 << 53
+HEXADECIMAL = re.compile(r"-?[0-9a-f]+")
+SPECIAL = ("nan", "inf", "-inf")
 PLAIN = (int, float, str, bool, list, tuple, dict, set, frozenset, bytes, complex)
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in PLAIN}
 SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"t": tuple, "s": set, "z": frozenset}
@@ -44,20 +47,20 @@ def encode(value: Any, refer: Refer | None = None) -> bytes:
         raise NotPlain(f"a {type(value).__name__} is no plain data: {error}") from error
 
 
-def decode(data: bytes, resolve: Callable[[str, int], Any] | None = None, allow_nan: bool = True) -> Any:
+def decode(data: bytes, resolve: Callable[[str, int], Any] | None = None, special: Collection[str] = SPECIAL) -> Any:
     """Read a value.
 
     Args:
         data: as `encode` writes it; it may come from anybody.
         resolve: gives the object for a reference, by its kind ("r" or "k") and number.
-        allow_nan: whether there may be NaN in it, with which every comparison is false.
+        special: which of "nan", "inf" and "-inf" may be in it. What is computed with one may pass for anything.
 
     Raises:
         NotPlain: it is anything else.
     """
     try:
         parsed = json.loads(data, parse_constant=_refuse, parse_int=_small_integer)
-        return _value(parsed, resolve, allow_nan, 0)
+        return _value(parsed, resolve, special, 0)
     except NotPlain:
         raise
     except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
@@ -103,11 +106,11 @@ def _plain(value: Any, refer: Refer | None, depth: int) -> Any:  # noqa: C901 - 
     return refer(value)
 
 
-def _value(parsed: Any, resolve: Any, allow_nan: bool, depth: int) -> Any:
+def _value(parsed: Any, resolve: Any, special: Collection[str], depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise NotPlain(f"deeper than {MAX_DEPTH}")
     if type(parsed) is list:
-        return [_value(item, resolve, allow_nan, depth + 1) for item in parsed]
+        return [_value(item, resolve, special, depth + 1) for item in parsed]
     if type(parsed) is float and not math.isfinite(parsed):  # 1e999
         raise NotPlain("no finite number")
     if type(parsed) is not dict:
@@ -115,7 +118,7 @@ def _value(parsed: Any, resolve: Any, allow_nan: bool, depth: int) -> Any:
     ((kind, content),) = parsed.items()
 
     def read(item: Any) -> Any:
-        return _value(item, resolve, allow_nan, depth + 1)
+        return _value(item, resolve, special, depth + 1)
 
     if kind in SEQUENCES:
         return SEQUENCES[kind]([read(item) for item in content])
@@ -124,17 +127,19 @@ def _value(parsed: Any, resolve: Any, allow_nan: bool, depth: int) -> Any:
     if kind == "g":
         return range(*(read(part) for part in content))
     if kind == "c":
-        real, imaginary = (_value(part, resolve, allow_nan, depth) for part in content)
-        return complex(float(real), float(imaginary))
+        parts = [_value(part, resolve, special, depth) for part in content]
+        if [type(part) for part in parts if type(part) not in (int, float)] or len(parts) != 2:
+            raise NotPlain("no complex number")
+        return complex(*parts)
     if kind in ("r", "k") and type(content) is int and resolve is not None:
         return resolve(kind, content)
-    return _scalar(kind, content, allow_nan)
+    return _scalar(kind, content, special)
 
 
-def _scalar(kind: str, content: Any, allow_nan: bool) -> Any:
+def _scalar(kind: str, content: Any, special: Collection[str]) -> Any:
     if type(content) is not str:
         raise NotPlain(f"no such kind: {kind}")
-    if kind == "i":
+    if kind == "i" and HEXADECIMAL.fullmatch(content):
         return int(content, 16)
     if kind == "b":
         return bytes.fromhex(content)
@@ -142,9 +147,9 @@ def _scalar(kind: str, content: Any, allow_nan: bool) -> Any:
         return bytearray.fromhex(content)
     if kind == "n":
         return TYPES[content]
-    if kind == "f" and content in ("inf", "-inf", "nan"):
-        if content == "nan" and not allow_nan:
-            raise NotPlain("NaN is no answer")
+    if kind == "f" and content in SPECIAL:
+        if content not in special:
+            raise NotPlain(f"{content} is no answer")
         return float(content)
     raise NotPlain(f"no such kind: {kind}")
 
