@@ -1,14 +1,15 @@
-"""How many launch scripts of a checkout become projects that start: `python -m benchmarks.launch_scripts CHECKOUT`.
+"""How many launch scripts of checkouts become projects that start: `python -m benchmarks.launch_scripts CHECKOUT...`.
 
 A script counts as started where its project's own `load_config` and `check_config` accept its config and the files that
 the run names (reward function, dataset) import; it logs to the console only. Models and data are not looked for.
-Scripts of other programs than main_ppo and main_dapo, or for other back ends than FSDP with vLLM, SGLang or HF, are out
-of scope.
+Scripts that set nothing of verl's trainer, or are for other back ends than FSDP with vLLM, SGLang or HF, are out of
+scope; the same script in two checkouts counts once, in the first.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import subprocess
@@ -25,7 +26,7 @@ from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
 
-LAUNCH = re.compile(r"\bmain_(?:ppo|dapo)\b")
+LAUNCH = re.compile(r"\bmain_(?:ppo|dapo)\b|\bpython\S*\s.*\\\n(?:.*\\\n)*.*\bactor_rollout_ref\.actor\.")
 ELSEWHERE = re.compile(r"megatron|npu|ascend|trtllm|torchtitan|veomni|mindspeed|automodel", re.IGNORECASE)
 ASKED = re.compile(r"--set (\w+)=")
 
@@ -91,7 +92,21 @@ def in_scope(path: Path) -> bool:
     return LAUNCH.search(text) is not None and ELSEWHERE.search(f"{path.name} {text}") is None
 
 
-def convert(script: Path, target: Path, release: str) -> tuple[str, ...]:
+def scripts_of(roots: list[Path], only: str, take: int) -> Iterator[tuple[Path, list[Path]]]:
+    """Find the scripts in scope of each checkout, at most so many of each, evenly spread over it."""
+    seen: set[bytes] = set()
+    for root in roots:
+        found = []
+        for path in sorted(root.rglob("*.sh")):
+            digest = hashlib.sha256(path.read_bytes()).digest()
+            if digest not in seen and in_scope(path) and re.search(only, str(path.relative_to(root))):
+                seen.add(digest)
+                found.append(path)
+        count = min(take or len(found), len(found))
+        yield root, [found[index * len(found) // count] for index in range(count)]
+
+
+def convert(script: Path, target: Path, release: str, keep_unknown: bool) -> tuple[str, ...]:
     """Make a script's project; returns the variables that had to be set by hand.
 
     Raises:
@@ -101,7 +116,8 @@ def convert(script: Path, target: Path, release: str) -> tuple[str, ...]:
     wanted = new.Wanted(Options(target.name, release, "hf", "grpo", (), "toy"), offline=False)
     for _ in range(5):
         try:
-            request = Request(script, given, (script.parent, script.parent / "config"))
+            folders = (script.parent, script.parent / "config")
+            request = Request(script, given, folders, keep_unknown=keep_unknown)
             new.write(target, new.work_out(new.Wanted(wanted.options, run=request), lambda text: None))
             return given
         except VextractError as error:
@@ -112,7 +128,9 @@ def convert(script: Path, target: Path, release: str) -> tuple[str, ...]:
     return given
 
 
-def outcomes(scripts: list[Path], folder: Path, release: str, root: Path) -> Iterator[Outcome]:
+def outcomes(
+    scripts: list[Path], folder: Path, release: str, root: Path, keep_unknown: bool = False
+) -> Iterator[Outcome]:
     """Convert each script and start its project."""
     with subprocess.Popen(
         [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -120,9 +138,12 @@ def outcomes(scripts: list[Path], folder: Path, release: str, root: Path) -> Ite
         assert driver.stdin is not None
         assert driver.stdout is not None
         for number, script in enumerate(scripts):
-            name, target = str(script.relative_to(root)), folder / f"run{number}"
+            name, target = (
+                str(script.relative_to(root)),
+                folder / f"{re.sub(r'[^a-z0-9]', '', root.name.lower())}{number}",
+            )
             try:
-                given = convert(script, target, release)
+                given = convert(script, target, release, keep_unknown)
             except VextractError as error:
                 yield Outcome(name, "refused", error.message)
                 continue
@@ -137,25 +158,34 @@ def outcomes(scripts: list[Path], folder: Path, release: str, root: Path) -> Ite
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("checkout", type=Path)
+    parser.add_argument("checkouts", type=Path, nargs="+")
     parser.add_argument("--verl", default=releases.default(), help="release of the projects")
-    parser.add_argument("--every", type=int, default=1, help="take every Nth script")
+    parser.add_argument("--take", type=int, default=0, help="at most so many scripts of each checkout; 0: all")
     parser.add_argument("--only", default="", help="regular expression of paths")
+    parser.add_argument("--keep-unknown", action="store_true", help="as the flag of `vextract new`")
+    parser.add_argument("--into", type=Path, help="keep the projects here")
     options = parser.parse_args()
-    root = options.checkout.resolve()
-    every = [path for path in sorted(root.rglob("*.sh")) if re.search(options.only, str(path.relative_to(root)))]
-    scripts = [path for path in every if in_scope(path)]
-    print(f"{len(every)} scripts, {len(scripts)} in scope, every {options.every}. taken", flush=True)
-    counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        for item in outcomes(scripts[:: options.every], Path(folder), options.verl, root):
-            counts[item.what] += 1
-            if item.what != "starts":
-                print(f"{item.what:12}  {item.script}: {' '.join(item.why.split())[:300]}", flush=True)
-    total = sum(counts.values())
-    converted = total - counts["refused"] - counts["bug"]
-    print(f"converted: {converted} of {total}; of these start: {counts['starts']}, {dict(sorted(counts.items()))}")
+    total: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.into or Path(temporary)
+        roots = [path.resolve() for path in options.checkouts]
+        for root, scripts in scripts_of(roots, options.only, options.take):
+            counts: Counter[str] = Counter()
+            for item in outcomes(scripts, folder, options.verl, root, options.keep_unknown):
+                counts[item.what] += 1
+                if item.what != "starts":
+                    print(f"{item.what:12}  {item.script}: {' '.join(item.why.split())[:300]}", flush=True)
+            print(f"{root.name}: {summary(counts)}", flush=True)
+            total += counts
+    print(f"all: {summary(total)}")
     return 0
+
+
+def summary(counts: Counter[str]) -> str:
+    """Say how far the scripts came."""
+    number = sum(counts.values())
+    converted = number - counts["refused"] - counts["bug"]
+    return f"{converted} of {number} converted, {counts['starts']} of these start {dict(sorted(counts.items()))}"
 
 
 if __name__ == "__main__":

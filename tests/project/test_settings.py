@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -164,6 +165,24 @@ def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
         "note: actor_rollout_ref.actor.kl_loss_coef has no effect without actor_rollout_ref.actor.use_kl_loss=true",
         "note: algorithm.filter_groups.metric has no effect without algorithm.filter_groups.enable=true",
     ]
+    done = python(root, "-c", code, "actor_rollout_ref.rollout.n=1")
+    assert done.returncode == 0
+    assert "and there is one: its score is the advantage" in done.stderr
+
+
+def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    config = root / "config" / "ppo_trainer.yaml"
+    text = config.read_text()
+    config.write_text(text.replace("logger: [console, tensorboard]", "logger: [console, trackio]"))
+    assert config.read_text() != text
+    code = "import sys, main\nmain.run = lambda config: 0\nsys.exit(main.main(sys.argv[1:]))"
+    done = python(root, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "trackio is not installed: nothing is logged there" in done.stderr
+    done = python(root, "-c", code, "trainer.logger=[trackio]")
+    assert done.returncode == 2
+    assert "trackio is not installed" in done.stderr
 
 
 def test_a_loss_that_depends_on_the_passes_is_said(made: Maker) -> None:
