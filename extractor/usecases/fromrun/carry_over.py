@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from extractor.pipeline.source import open_source
 from extractor.usecases.export.target import Target
-from extractor.usecases.fromrun import assemble, convert, fitting, references
+from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
@@ -87,6 +89,7 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
         given[name] = value
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     run = read_run(request.file, given, environment, tuple(request.config_dirs), request.started_in)
+    run = earlier.with_earlier_defaults(run)
     fits = []
     for candidate in _candidates(request, run, release):
         step(f"reading verl {candidate}")
@@ -143,8 +146,14 @@ def _candidates(request: Request, run: Run, release: str) -> list[str]:
         return [request.run_verl]
     if "verl" in run.hints:
         return [str(run.hints["verl"])]
-    others = [item for item in reversed(releases.supported()) if item != release]
-    return [release, *others]
+    likeliest = [release]
+    if run.version is not None:
+        # `0.6.0.dev` is what becomes 0.6.0.
+        own = Version(run.version).release
+        likeliest = [item for item in releases.supported() if Version(item).release >= own][:1] or likeliest
+    elif earlier.is_earlier(run) is not None:
+        likeliest = [releases.supported()[0]]
+    return list(dict.fromkeys([*likeliest, release, *reversed(releases.supported())]))
 
 
 @dataclass(frozen=True)

@@ -67,17 +67,12 @@ def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
         )
         merge(config, run.resolved)
         return Fit(target, config, unknown)
-    composed = target.compose((), main)
-    config = composed.config
-    for body in run.overlay:
-        merge(config, body)
+    config = _started_from(run, target.compose((), main).config)
     groups = [item for item in run.overrides if item.key in ("model_engine",) or "@" in item.key]
     problems: list[Problem] = []
     if groups:
         again = target.compose(groups, main)
-        config = again.config
-        for body in run.overlay:
-            merge(config, body)
+        config = _started_from(run, again.config)
         problems += again.problems
     named = list(run.overrides)
     for index, item in enumerate(run.overrides):
@@ -94,6 +89,22 @@ def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
         elif problem is not None:
             apply(config, Override("++", item.key, item.value, item.text))
     return Fit(target, config, tuple(problems), tuple(named))
+
+
+def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
+    """Put the defaults of the run's own checkout, and its own configs, over a release's config.
+
+    Of the defaults those count that the release has, under whatever name: what is of the checkout alone is nobody's.
+    """
+    known, own = set(flatten(config)), flatten(run.defaults)
+    for key, value in own.items():
+        names = (key, *candidates(key, lambda item: None))
+        name = next((item for item in names if item in known and (item == key or item not in own)), None)
+        if name is not None:
+            apply(config, Override("++", name, value, ""))
+    for body in run.overlay:
+        merge(config, body)
+    return config
 
 
 def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None:

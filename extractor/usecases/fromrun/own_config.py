@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from extractor.usecases.fromrun import checkout
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import readers
@@ -19,11 +21,29 @@ from extractor.values.errors import UsageError
 VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer")
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
 _QUOTES = "'\""
+_OF_A_PACKAGE = "pkg://"
 
 
-def read(
-    module: str, arguments: Sequence[str], path: Path, config_dirs: Sequence[Path], places: Places
-) -> tuple[str, tuple[Mapping[str, Any], ...], list[str], list[str]]:
+@dataclass(frozen=True)
+class OwnConfig:
+    """What a launch says of the config that it starts from.
+
+    Attributes:
+        name: verl's config that it ends at.
+        defaults: That one, composed, as the checkout that the run is started in has it; empty where none is at hand.
+        overlay: What the run's own configs have besides.
+        words: The other arguments.
+        notes: What a user should know.
+    """
+
+    name: str
+    defaults: Mapping[str, Any]
+    overlay: tuple[Mapping[str, Any], ...]
+    words: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequence[Path], places: Places) -> OwnConfig:
     """Take the config's name out of a launch's arguments, and read it.
 
     Args:
@@ -32,9 +52,6 @@ def read(
         path: The script.
         config_dirs: Where the user says that configs are.
         places: Where the run may have been started from.
-
-    Returns:
-        The name of verl's config that it ends at, what the run's own have besides, the other arguments, and notes.
 
     Raises:
         UsageError: the run names a config that is not there.
@@ -60,28 +77,37 @@ def read(
     notes: list[str] = []
     main = said or default
     if VERLS.fullmatch(main) is None:
-        if not said and not any((place / f"{main}.yaml").is_file() for place in folders):
+        try:
+            main = _overlay(main, folders, path, overlay)
+        except UsageError:
+            if said:
+                raise
+            overlay.clear()
             notes.append(f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir")
             main = "ppo_trainer"
-        else:
-            main = _overlay(main, folders, path, overlay)
-    return main, tuple(overlay), words, notes
+    at = next((place for place in (*config_dirs, *beside) if (place / f"{main}.yaml").is_file()), None)
+    return OwnConfig(main, checkout.defaults_of(at, main, places), tuple(overlay), tuple(words), tuple(notes))
 
 
 def _of_the_module(module: str, places: Places) -> tuple[str, list[Path]]:
     """Return the config that a module starts from by itself, and where it is."""
-    if "main_ppo" in module:
-        return "ppo_trainer", []
     inner = module.removesuffix(".py").replace(".", "/") if "/" not in module else module.removesuffix(".py")
     file = places.find(f"{inner}.py")
-    name = f"{inner.rpartition('_')[2]}_trainer"
+    name = "ppo_trainer" if "main_ppo" in module else f"{inner.rpartition('_')[2]}_trainer"
     if file is None:
         return name, [place / inner.rpartition("/")[0] / "config" for place in places.folders]
     folder = "config"
-    for node in ast.walk(readers.python(readers.read_text(file))):
+    try:
+        tree = readers.python(readers.read_text(file))
+    except (OSError, SyntaxError, UsageError):
+        return name, [file.parent / folder]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
             given = {item.arg: item.value.value for item in node.keywords if isinstance(item.value, ast.Constant)}
             name, folder = str(given.get("config_name", name)), str(given.get("config_path", folder))
+    if folder.startswith(_OF_A_PACKAGE):
+        inner = folder.removeprefix(_OF_A_PACKAGE).replace(".", "/")
+        return name.removesuffix(".yaml"), [place / inner for place in places.folders]
     return name.removesuffix(".yaml"), [file.parent / folder]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun import own_config
+from extractor.usecases.fromrun import checkout, own_config
 from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
@@ -24,6 +24,9 @@ _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[.
 _NOTE = re.compile(r"^#\s*vextract:\s*(?P<name>[\w.]+)(?P<mark>[:=])\s*(?P<value>.*)$", re.MULTILINE)
 _AS_EXPORTED = "leave these comments as `vextract export` wrote them, or remove them"
 _MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
+_OF_THE_TRAINER = re.compile(r"(?:\+\+?)?(?:actor_rollout_ref\.actor\.|algorithm\.adv_estimator=)")
+# What a reader of the script is to put in: `<your path>`.
+_PLACEHOLDER = re.compile(r"<[^<>]+>")
 # Commands in quotes in each other.
 _INSIDE = 3
 _QUOTES = "'\""
@@ -38,6 +41,8 @@ class Run:
         overrides: In order; unknown parts are still in them.
         resolved: A resolved config, nested; None where there are overrides instead.
         config_name: The primary config.
+        version: That of the verl in its checkout, as it says itself; None: there is none.
+        defaults: What it starts from where that is not a release's config: its checkout's own, or those of its time.
         overlay: Config files beside the script that the run names, in order.
         notes: What a user should know of how it was read.
         hints: What `vextract export` has left in comments about the project.
@@ -50,6 +55,8 @@ class Run:
     overrides: tuple[Override, ...] = ()
     resolved: Mapping[str, Any] | None = None
     config_name: str = "ppo_trainer"
+    version: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
     overlay: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
     hints: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +85,8 @@ def read_run(
         UsageError: no such file, not readable, or it starts nothing that can be converted.
     """
     run = _read(path, given, environment, config_dirs, Places.of(path, started_in))
-    return replace(run, places=Places.of(path, started_in))
+    places = Places.of(path, started_in)
+    return replace(run, places=places, version=checkout.version_of(places))
 
 
 def _read(
@@ -135,7 +143,7 @@ def _from_script(
         if re.search(r"verl\.trainer\.(sft|fsdp_sft|main_eval|main_generation)", text):
             what = "it starts another program of verl's, not its RL trainer"
         else:
-            what = "it starts no main_ppo"
+            what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
         raise UsageError(f"{path}: {what}", hint="pass the script that runs `python -m verl.trainer.main_ppo`")
     notes = list(reading.notes)
     if len(launches) > 1:
@@ -146,10 +154,10 @@ def _from_script(
             f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
         )
     notes += _others(reading.commands, command)
-    name, overlay, words, missing = own_config.read(module, arguments, path, config_dirs, places)
-    notes += missing
-    overrides = _overrides([word for word in words if _is_override(word)], f"{path}:{command.line}")
-    for word in words:
+    config = own_config.read(module, arguments, path, config_dirs, places)
+    notes += config.notes
+    overrides = _overrides([word for word in config.words if _is_override(word)], f"{path}:{command.line}")
+    for word in config.words:
         if not _is_override(word):
             if unknowns(word) == (word[1:-1],):
                 notes.append(f"{readable(word)}: what it may add is not known")
@@ -158,13 +166,13 @@ def _from_script(
     return Run(
         str(path),
         overrides,
-        None,
-        name,
-        overlay,
-        tuple(notes),
-        _hints(path, text),
-        _kept(path, text),
-        command.environment,
+        config_name=config.name,
+        defaults=config.defaults,
+        overlay=config.overlay,
+        notes=tuple(notes),
+        hints=_hints(path, text),
+        kept=_kept(path, text),
+        environment=command.environment,
     )
 
 
@@ -195,6 +203,9 @@ def _launch(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | Non
     for index, word in enumerate(words):
         if _MAIN.search(word) and "=" not in word:
             return word, list(words[index + 1 :])
+    own = _own_program(words)
+    if own is not None:
+        return own
     quoted = [word for word in words if " " in word and _MAIN_IN.search(word) and len(word) <= limits.MAX_INNER_TEXT]
     for word in quoted[: limits.MAX_INNER]:
         if unknowns(word) == (word[1:-1],):  # the output of a command, not a command
@@ -204,6 +215,21 @@ def _launch(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | Non
             found = _launch(command.words, depth + 1)
             if found is not None:
                 return found
+    return None
+
+
+def _own_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return a Python program of another name that takes settings of verl's RL trainer, and what is passed to it."""
+    if not any(_OF_THE_TRAINER.match(word) for word in words):
+        return None
+    for index, word in enumerate(words):
+        if re.fullmatch(r"(?:.*/)?python[0-9.]*", word) is not None:
+            rest = list(words[index + 1 :])
+            while rest and rest[0].startswith("-") and rest[0] != "-m":
+                rest.pop(0)
+            if rest[:1] == ["-m"]:
+                rest.pop(0)
+            return (rest[0], rest[1:]) if rest and "=" not in rest[0] else None
     return None
 
 
@@ -254,6 +280,9 @@ def _override(word: str, where: str) -> Override:
     try:
         found = parse_override(text)
     except BadOverride as error:
+        key, _, value = text.partition("=")
+        if _PLACEHOLDER.search(value) and re.fullmatch(r"\+{0,2}[A-Za-z_][\w.]*", key):
+            return Override(key[: len(key) - len(key.lstrip("+"))], key.lstrip("+"), back(value.strip(_QUOTES)), word)
         said = readable(back(str(error)))
         raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None
     return Override(found.mark, back(found.key), back(found.value), word)

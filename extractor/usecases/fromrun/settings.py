@@ -130,7 +130,7 @@ def _local(
         return value, None
     if key == "actor_rollout_ref.rollout.name":
         return (experiment.engine if current != experiment.engine else _ABSENT), None
-    if about_the_machine(key) and name not in stated:
+    if about_the_machine(key) and name not in stated and key not in _OF_THE_RUN:
         return _ABSENT, None
     if key == "actor_rollout_ref.rollout.mode":
         why = "the project's engine has one mode"
@@ -150,6 +150,17 @@ def _local(
     return value, None
 
 
+# Of what is about the machine otherwise, this says how long a run is and when it looks: it goes as it would with verl.
+_OF_THE_RUN = (
+    "data.seed",
+    "data.trust_remote_code",
+    "trainer.max_actor_ckpt_to_keep",
+    "trainer.resume_mode",
+    "trainer.save_freq",
+    "trainer.test_freq",
+    "trainer.total_epochs",
+    "trainer.val_before_train",
+)
 _LOGGERS = ("console", "file", "mlflow", "swanlab", "tensorboard", "trackio", "wandb")
 _ONE_DEVICE: dict[str, tuple[Any, str]] = {
     "actor_rollout_ref.rollout.tensor_model_parallel_size": (1, "one device holds the model"),

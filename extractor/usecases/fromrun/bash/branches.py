@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
+from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.state import Failure, State, Stop
 from extractor.usecases.fromrun.bash.syntax import field, text_of
@@ -32,12 +34,14 @@ class Branches:
     Args:
         state: Of the script.
         expansion: Works out words.
+        conditions: Works out tests.
         interpreter: Reads the statements inside.
     """
 
-    def __init__(self, state: State, expansion: Expansion, interpreter: Runner) -> None:
+    def __init__(self, state: State, expansion: Expansion, conditions: Conditions, interpreter: Runner) -> None:
         self._state = state
         self._expansion = expansion
+        self._conditions = conditions
         self._interpreter = interpreter
         self.handlers: dict[str, Callable[[Node], bool | None]] = {
             "negated_command": self._negated,
@@ -169,7 +173,22 @@ class Branches:
         return None
 
     def _counted(self, node: Node) -> bool | None:
-        return self._perhaps([[field(node, "body")], []], node)
+        """`for ((i = 0; i < n; i++))`."""
+        parts = {name: node.child_by_field_name(name) for name in ("initializer", "condition", "update")}
+        if parts["initializer"] is not None:
+            self._conditions.computed(text_of(parts["initializer"]))
+        for _ in range(MAX_ROUNDS):
+            outcome = True if parts["condition"] is None else self._conditions.computed(text_of(parts["condition"]))
+            if outcome is None:
+                return self._perhaps([[field(node, "body")], []], node)
+            if not outcome:
+                return True
+            with contextlib.suppress(Stop):
+                self._interpreter.statement(field(node, "body"))
+            if parts["update"] is not None:
+                self._conditions.computed(text_of(parts["update"]))
+        self._state.note(node, f"only the first {MAX_ROUNDS} rounds of this loop were read")
+        return None
 
 
 def _case_body(item: Node) -> list[Node]:

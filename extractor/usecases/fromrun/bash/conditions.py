@@ -42,7 +42,10 @@ class Conditions:
 
     def arithmetic(self, node: Node) -> bool | None:
         """Return whether `((...))` holds."""
-        inner = self._state.slice(node.children[0].end_byte, node.children[-1].start_byte)
+        return self.computed(self._state.slice(node.children[0].end_byte, node.children[-1].start_byte))
+
+    def computed(self, inner: str) -> bool | None:
+        """Carry out an expression such as `i = 0`, `i++` or `i < n`; whether it is other than 0."""
         change = _CHANGE.fullmatch(inner.strip())
         if change is not None:
             return self._changed(change["name"], change["step"] or change["operation"], change["operand"] or "1")

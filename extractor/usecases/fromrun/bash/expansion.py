@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
-from extractor.usecases.fromrun.bash.commands import printed
+from extractor.usecases.fromrun.bash.arrays import Arrays
+from extractor.usecases.fromrun.bash.commands import filtered, printed
 from extractor.usecases.fromrun.bash.parameters import Parameters
 from extractor.usecases.fromrun.bash.state import State, Stop, Value, scalar, too_much
 from extractor.usecases.fromrun.bash.syntax import grouped, text_of
@@ -36,6 +37,7 @@ class Expansion:
         self._state = state
         self._run = run
         self._parameters = Parameters(state, self.one)
+        self._arrays = Arrays(state, self.words)
         self._texts: dict[str, Callable[[Node], str]] = {
             "string": self._string,
             "raw_string": lambda node: text_of(node)[1:-1],
@@ -67,7 +69,9 @@ class Expansion:
             return
         if appends:
             old = self._state.variables.get(name, [] if isinstance(value, list) else "")
-            if isinstance(old, list):
+            if isinstance(old, dict) and isinstance(value, dict):
+                value = {**old, **value}
+            elif isinstance(old, list):
                 value = self._state.counted([*old, *(value if isinstance(value, list) else [str(value)])])
             else:
                 value = f"{scalar(old)}{scalar(value)}"
@@ -119,7 +123,7 @@ class Expansion:
         if node.type == "string":
             return self._quoted_words(node)
         if node.type in ("simple_expansion", "expansion"):
-            several = self._array(node)
+            several = self._arrays.words(node)
             if several is not None:
                 return several
             return self._state.counted(self.one(node).split())
@@ -143,6 +147,8 @@ class Expansion:
         for text, several in self._string_parts(node):
             if several is None:
                 words[-1] += text
+            elif several and len(several) == 1:
+                words[-1] += several[0]
             elif several:
                 words[-1] += several[0]
                 words += several[1:]
@@ -157,8 +163,10 @@ class Expansion:
             match = re.search(r"\{([0-9]{1,18})\.\.([0-9]{1,18})\}", text)
             if match is not None:
                 low, high = int(match[1]), int(match[2])
-                numbers = range(low, high + 1)[: limits.MAX_ROUNDS]
-                return [f"{text[: match.start()]}{number}{text[match.end() :]}" for number in numbers]
+                numbers = range(low, high + 1) if low <= high else range(low, high - 1, -1)
+                return [
+                    f"{text[: match.start()]}{number}{text[match.end() :]}" for number in numbers[: limits.MAX_ROUNDS]
+                ]
         if unknowns(text) or any(item.type in ("string", "raw_string", "ansi_c_string") for item in node.children):
             return [text]
         words: list[str] = []
@@ -176,40 +184,19 @@ class Expansion:
             if child.type == "string_content":
                 parts.append((_in_quotes(text_of(child)), None))
             else:
-                several = self._array(child)
+                several = self._arrays.in_quotes(child)
                 parts.append(("" if several is not None else self.one(child), several))
             at = child.end_byte
         if node.end_byte - 1 > at:
             parts.append((_in_quotes(self._state.slice(at, node.end_byte - 1)), None))
         return parts
 
-    def _array(self, node: Node) -> list[str] | None:
-        """Return the words of `$@`, `${A[@]}` and the like; None for anything else."""
-        text = text_of(node)
-        if text in ("$@", "$*", "${@}", "${*}", "${@:1}"):
-            return self._state.counted(list(self._state.arguments))
-        match = re.fullmatch(r"\$\{(\w+)\[[@*]\](?::?[-+].*)?\}", text, re.DOTALL)
-        if match is not None:
-            value = self._state.variables.get(match[1], [])
-            if ":+" in text or "]+" in text:
-                return self._array_alternative(node, match[1], value)
-            return self._state.counted(
-                list(value) if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [value]
-            )
-        return None
-
-    def _array_alternative(self, node: Node, name: str, value: Value) -> list[str]:
-        """`${A[@]+"${A[@]}"}`: the words behind the +, where there is such an array."""
-        if not value:
-            return []
-        return [word for child in node.named_children[1:] for word in self.words(child)]
-
     def _string(self, node: Node) -> str:
         parts = self._string_parts(node)
         return "".join(text if several is None else " ".join(several) for text, several in parts)
 
     def _expansion(self, node: Node) -> str:
-        several = self._array(node)
+        several = self._arrays.words(node)
         return self._parameters.expanded(node) if several is None else " ".join(several)
 
     def _arithmetic(self, node: Node) -> str:
@@ -242,10 +229,29 @@ class Expansion:
             known = printed(words, self._state)
             if known is not None:
                 return known
+        if len(inner) == 1 and inner[0].type == "pipeline":
+            known = self._piped(inner[0])
+            if known is not None:
+                return known
         if len(text) < _SHORT and re.fullmatch(r"\$\(\s*cd\s+.*dirname.*&&\s*pwd(\s+-P)?\s*\)", text, re.DOTALL):
             return posixpath.dirname(self._state.file) or "."
         captured = self._captured(inner)
         return unknown(text) if captured is None else captured
+
+    def _piped(self, node: Node) -> str | None:
+        """Return what `echo a | tr a b` prints; None where that cannot be said."""
+        commands = [child for child in node.named_children if child.type != "comment"]
+        if any(child.type != "command" for child in commands):
+            return None
+        text: str | None = None
+        for index, command in enumerate(commands):
+            words = self.words_of([part for child in command.children for part in _name_of(child)])
+            text = printed(words, self._state) if index == 0 else filtered(text or "", words)
+            if text is None:
+                return None
+            self._state.spend(len(text))
+            text = text.rstrip("\n")
+        return text
 
     def _document(self, node: Node) -> str | None:
         """Return what `cat <<EOF` prints; None for any other statement."""
@@ -285,6 +291,10 @@ class Expansion:
 
     def _command_words(self, node: Node) -> list[str]:
         return self.words(node.children[0]) if node.type == "command_name" else self.words(node)
+
+
+def _name_of(node: Node) -> list[Node]:
+    return [node.children[0] if node.children else node] if node.type == "command_name" else [node]
 
 
 def _alternatives(text: str) -> Iterator[str]:

@@ -61,6 +61,9 @@ class Parameters:
             pattern = self._loose(pattern)
             new = operand[len(pattern) + 1 :] if operand.startswith(f"{pattern}/") else self._loose(new)
             self._state.spend((value.count(pattern) if operation == "//" else 1) * len(new))
+            if operation in ("/", "//") and re.search(r"[\[*?]", pattern):
+                self._state.spend(len(value) ** 2 // 2 + len(value) * len(new))
+                return _replaced(value, pattern, new, every=operation == "//")
             return value.replace(pattern, new, -1 if operation == "//" else 1)
         if operation in (",,", ","):
             return value.lower() if operation == ",," else value[:1].lower() + value[1:]
@@ -92,6 +95,8 @@ class Parameters:
             return inner if unknowns(inner) else self._state.variable(inner)
         name = text_of(target.children[0]) if target.type == "subscript" else text_of(target)
         value = self._state.variables.get(name, "")
+        if isinstance(value, str) and unknowns(value):
+            return unknown(f"#{name}")
         if target.type == "subscript" and isinstance(value, str):
             return str(int(bool(value)))
         return str(len(self._state.arguments) if name in ("@", "*") else len(value))
@@ -127,15 +132,33 @@ class Parameters:
         yield self._state.slice(at, end)
 
 
+def _fits(text: str, pattern: str) -> bool:
+    return fnmatchcase(text, pattern.replace("[^", "[!"))
+
+
 def _trimmed(value: str, pattern: str, operation: str) -> str:
     lengths = range(len(value) + 1)
     longest = len(operation) == 2
     for length in reversed(lengths) if longest else lengths:
-        if operation.startswith("%") and fnmatchcase(value[len(value) - length :], pattern):
+        if operation.startswith("%") and _fits(value[len(value) - length :], pattern):
             return value[: len(value) - length]
-        if operation.startswith("#") and fnmatchcase(value[:length], pattern):
+        if operation.startswith("#") and _fits(value[:length], pattern):
             return value[length:]
     return value
+
+
+def _replaced(value: str, pattern: str, new: str, *, every: bool) -> str:
+    """Return a text with the longest pieces that fit a pattern replaced, as bash does."""
+    found, at = "", 0
+    while at < len(value):
+        end = next((stop for stop in range(len(value), at, -1) if _fits(value[at:stop], pattern)), None)
+        if end is None:
+            found, at = found + value[at], at + 1
+            continue
+        found, at = found + new, end
+        if not every:
+            break
+    return found + value[at:]
 
 
 def _substring(value: str, rest: str) -> str:

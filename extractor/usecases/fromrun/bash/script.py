@@ -76,7 +76,7 @@ class Interpreter:
         conditions = Conditions(state, expansion)
         self._handlers: dict[str, Callable[[Node], bool | None]] = {
             **Statements(state, expansion, conditions, self).handlers,
-            **Branches(state, expansion, self).handlers,
+            **Branches(state, expansion, conditions, self).handlers,
             "test_command": conditions.brackets,
         }
 

@@ -6,15 +6,17 @@ import itertools
 import posixpath
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.branches import Runner
-from extractor.usecases.fromrun.bash.commands import is_probe
+from extractor.usecases.fromrun.bash.commands import formatted, is_probe
 from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.state import Command, Failure, State, Stop
-from extractor.usecases.fromrun.bash.syntax import field, text_of
+from extractor.usecases.fromrun.bash.syntax import field, mended, parse, text_of
 from extractor.usecases.fromrun.unknowns import number_of, readable, unknown, unknowns
+from extractor.values import limits
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -127,11 +129,11 @@ class Statements:
             return self._function(name, words[1:])
         if name in ("source", "."):
             self._state.note(node, f"{readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
-        if name == "read":
-            for variable in words[1:]:
-                if not variable.startswith("-"):
-                    self._state.put(variable, unknown(variable))
+        if name in ("read", "mapfile", "readarray"):
+            self._read(node, words[1:], before)
             return None
+        if name == "eval":
+            return self._evaluated(node, " ".join(words[1:]))
         if _OVERRIDE.match(name):
             self._state.note(
                 node, f"{readable(name)} is no part of the command above: a comment or a blank line ends it there"
@@ -152,9 +154,57 @@ class Statements:
             state.arguments = words[words.index("--") + 1 :]
         elif words[0] == "cd" and len(words) == 2:
             state.put("PWD", posixpath.normpath(posixpath.join(state.variable("PWD"), words[1])))
+        elif words[0] == "let":
+            for word in words[1:]:
+                self._conditions.computed(word)
+        elif words[0] == "printf" and words[1:2] == ["-v"] and len(words) > 2:
+            text = None if any(map(unknowns, words)) else formatted(words[3:])
+            state.put(words[2], unknown(words[2]) if text is None else text)
         else:
             return False
         return True
+
+    def _read(self, node: Node, words: list[str], before: dict[str, str]) -> None:
+        """`IFS=, read -ra A <<< "1,2"`; what is read from elsewhere is not known."""
+        names = [word for word in words if not word.startswith("-")]
+        flags = "".join(word[1:] for word in words if word.startswith("-"))
+        text = self._herestring(node)
+        if text is None or unknowns(text) or "\n" in text or not names or set(flags) - set("ra"):
+            for name in names:
+                self._state.put(name, unknown(name))
+            return
+        separators = before.get("IFS", " \t")
+        items = text.split() if not separators.strip() else re.split(f"[{re.escape(separators)}]", text)
+        if "a" in flags:
+            self._state.put(names[0], self._state.counted(items))
+            return
+        for index, name in enumerate(names):
+            rest = items[index:] if name == names[-1] else items[index : index + 1]
+            self._state.put(name, (separators.strip() or " ")[:1].join(rest))
+
+    def _herestring(self, node: Node) -> str | None:
+        """Return the text behind `<<<`; None where there is none."""
+        whole = [node, *([node.parent] if node.parent is not None else [])]
+        found = [child for item in whole for child in item.children if child.type == "herestring_redirect"]
+        return self._expansion.one(found[0].named_children[-1]) if found else None
+
+    def _evaluated(self, node: Node, text: str) -> bool | None:
+        """`eval`: read a text as a part of the script."""
+        whole = unknowns(text)
+        if whole == (text[1:-1],) or self._state.depth >= _MAX_DEPTH or len(text) > limits.MAX_INNER_TEXT:
+            self._state.note(node, "what `eval` runs here is not known")
+            return None
+        outer, inner = self._state.source, mended(text.encode(), self._state.file)
+        self._state.source = inner
+        self._state.depth += 1
+        count = len(self._state.commands)
+        try:
+            return self._interpreter.run(parse(inner, self._state.file).children)
+        finally:
+            self._state.source = outer
+            self._state.depth -= 1
+            line = node.start_point[0] + 1
+            self._state.commands[count:] = [replace(item, line=line) for item in self._state.commands[count:]]
 
     def _function(self, name: str, arguments: list[str]) -> bool | None:
         kept, self._state.arguments = self._state.arguments, arguments
