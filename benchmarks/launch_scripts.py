@@ -121,11 +121,16 @@ def convert(script: Path, target: Path, release: str, keep_unknown: bool) -> tup
             new.write(target, new.work_out(new.Wanted(wanted.options, run=request), lambda text: None))
             return given
         except VextractError as error:
-            asked = tuple(f"{name}=1" for name in ASKED.findall(error.hint or ""))
+            asked = tuple(f"{name}={_made_up(name)}" for name in ASKED.findall(error.hint or ""))
             if not set(asked) - set(given):
                 raise
             given = (*given, *asked)
     return given
+
+
+def _made_up(name: str) -> str:
+    """Return a value for a variable that a script does not set, by what its name says."""
+    return "/made/up" if re.search("path|model|data|file|dir|ckpt|home|root|adapter", name, re.IGNORECASE) else "1"
 
 
 def outcomes(

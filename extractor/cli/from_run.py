@@ -12,20 +12,26 @@ if TYPE_CHECKING:
 
 def report(settled: Settled) -> dict[str, object]:
     """Return the report as JSON's types."""
+    from extractor.usecases.fromrun.meaning import KEPT
+
     found = settled.found
     return {
         "file": found.run.file,
         "verl": found.target.release,
         "settings": settled.settings,
         "remarks": [
-            {"key": item.key, "value": item.value, "what": item.what, "why": item.why} for item in settled.remarks
+            {"key": item.key, "value": item.value, "what": item.what, "why": item.why}
+            for item in settled.remarks
+            if item.what != KEPT
         ],
+        "kept": {item.key: item.value for item in settled.remarks if item.what == KEPT},
         "notes": list(found.run.notes),
     }
 
 
 def show(settled: Settled, *, verbose: bool, below: int) -> None:
     """Say what is not as it was in the run."""
+    from extractor.usecases.fromrun.report import FILE, FIRST, TITLES
     from extractor.usecases.fromrun.unknowns import readable
 
     found = settled.found
@@ -33,9 +39,16 @@ def show(settled: Settled, *, verbose: bool, below: int) -> None:
         output.warning(readable(text))
     sections = [
         screen.Section(
-            [f"  {item.key}={item.value}: {item.why}" for item in settled.remarks if item.what == what], f"{what}:"
+            [f"  {item.key}={readable(str(item.value))}: {item.why}" for item in settled.remarks if item.what == what],
+            f"{title}:",
         )
-        for what in ("to do", "unhandled", "not carried over", "changed", "lowered", "dropped")
+        for what, title in TITLES.items()
+        if verbose or what in FIRST
     ]
-    head = [f"{found.run.file}: written for verl {found.target.release}"]
-    screen.show(head, sections, verbose=verbose, below=below, aside=True)
+    rest = sum(item.what not in FIRST for item in settled.remarks)
+    tail = (
+        []
+        if verbose or found.run.hints or not rest
+        else [f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"]
+    )
+    screen.show([readable(settled.headline)], sections, tail, verbose=verbose, below=below, aside=True)

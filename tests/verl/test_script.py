@@ -67,7 +67,7 @@ SPECIMENS = {
     "counted loop": "S=0; for ((i = 1; i <= 3; i++)); do show $i; S=$((S + i)); done; show $S",
     "eval": 'X="show a \\"b c\\""; eval "$X"; f() { eval "show $1"; }; f x; show "$@"',
     "printf": 'printf -v X "%s-%02d" a 3; show $X $(printf "%.2f" 0.5) $(printf "%s,%s" a b) $(printf "%s " 1 2 3)',
-    "seq": "for i in $(seq 1 3); do show $i; done; show $(seq 0 2 6) $(seq 2) $(seq 3 -1 1) $(seq -s, 1 3) $(seq -w 9 10)",
+    "seq": "for i in $(seq 1 3); do show $i; done; show $(seq 0 2 6) $(seq 3 -1 1) $(seq -s, 1 3) $(seq -w 9 10)",
     "keys of an array": 'declare -A M=([a]=1); for k in "${!M[@]}"; do show $k ${M[$k]}; done; A=(x y); show ${!A[@]}',
     "more of a map": "declare -A M; M[x]=1; M+=([y]=2); show ${M[y]} ${#M[@]}",
     "let": 'let X=3+4; let "Y = X * 2"; show $X $Y',

@@ -13,7 +13,7 @@ import yaml
 from extractor.pipeline.render.unread import unread_settings
 from extractor.pipeline.source import Source
 from extractor.usecases.export.project import load
-from extractor.usecases.fromrun import named_files
+from extractor.usecases.fromrun import named_files, report
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
@@ -82,6 +82,16 @@ def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
             ),
         ]
     )
+
+
+def with_report(tree: Tree, text: str) -> Tree:
+    """Return a tree with the report on the run."""
+    return Tree.of([*tree, File(report.FILE, FileKind.HOOK, text.encode())])
+
+
+def load_config(tree: Tree) -> Mapping[str, Any]:
+    """Return a tree's config, flat and resolved."""
+    return load(config_of(tree)).flat
 
 
 def _shown(value: Any) -> Any:

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from extractor.pipeline.source import open_source
 from extractor.usecases.export.target import Target
-from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references
+from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, report, startable
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
@@ -164,6 +164,7 @@ class Settled:
     tree: Tree
     settings: dict[str, Any]
     remarks: tuple[Remark, ...]
+    headline: str = ""
 
 
 def options(asked: Options, found: Found, given: AbstractSet[str], without: tuple[str, ...]) -> Options:
@@ -197,6 +198,10 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     )
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     settings, dropped = assemble.without_readers(tree, options.package, settings)
+    if not found.run.hints:
+        mended, about = startable.settle(tree, options.package, settings, project, found.run.places)
+        settings, remarks = {**settings, **mended}, [*remarks, *about]
+        wanted = {key: value for key, value in wanted.items() if key not in mended}
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
     expected = dict(wanted)
     if not found.run.hints:
@@ -212,6 +217,9 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     made = assemble.with_unknown(done.tree, found.run, found.unknown)
     remarks = [item for item in remarks if item.key not in found.unknown]
     aside = [Remark(key, value, "not carried over", _ASIDE) for key, value in sorted(found.unknown.items())]
-    return Settled(
-        found, made, dict(done.settings), (*found.experiment.remarks, *remarks, *aside, *dropped, *done.remarks)
-    )
+    every = (*found.experiment.remarks, *remarks, *aside, *dropped, *done.remarks)
+    config = assemble.load_config(made)
+    head = report.headline(found.run.file, found.target.release, config, len(done.settings))
+    if not found.run.hints:
+        made = assemble.with_report(made, report.text(head, every, found.run.notes))
+    return Settled(found, made, dict(done.settings), every, head)

@@ -71,8 +71,6 @@ def convert(
     algorithm = run.hints.get("algorithm") or _algorithm(flat, manifest, remarks)
     function = _function(flat, run, found.target)
     features = _features(flat, run, manifest, found.target, remarks, function)
-    if not run.hints:
-        remarks += _unregistered(flat, manifest, found.target)
     return Experiment(
         found.target.release,
         str(algorithm),
@@ -151,20 +149,6 @@ def _reward_manager(flat: Mapping[str, Any]) -> str:
     # A release may know the old name beside the new one: the one that the run uses counts.
     named = (flat.get(key) for key in ("reward.reward_manager.name", "reward_model.reward_manager"))
     return next((str(name) for name in named if name not in (None, *_PLAIN_MANAGERS)), "naive")
-
-
-def _unregistered(flat: Mapping[str, Any], manifest: Manifest, target: Target) -> list[Remark]:
-    """Return what the run names and verl does not have: upstream's recipes and users register their own."""
-    known = {"gae", *manifest.algorithms, *_PLAIN_MANAGERS}
-    named = (
-        ("algorithm.adv_estimator", str(flat.get("algorithm.adv_estimator", "gae")), "custom/algorithms.py"),
-        ("reward.reward_manager.name", _reward_manager(flat), "custom/reward_manager.py"),
-    )
-    return [
-        Remark(key, name, "changed", f"verl {target.release} has nothing of this name: register it in {place}")
-        for key, name, place in named
-        if name not in known and not target.reads(name)
-    ]
 
 
 def _reward_file(flat: Mapping[str, Any]) -> str | None:

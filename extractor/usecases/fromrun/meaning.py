@@ -135,6 +135,10 @@ def is_of_another_back_end(key: str) -> bool:
     return any(rule.fits(key) for rule in _OTHER_BACK_ENDS)
 
 
+# What the run leaves to verl's defaults, and the project does in its own way: no setting is lost by it.
+KEPT = "the project's own"
+
+
 @dataclass(frozen=True)
 class Remark:
     """What became of one of the run's settings that is not simply carried.
@@ -142,7 +146,7 @@ class Remark:
     Attributes:
         key: verl's.
         value: As the run has it.
-        what: "lowered", "changed", "dropped", "not carried over" or "unhandled".
+        what: "to do", "unhandled", "not carried over", "changed", "lowered", "dropped" or KEPT.
         why: Reason.
     """
 

@@ -9,7 +9,7 @@ from extractor.usecases.export.keys import READ_BY_THE_ENGINE, about_the_machine
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun import reward_model
 from extractor.usecases.fromrun.convert import Experiment
-from extractor.usecases.fromrun.meaning import Remark, is_about_where, rule_for
+from extractor.usecases.fromrun.meaning import KEPT, Remark, is_about_where, rule_for
 from extractor.usecases.fromrun.reading import Run
 from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.values.configtree import flatten
@@ -131,7 +131,8 @@ def _local(
     if key == "actor_rollout_ref.rollout.name":
         return (experiment.engine if current != experiment.engine else _ABSENT), None
     if about_the_machine(key) and name not in stated and key not in _OF_THE_RUN:
-        return _ABSENT, None
+        why = f"{current}: where and how it is computed"
+        return _ABSENT, None if value == current else Remark(name, value, KEPT, why)
     if key == "actor_rollout_ref.rollout.mode":
         why = "the project's engine has one mode"
         return _ABSENT, Remark(name, value, "changed", why) if name in stated and value != current else None

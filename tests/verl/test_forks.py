@@ -1,0 +1,209 @@
+"""Runs of forks, of other programs than main_ppo, and from before 0.4.0: what they start from, what would not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.usecases.fromrun import earlier, fitting, report, settings, startable
+from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.meaning import KEPT, Remark
+from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.values.tree import File, FileKind, Tree
+
+LAUNCH = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
+
+
+def run_of(folder: Path, text: str, files: dict[str, str] | None = None) -> Run:
+    for name, body in (files or {}).items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(body)
+    script = folder / "run.sh"
+    script.write_text(text)
+    return read_run(script, {}, {})
+
+
+FORK = {
+    "setup.py": "",
+    "verl/version/version": "0.2.0.dev\n",
+    "verl/trainer/main_ppo.py": "@hydra.main(config_path='config', config_name='ppo_trainer')\ndef main(c): ...\n",
+    "verl/trainer/config/ppo_trainer.yaml": (
+        "defaults:\n  - part@data: rows\n  - _self_\nalgorithm:\n  gamma: 0.9\n  of_the_fork: 3\n"
+    ),
+    "verl/trainer/config/part/rows.yaml": "max_prompt_length: 77\n",
+}
+
+
+def test_a_run_starts_from_the_config_of_its_own_checkout(tmp_path: Path) -> None:
+    run = run_of(tmp_path, LAUNCH, FORK)
+    assert run.version == "0.2.0.dev0"
+    assert run.defaults == {"data": {"max_prompt_length": 77}, "algorithm": {"gamma": 0.9, "of_the_fork": 3}}
+    config = {"data": {"max_prompt_length": 512, "seed": 1}, "algorithm": {"gamma": 1.0}}
+    assert fitting._started_from(run, config) == {
+        "data": {"max_prompt_length": 77, "seed": 1},
+        "algorithm": {"gamma": 0.9},  # what only the fork has is nobody's
+    }
+
+
+def test_a_name_that_the_release_has_otherwise_is_found(tmp_path: Path) -> None:
+    run = Run("run.sh", defaults={"reward_model": {"reward_manager": "dapo"}, "custom_reward_function": {"path": "x"}})
+    config = {"reward": {"reward_manager": {"name": "naive"}, "custom_reward_function": {"path": None}}}
+    assert fitting._started_from(run, config)["reward"] == {
+        "reward_manager": {"name": "dapo"},
+        "custom_reward_function": {"path": "x"},
+    }
+
+
+def test_a_broken_config_beside_a_run_is_none(tmp_path: Path) -> None:
+    broken = {**FORK, "verl/trainer/config/part/rows.yaml": "a: [\n", "verl/version/version": "next\n"}
+    run = run_of(tmp_path, LAUNCH, broken)
+    assert (run.version, run.defaults) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [
+        ("python -u train.py actor_rollout_ref.actor.optim.lr=1e-6 trainer.nnodes=1", "train.py"),
+        ("python3 -m mine.start +actor_rollout_ref.actor.x=1", "mine.start"),
+        ("uv run /usr/bin/python3.11 -m mine.start algorithm.adv_estimator=grpo", "mine.start"),
+        ("ray job submit -- python3 -m mine.start algorithm.adv_estimator=grpo", "mine.start"),
+        ('X="python3 -m mine.start algorithm.adv_estimator=grpo"\neval "$X"', "mine.start"),
+    ],
+)
+def test_a_program_of_another_name_with_settings_of_the_trainer(tmp_path: Path, command: str, module: str) -> None:
+    run = run_of(tmp_path, command)
+    assert any(f"{module} is another trainer than main_ppo" in note for note in run.notes)
+    assert run.overrides
+
+
+def test_a_config_in_a_package_beside_the_run(tmp_path: Path) -> None:
+    files = {
+        "setup.py": "",
+        "train.py": '@hydra.main(config_path="pkg://mine.config", config_name="own")\ndef main(c): ...\n',
+        "mine/config/own.yaml": "defaults: [ppo_trainer]\ndata:\n  max_prompt_length: 9\n",
+    }
+    run = run_of(tmp_path, "python train.py algorithm.adv_estimator=grpo", files)
+    assert run.overlay == ({"data": {"max_prompt_length": 9}},)
+
+
+def test_a_placeholder_is_a_text(tmp_path: Path) -> None:
+    run = run_of(tmp_path, f"{LAUNCH} data.train_files='<your path>/a.parquet' +x.y=\"<put it here>\"")
+    assert [(item.mark, item.key, item.value) for item in run.overrides[1:]] == [
+        ("", "data.train_files", "<your path>/a.parquet"),
+        ("+", "x.y", "<put it here>"),
+    ]
+
+
+KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
+
+
+@pytest.mark.parametrize(
+    ("words", "kl_in_reward"),
+    [
+        ("actor_rollout_ref.actor.fsdp_config.grad_offload=False", True),
+        ("+trainer.val_before_train=False", True),
+        (f"+trainer.val_before_train=False {KL_LOSS}=True", False),
+        ("algorithm.kl_ctrl.kl_coef=0.001", True),
+        (f"algorithm.kl_ctrl.kl_coef=0.001 {KL_LOSS}=True", None),
+        ("algorithm.kl_ctrl.kl_coef=0.001 algorithm.use_kl_in_reward=True", None),
+        ("critic.model.use_rmpad=True trainer.val_before_train=False", None),
+        ("trainer.total_epochs=1", None),
+    ],
+)
+def test_runs_from_before_the_first_release_are_known(tmp_path: Path, words: str, kl_in_reward: bool | None) -> None:
+    run = earlier.with_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {words}"))
+    if kl_in_reward is None:
+        assert (run.defaults, run.notes) == ({}, ())
+        return
+    assert run.defaults["algorithm"] == {"use_kl_in_reward": kl_in_reward}
+    assert run.defaults["actor_rollout_ref"]["actor"]["entropy_coeff"] == 0.001
+    assert "before 0.4.0" in run.notes[-1]
+
+
+def test_a_checkout_says_when_a_run_is_from(tmp_path: Path) -> None:
+    old = earlier.with_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {KL_LOSS}=False", FORK))
+    assert old.defaults["algorithm"] == {"use_kl_in_reward": True, "gamma": 0.9, "of_the_fork": 3}
+    new = run_of(tmp_path, f"{LAUNCH} +trainer.val_before_train=False", {**FORK, "verl/version/version": "0.6.0"})
+    assert earlier.with_earlier_defaults(new) is new
+
+
+TREE = Tree.of(
+    [
+        File("p/rewards/some.py", FileKind.VENDORED, b'@register("naive")\nclass A: ...\n'),
+        File("p/training/core_algos.py", FileKind.VENDORED, b'class AdvantageEstimator:\n    GRPO = "grpo"\n'),
+    ]
+)
+
+
+def settled(wanted: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[Remark]]:
+    project = {"data.train_batch_size": 8, "actor_rollout_ref.actor.ppo_mini_batch_size": 8}
+    return startable.settle(TREE, "p", wanted, project, Places((folder,)))
+
+
+def test_a_step_takes_at_most_one_batch(tmp_path: Path) -> None:
+    changed, remarks = settled({"actor_rollout_ref.actor.ppo_mini_batch_size": 64}, tmp_path)
+    assert changed == {"actor_rollout_ref.actor.ppo_mini_batch_size": 8}
+    assert [item.what for item in remarks] == ["changed"]
+    assert settled({"data.train_batch_size": 64}, tmp_path) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "value", "what"),
+    [
+        ("reward.reward_manager.name", "prime", "naive", "changed"),
+        ("reward_model.reward_manager", "of_a_recipe", None, "to do"),
+        ("reward_model.reward_manager", "naive", None, None),
+        ("algorithm.adv_estimator", "of_a_recipe", None, "to do"),
+        ("algorithm.adv_estimator", "grpo", None, None),
+    ],
+)
+def test_names_that_nothing_is_registered_as(
+    tmp_path: Path, key: str, name: str, value: str | None, what: str | None
+) -> None:
+    changed, remarks = settled({key: name}, tmp_path)
+    assert changed.get(key) == value
+    assert [item.what for item in remarks] == ([] if what is None else [what])
+
+
+def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
+    (tmp_path / "here.parquet").touch()
+    (tmp_path / "model").mkdir()
+    changed, remarks = settled(
+        {
+            "data.train_files": ["here.parquet", "/nowhere/a.parquet"],
+            "data.val_files": "data/b.parquet",
+            "actor_rollout_ref.model.path": "model",
+            "critic.model.path": "${actor_rollout_ref.model.path}",
+            "reward_model.model.path": "somebody/something",
+        },
+        tmp_path,
+    )
+    here = str(tmp_path / "here.parquet")
+    assert changed == {
+        "data.train_files": [here, "/nowhere/a.parquet"],
+        "actor_rollout_ref.model.path": str(tmp_path / "model"),
+    }
+    assert [(item.key, item.value, item.what) for item in remarks] == [
+        ("data.train_files", "/nowhere/a.parquet", "to do"),
+        ("data.val_files", "data/b.parquet", "to do"),
+    ]
+
+
+@pytest.mark.parametrize(("key", "carried"), [("trainer.test_freq", True), ("trainer.balance_batch", False)])
+def test_how_long_a_run_is_goes_as_with_verl_where_it_does_not_say(key: str, carried: bool) -> None:
+    value, remark = settings._local(key, key, -1, 10, {}, None, exported=False)  # type: ignore[arg-type]
+    assert (value == -1) is carried
+    assert (remark is not None and remark.what == KEPT) is not carried
+
+
+def test_the_file_names_every_kind_of_remark() -> None:
+    remarks = [Remark(f"a.{number}", "x|y", what, "since\nthen") for number, what in enumerate(report.TITLES)]
+    text = report.text("run.sh, written for verl 0.9.1", remarks, ["line 3: looked at"])
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == [
+        "How it was read",
+        *(title.capitalize() for title in report.TITLES.values()),
+    ]
+    assert text.count("| `x\\|y` | since then |") == len(remarks)
