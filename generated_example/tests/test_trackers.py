@@ -15,8 +15,9 @@ from generated_example.training.trackers import (
     Run,
     Trackers,
     argument_without_secret,
-    logger_problems,
     markdown,
+    missing_loggers,
+    unknown_loggers,
     without_secrets,
 )
 from generated_example.training.tracking import RunTracker, read_starts
@@ -184,12 +185,12 @@ def test_a_tracker_that_cannot_begin_ends_no_run(tmp_path, capsys):
 
 
 def test_loggers_are_known_and_installed(monkeypatch):
-    assert list(logger_problems(configured("console", "file"))) == []
-    assert list(logger_problems(OmegaConf.create({"trainer": {"logger": "console"}}))) == []
-    ((text, hint),) = logger_problems(configured("wandbb"))
+    assert list(unknown_loggers(configured("console", "file"))) == []
+    assert list(unknown_loggers(OmegaConf.create({"trainer": {"logger": "console"}}))) == []
+    ((text, hint),) = unknown_loggers(configured("wandbb"))
     assert "'wandbb'" in text and "wandb" in hint
     monkeypatch.setattr(trackers, "is_installed", lambda package: False)
-    found = list(logger_problems(configured(*LOGGERS)))
+    found = list(missing_loggers(configured(*LOGGERS)))
     assert [hint for _, hint in found] == [f'pip install "{tracker.requirement}"' for tracker in TRACKERS.values()]
 
 

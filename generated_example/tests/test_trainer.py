@@ -164,7 +164,7 @@ def test_a_component_may_be_a_list_and_have_the_name_of_a_column(train, tmp_path
         ("actor_rollout_ref.rollout.top_p=1.5", "at most 1"),
         ("actor_rollout_ref.actor.clip_ratio=-0.1", "must not be negative"),
         ("actor_rollout_ref.actor.entropy_coeff=nan", "no number"),
-        ("actor_rollout_ref.rollout.n=1", "compares the responses"),
+        ("trainer.logger=[console,wandbb]", "is no logger here"),
         ("actor_rollout_ref.rollout.val_kwargs.do_sample=true", "val_kwargs.temperature"),
         ("actor_rollout_ref.model.path=/no/such/model", "no such directory"),
     ],

@@ -14,18 +14,8 @@ from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageE
 from .reward_managers import registered_managers
 from .rollout_correction import correct
 
-# Estimators that compare the responses to a prompt: with a single one there is no advantage, or no baseline.
-COMPARING = (
-    "gdpo",
-    "grpo",
-    "grpo_passk",
-    "grpo_vectorized",
-    "opo",
-    "optimal_token_baseline",
-    "rloo",
-    "rloo_vectorized",
-    "tir_optimal_token_baseline",
-)
+# Estimators that compare the responses to a prompt, and have no advantage where there is only one.
+COMPARING = ("gdpo", "grpo_passk", "optimal_token_baseline", "rloo_vectorized", "tir_optimal_token_baseline")
 
 
 def check_config(config: Any, world_size: int) -> tuple[bool, bool]:

@@ -47,14 +47,18 @@ def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
         config = _compose(directory, [*sizes, *overrides])
     _check_former_names(config)
     check_types(config, default)
-    for problem in problems(config):
+    for problem in problems(config, _set_by(overrides)):
         raise ConfigError(*problem)
     return config
 
 
 def notes_on(config: DictConfig, overrides: Sequence[str]) -> list[str]:
     """Return what to say about settings, above all of the command line, that are in order and do not count."""
-    return list(notes(config, [override.partition("=")[0].lstrip("+") for override in overrides]))
+    return list(notes(config, _set_by(overrides)))
+
+
+def _set_by(overrides: Sequence[str]) -> list[str]:
+    return [override.partition("=")[0].lstrip("+") for override in overrides]
 
 
 def settle_device(config: DictConfig) -> None:

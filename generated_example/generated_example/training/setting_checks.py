@@ -12,7 +12,7 @@ from . import reward_keys
 from .project_code import is_quoted, registered_names
 from .shipped_settings import FEATURES, READERS, SETTINGS
 from .suggestions import choose, nearest
-from .trackers import logger_problems
+from .trackers import missing_loggers, unknown_loggers
 from .unread import switched_off, without_effect
 
 # Settings that name something which is registered: by which decorator, and the enumeration that has verl's own names.
@@ -40,10 +40,18 @@ ASK_FOR: tuple[tuple[str, object, str], ...] = (
 )
 # Losses that choose tokens among those of a pass, so that what is learned depends on how a batch is cut into passes.
 BY_PASS = ("clip_cov", "kl_cov")
+# Estimators that compare the responses to a prompt, and take the score itself where there is only one.
+WITHOUT_BASELINE = ("grpo", "grpo_vectorized", "opo", "rloo")
 
 
-def problems(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Say what is wrong with a config, each with a hint: settings that nothing reads, names that there are not."""
+def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Say what is wrong with a config, each with a hint: settings that nothing reads, names that there are not.
+
+    Args:
+        config: the whole config.
+        names: the settings that were made on the command line. A tracker that is asked for there must be installed;
+            one that only a file names is left out, and a note says so.
+    """
     for name, value in without_effect(config):
         yield launch_answer(name, value) or _unread(name, value)
     prompts = ("actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length")
@@ -52,7 +60,9 @@ def problems(config: DictConfig) -> Iterator[tuple[str, str]]:
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
     yield from _features(config)
     yield from _names(config)
-    yield from logger_problems(config)
+    yield from unknown_loggers(config)
+    if "trainer.logger" in names:
+        yield from missing_loggers(config)
 
 
 def launch_answer(key: str, value: Any) -> tuple[str, str] | None:
@@ -128,4 +138,12 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
         yield (
             f"the loss {actor.policy_loss.loss_mode} chooses tokens among those of a pass, as verl's does: what is "
             f"learned depends on how the {responses} responses of an update are cut into passes"
+        )
+    for text, hint in missing_loggers(config):
+        yield f"{text}: nothing is logged there ({hint})"
+    estimator = config.algorithm.adv_estimator
+    if estimator in WITHOUT_BASELINE and config.actor_rollout_ref.rollout.n == 1:
+        yield (
+            f"algorithm.adv_estimator={estimator} compares the responses to a prompt, and there is one: its score is "
+            "the advantage (actor_rollout_ref.rollout.n is how many)"
         )

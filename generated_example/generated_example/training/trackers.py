@@ -287,13 +287,18 @@ def logger_names(config: Any) -> list[str]:
     return [names] if isinstance(names, str) else [str(name) for name in names]
 
 
-def logger_problems(config: Any) -> Iterator[tuple[str, str]]:
-    """Say which names in `trainer.logger` are not known or not installed, each with a hint."""
+def unknown_loggers(config: Any) -> Iterator[tuple[str, str]]:
+    """Say which names in `trainer.logger` there is no logger of, each with a hint."""
     for name in logger_names(config):
-        tracker = TRACKERS.get(name)
         if name not in LOGGERS:
             yield f"trainer.logger names {name!r}, which is no logger here", choose(name, LOGGERS)
-        elif tracker is not None and not is_installed(tracker.package):
+
+
+def missing_loggers(config: Any) -> Iterator[tuple[str, str]]:
+    """Say which trackers in `trainer.logger` are not installed, each with a hint."""
+    for name in logger_names(config):
+        tracker = TRACKERS.get(name)
+        if tracker is not None and not is_installed(tracker.package):
             yield (
                 f"trainer.logger names {name}, and the package {tracker.package} is not installed",
                 f'pip install "{tracker.requirement}"',

@@ -22,7 +22,7 @@ from ..output import module_command
 from ..rewards.alarm import RewardAlarm
 from .provenance import surroundings
 from .terminal import QuietView, View, make_view
-from .trackers import TRACKERS, Run, Trackers, logger_names, without_secrets
+from .trackers import TRACKERS, Run, Trackers, is_installed, logger_names, without_secrets
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
@@ -183,7 +183,8 @@ class RunTracker:
             start_step=self._start_step,
             has_table="console" in self._backends and sys.stdout.isatty(),
         )
-        self._trackers = Trackers([name for name in self._backends if name in TRACKERS], run, self.message)
+        there = [name for name in self._backends if name in TRACKERS and is_installed(TRACKERS[name].package)]
+        self._trackers = Trackers(there, run, self.message)
 
     def _plot(self) -> None:
         rows = read_rows(self.run_dir / METRICS)
