@@ -96,7 +96,6 @@ def command(
     from extractor.pipeline.source import release_of
     from extractor.project import location
     from extractor.usecases import new
-    from extractor.usecases.fromrun.carry_over import Request
     from extractor.values import releases
     from extractor.values.options import Options
 
@@ -107,13 +106,13 @@ def command(
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
     release = verl or (release_of(from_) if from_ is not None else releases.default())
-    request = (
-        None
-        if from_run is None
-        else Request(
+    request = None
+    if from_run is not None:
+        from extractor.usecases.fromrun.carry_over import Request
+
+        request = Request(
             from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, started_in, offline, keep_unknown
         )
-    )
     wanted = new.Wanted(
         Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe),
         chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if _given(context, item)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
@@ -44,6 +45,7 @@ def locks() -> Folder:
     return own_manifests() / "locks"
 
 
+@cache
 def _directory(name: str) -> Folder:
     package = Path(str(files("extractor")))
     # A wheel carries both inside the package; an editable install or a checkout has them beside it.

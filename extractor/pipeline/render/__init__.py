@@ -142,14 +142,15 @@ def _context(
 
 def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) -> dict[str, object]:
     """Note about the config what is needed for the checks at the start of a run."""
-    unread = unread_settings(files, options.package)
+    shipped = shipped_values(files)
+    unread = unread_settings(files, shipped, options.package)
     algorithms = files.get(f"{options.package}/training/core_algos.py", "")
     estimators = [name for name in compared_values(algorithms, "kl_penalty") if name not in ("full", "+")]
     straight_through = 'kl_penalty.endswith("+")' in algorithms
     return {
-        "settings": list(shipped_values(files)),
+        "settings": list(shipped),
         "unread": [(key, [_literal(value) for value in values]) for key, values in unread.items()],
-        "readers": [(key, ", ".join(parts)) for key in unread if (parts := readers(key, manifest.engines))],
+        "readers": [(key, ", ".join(parts)) for key, parts in readers(unread, manifest.engines).items()],
         "agg_modes": compared_values(algorithms, "loss_agg_mode"),
         "kl_estimators": [*estimators, *(f"{name}+" for name in estimators if straight_through)],
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from extractor.pipeline.render.layers import engine_layers
@@ -23,6 +22,9 @@ _STRING_OR_COMMENT = re.compile(
     |\#[^\n]*""",
     re.VERBOSE | re.DOTALL,
 )
+_WORD = re.compile(r"\w+")
+_END = re.compile(r"\}(_\w{4,})")
+_BEGIN = re.compile(r"\b(\w{4,}_)\{")
 _ENTRY = re.compile(r"(?:optional\s+)?/?(?P<group>[\w/]+)(?:@(?P<package>[\w.]+))?$")
 
 
@@ -46,41 +48,44 @@ def shipped_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
     return dict(sorted(found.items()))
 
 
-def unread_settings(files: Mapping[str, str], package: str) -> dict[str, list[Any]]:
+def unread_settings(files: Mapping[str, str], shipped: Mapping[str, list[Any]], package: str) -> dict[str, list[Any]]:
     """Find the settings whose name stands nowhere in a project's code, with the values that they come with.
 
     Args:
         files: Every file of the project, by path; tests do not count.
+        shipped: What `shipped_values` returns of them.
         package: The project's.
     """
-    code = "\n".join(
-        _without_text(text)
+    code = [
+        text
         for path, text in sorted(files.items())
         if path.endswith(".py") and path.startswith((f"{package}/", "main.py")) and not path.endswith(_TABLES)
-    )
-    words = set(re.findall(r"\w+", code))
-    # f"{split}_max_samples" is the name of two settings.
-    ends = tuple(set(re.findall(r"\}(_\w{4,})", code)))
-    begins = tuple(set(re.findall(r"\b(\w{4,}_)\{", code)))
-    return {
-        key: values
-        for key, values in shipped_values(files).items()
-        if not _is_named(key.rpartition(".")[2], words, begins, ends)
-    }
+    ]
+    used = _used(code, {_last(key) for key in shipped})
+    return {key: values for key, values in shipped.items() if _last(key) not in used}
 
 
-def readers(key: str, engines: Iterable[str]) -> tuple[str, ...]:
+def readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Name the parts that a project may have which read a setting: "engine vllm", "feature lora".
 
     Args:
-        key: The setting's dotted name.
+        keys: The settings' dotted names.
         engines: Those that the release offers.
+
+    Returns:
+        Sorted parts by key; keys that no part reads are left out.
     """
-    name = key.rpartition(".")[2]
-    offered = {f"engine {engine}" for engine in engines}
-    return tuple(
-        part for part, words in _words_of_parts() if name in words and (part in offered or part.startswith("feature "))
-    )
+    keys = list(keys)
+    names = {_last(key) for key in keys}
+    texts = _texts_of_parts()
+    layers = {f"engine {engine}": engine_layers(engine) for engine in engines}
+    layers |= {layer.replace("/", " "): (layer,) for layer in texts if layer.startswith("feature/")}
+    used = {layer: _used(code, names) for layer, code in texts.items()}
+    found = {
+        key: tuple(part for part in sorted(layers) if any(_last(key) in used.get(layer, ()) for layer in layers[part]))
+        for key in keys
+    }
+    return {key: parts for key, parts in found.items() if parts}
 
 
 def compared_values(code: str, name: str) -> tuple[str, ...]:
@@ -89,8 +94,24 @@ def compared_values(code: str, name: str) -> tuple[str, ...]:
     return tuple(sorted({text for part in compared for text in re.findall(r'"([^"]+)"', part)}))
 
 
-def _is_named(name: str, words: set[str], begins: tuple[str, ...], ends: tuple[str, ...]) -> bool:
-    return name in words or name.startswith(begins) or name.endswith(ends)
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _used(texts: Iterable[str], names: set[str]) -> set[str]:
+    """Return which of these names code uses: what only a comment or a message says is no use."""
+    found: set[str] = set()
+    for text in texts:
+        missing = names - found
+        put_together = "_{" in text or "}_" in text
+        if not put_together and missing.isdisjoint(_WORD.findall(text)):
+            continue  # most of the code, and looking for its comments takes ten times as long
+        code = _without_text(text)
+        found |= missing.intersection(_WORD.findall(code))
+        if put_together:  # f"{split}_max_samples" is the name of two settings
+            ends, begins = tuple(set(_END.findall(code))), tuple(set(_BEGIN.findall(code)))
+            found |= {name for name in missing if name.startswith(begins) or name.endswith(ends)}
+    return found
 
 
 def _without_text(code: str) -> str:
@@ -122,20 +143,13 @@ def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str =
             yield body
 
 
-@lru_cache(maxsize=1)
-def _words_of_parts() -> tuple[tuple[str, frozenset[str]], ...]:
-    """Collect the words of the code that each engine and each feature brings, in any release."""
+def _texts_of_parts() -> dict[str, list[str]]:
+    """Collect the code that each engine and each feature brings, in any release, by layer: "engine/vllm"."""
     root = resources.templates()
-    found: dict[str, set[str]] = {}
+    found: dict[str, list[str]] = {}
     for top in (root, *sorted((root / "until").iterdir())):
         for kind in ("engine", "feature"):
-            if not (top / kind).is_dir():
-                continue
-            for part in sorted((top / kind).iterdir()):
-                words = found.setdefault(f"{kind} {part.name}", set())
-                for path in sorted(part.rglob("__package__/**/*.py")):
-                    words.update(re.findall(r"\w+", _without_text(path.read_text(encoding="utf-8"))))
-    for name in [name for name in found if name.startswith("engine ")]:
-        layers = engine_layers(name.removeprefix("engine "))
-        found[name] = set().union(*(found[layer.replace("/", " ")] for layer in layers))
-    return tuple((part, frozenset(words)) for part, words in sorted(found.items()))
+            for part in sorted((top / kind).iterdir()) if (top / kind).is_dir() else ():
+                texts = found.setdefault(f"{kind}/{part.name}", [])
+                texts += [path.read_text(encoding="utf-8") for path in sorted(part.rglob("__package__/**/*.py"))]
+    return found

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from extractor.pipeline.render.unread import unread_settings
+from extractor.pipeline.render.unread import shipped_values, unread_settings
 from extractor.pipeline.source import Source
 from extractor.usecases.export.project import load
 from extractor.usecases.fromrun import named_files, report
@@ -113,7 +113,7 @@ def without_readers(tree: Tree, package: str, settings: Mapping[str, Any]) -> tu
         settings: By the project's keys.
     """
     texts = {file.path: file.data.decode() for file in tree if file.path.endswith((".py", ".yaml"))}
-    unread = unread_settings(texts, package)
+    unread = unread_settings(texts, shipped_values(texts), package)
     dropped = {key: value for key, value in settings.items() if key in unread and value not in unread[key]}
     why = "nothing in a project with these parts reads it"
     return (
