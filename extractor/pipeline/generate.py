@@ -44,7 +44,10 @@ def complete(options: Options, manifest: Manifest) -> Options:
     _known("algorithm", options.algorithm, manifest.algorithms, manifest)
     _known("recipe", options.recipe, RECIPES, manifest)
     names = [feature.name for feature in manifest.features]
+    withheld = {feature.name: feature.withheld for feature in manifest.withheld}
     for feature in options.features:
+        if feature in withheld:
+            raise UsageError(f"feature {feature} is not offered: {withheld[feature]}", hint=f"drop `--with {feature}`")
         _known("feature", feature, names, manifest)
     features = set(options.features)
     for item in manifest.features:

@@ -100,7 +100,7 @@ MISTAKES = {
     "+actor_rollout_ref.rollout.engine_kwargs.vllm.seed=1": "nothing in this project reads it",
     "actor_rollout_ref.actor.kl_loss_type=low_var": "did you mean low_var_kl?",
     "trainer.balance_batch=true": "vextract upgrade --with dynamic_bsz",
-    "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2": "vextract upgrade --with sequence_parallel",
+    "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2": "processes do not share a sequence here",
     "actor_rollout_ref.rollout.prompt_length=3": "set data.max_prompt_length",
 }
 

@@ -31,6 +31,7 @@ class Definitions:
     def __init__(self, index: Index, manifest: Manifest, options: Options) -> None:
         self.index = index
         off = [feature for feature in manifest.features if feature.name not in options.features]
+        off += manifest.withheld
         self._known: dict[tuple[str, str], Definition] = {}
         self._cut = [(feature.name, feature.cut) for feature in off if feature.cut]
         self._swaps = {

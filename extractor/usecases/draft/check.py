@@ -90,7 +90,7 @@ class _Check:
                     yield Finding(Kind.MODULE, where, module, "is gone", found, _taken_module(found))
 
     def _features(self) -> Iterator[Finding]:
-        for feature in self._manifest.features:
+        for feature in (*self._manifest.features, *self._manifest.withheld):
             where = f"features.{feature.name}"
             for pattern in feature.cut:
                 if self._matched(pattern, self._old) and not self._matched(pattern, self._new):

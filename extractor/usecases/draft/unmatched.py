@@ -32,7 +32,7 @@ def _unmatched(manifest: Manifest, source: Source) -> Iterator[str]:
             if module not in index or (name != "*" and names.define(module, name).kind == "missing"):
                 yield f"roles.{role.name}: {symbol}"
         yield from (f"roles.{role.name}: {module}" for module in role.modules if module not in index)
-    for feature in manifest.features:
+    for feature in (*manifest.features, *manifest.withheld):
         for pattern in (*feature.cut, *feature.replaced):
             if not matched(pattern, index, index.names):
                 yield f"features.{feature.name}: {pattern}"

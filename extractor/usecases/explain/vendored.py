@@ -158,6 +158,8 @@ def _fixes(generated: Generated, manifest: Manifest, module: KeptModule) -> tupl
 def _replacement_note(generated: Generated, manifest: Manifest, symbol: str) -> str:
     if generated.found.replaced[symbol].module == STUBS:
         stub = next(item for item in generated.found.stubs if item.name == symbol.partition(":")[2])
+        if why := next((item.withheld for item in manifest.withheld if item.name == stub.feature), None):
+            return f"a stub: no project has the feature `{stub.feature}`: {why}"
         return f"a stub: the feature `{stub.feature}` is not in this project (`vextract upgrade --with {stub.feature}`)"
     for item in manifest.replacements:
         if item.symbol == symbol:

@@ -51,6 +51,7 @@ class Feature:
         requirements: What the generated project needs in addition while it is on.
         algorithms: Presets that switch it on by themselves.
         engines: Engines that have it; empty: all.
+        withheld: Why no project can have it; empty: any can.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Feature:
     requirements: tuple[str, ...] = ()
     algorithms: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
+    withheld: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class Manifest:
 
     `renamed_keys` has the config keys that the release before called otherwise, old name to new; a section's name
     stands for all that is in it. `former_keys` has those of all releases before, with the name in this one.
+    `withheld` are the parts that no project can have, so that they are cut in each.
     `whole` names the classes (patterns) of which every method stays. `borrowed_from` is the release whose manifest this
     was inferred from, where the release has none of its own.
     """
@@ -161,6 +164,7 @@ class Manifest:
     renamed_keys: Mapping[str, str] = field(default_factory=dict)
     former_keys: Mapping[str, str] = field(default_factory=dict)
     borrowed_from: str | None = None
+    withheld: tuple[Feature, ...] = ()
 
     def target_path(self, upstream_path: str) -> str:
         """Return where an upstream file goes in the package: "verl/protocol.py" -> "protocol.py"."""

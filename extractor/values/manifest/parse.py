@@ -63,12 +63,14 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
     )
     effects = top.table("effects", optional=True)
     effects.keys_are("keep drop")
+    parts = [_feature(table) for table in top.tables("features", optional=True)]
     manifest = Manifest(
         release=release,
         pin=pin,
         layout=top.strings_by_name("layout"),
         roles=tuple(_role(table) for table in top.tables("roles")),
-        features=tuple(_feature(table) for table in top.tables("features", optional=True)),
+        features=tuple(part for part in parts if not part.withheld),
+        withheld=tuple(part for part in parts if part.withheld),
         replacements=tuple(_replacement(table) for table in top.array("replacements")),
         fixes=tuple(_fix(table) for table in top.array("fixes")),
         requirements=_requirements(top.table("requirements")),
@@ -99,7 +101,7 @@ def _role(table: Table) -> Role:
 
 
 def _feature(table: Table) -> Feature:
-    table.keys_are("summary cut replaced requirements algorithms engines")
+    table.keys_are("summary cut replaced requirements algorithms engines withheld")
     return Feature(
         name=table.name,
         summary=table.string("summary"),
@@ -108,6 +110,7 @@ def _feature(table: Table) -> Feature:
         requirements=table.requirements("requirements", optional=True),
         algorithms=table.strings("algorithms", optional=True),
         engines=table.strings("engines", optional=True),
+        withheld=table.optional_string("withheld") or "",
     )
 
 
