@@ -17,6 +17,12 @@ def _missing(symbol: str, feature: str) -> NoReturn:
     )
 
 
+def _withheld(symbol: str, feature: str, why: str) -> NoReturn:
+    raise FeatureNotVendored(
+        f"{symbol} belongs to `{feature}`, which no project has: {why}\nhint: switch off what asks for it"
+    )
+
+
 def build_multimodal_processor_inputs(*args: Any, **kwargs: Any) -> NoReturn:
     """Stand for `verl.utils.tokenizer.tokenizer:build_multimodal_processor_inputs`."""
     _missing("verl.utils.tokenizer.tokenizer:build_multimodal_processor_inputs", "multimodal")
@@ -34,7 +40,12 @@ def default_compute_score(*args: Any, **kwargs: Any) -> NoReturn:
 
 def gather_outputs_and_unpad(*args: Any, **kwargs: Any) -> NoReturn:
     """Stand for `verl.utils.ulysses:gather_outputs_and_unpad`."""
-    _missing("verl.utils.ulysses:gather_outputs_and_unpad", "sequence_parallel")
+    _withheld(
+        "verl.utils.ulysses:gather_outputs_and_unpad",
+        "sequence_parallel",
+        "it changes the attention of a model that upstream's own workers build, by flash-attn; this "
+        "project builds the model itself",
+    )
 
 
 def load_all_tools(*args: Any, **kwargs: Any) -> NoReturn:
@@ -54,9 +65,19 @@ def restore_dynamic_batch(*args: Any, **kwargs: Any) -> NoReturn:
 
 def ulysses_pad(*args: Any, **kwargs: Any) -> NoReturn:
     """Stand for `verl.utils.ulysses:ulysses_pad`."""
-    _missing("verl.utils.ulysses:ulysses_pad", "sequence_parallel")
+    _withheld(
+        "verl.utils.ulysses:ulysses_pad",
+        "sequence_parallel",
+        "it changes the attention of a model that upstream's own workers build, by flash-attn; this "
+        "project builds the model itself",
+    )
 
 
 def ulysses_pad_and_slice_inputs(*args: Any, **kwargs: Any) -> NoReturn:
     """Stand for `verl.utils.ulysses:ulysses_pad_and_slice_inputs`."""
-    _missing("verl.utils.ulysses:ulysses_pad_and_slice_inputs", "sequence_parallel")
+    _withheld(
+        "verl.utils.ulysses:ulysses_pad_and_slice_inputs",
+        "sequence_parallel",
+        "it changes the attention of a model that upstream's own workers build, by flash-attn; this "
+        "project builds the model itself",
+    )

@@ -25,19 +25,18 @@ REGISTERED = {
 
 # What asks for an optional part of verl, while it has another value than this.
 ASK_FOR: tuple[tuple[str, object, str], ...] = (
-    ("actor_rollout_ref.actor.ulysses_sequence_parallel_size", 1, "sequence_parallel"),
     ("actor_rollout_ref.actor.use_dynamic_bsz", False, "dynamic_bsz"),
     ("actor_rollout_ref.model.lora_adapter_path", None, "lora"),
     ("actor_rollout_ref.model.lora_rank", 0, "lora"),
     ("actor_rollout_ref.model.use_remove_padding", False, "remove_padding"),
     ("actor_rollout_ref.ref.log_prob_use_dynamic_bsz", False, "dynamic_bsz"),
-    ("actor_rollout_ref.ref.ulysses_sequence_parallel_size", 1, "sequence_parallel"),
     ("actor_rollout_ref.rollout.log_prob_use_dynamic_bsz", False, "dynamic_bsz"),
     ("critic.model.use_remove_padding", False, "remove_padding"),
-    ("critic.ulysses_sequence_parallel_size", 1, "sequence_parallel"),
     ("critic.use_dynamic_bsz", False, "dynamic_bsz"),
     ("trainer.balance_batch", False, "dynamic_bsz"),
 )
+# Processes that share one sequence (Ulysses): upstream has them for models that its own workers build.
+SHARED_SEQUENCES = "ulysses_sequence_parallel_size"
 # Losses that choose tokens among those of a pass, so that what is learned depends on how a batch is cut into passes.
 BY_PASS = ("clip_cov", "kl_cov")
 # Estimators that compare the responses to a prompt, and take the score itself where there is only one.
@@ -103,6 +102,14 @@ def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
             yield (
                 f"{name}={str(value).lower()} asks for {feature}, which this project was made without",
                 f"leave it out, or: vextract upgrade --with {feature}",
+            )
+    for section in ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "critic"):
+        size = OmegaConf.select(config, f"{section}.{SHARED_SEQUENCES}")
+        if size not in (1, None):
+            yield (
+                f"{section}.{SHARED_SEQUENCES} is {size}, and processes do not share a sequence here",
+                "leave it 1; for long sequences: actor_rollout_ref.model.enable_gradient_checkpointing=true, "
+                "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1, and fsdp_config.offload_policy=true",
             )
 
 
