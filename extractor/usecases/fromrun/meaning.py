@@ -88,10 +88,12 @@ _OTHER_PARTS = (
         "lowered",
         "given for all devices together: divided among them",
     ),
+    Rule(r"data\.tokenizer", "dropped", "no code of verl's trainer reads it: the tokenizer is the model's"),
+    Rule(r"critic\.model\.tokenizer_path", "dropped", "the critic reads the policy's tokens"),
     Rule(
         r"(.*\.)?(tokenizer|tokenizer_path)",
-        "dropped",
-        "the project takes the tokenizer that lies with the model",
+        "not carried over",
+        "the project takes the tokenizer that lies with the model: put its files there",
     ),
     Rule(
         r"(.*\.)?(shuffle|data_loader_seed|seed|deterministic|full_determinism)",
@@ -146,7 +148,7 @@ class Remark:
     Attributes:
         key: verl's.
         value: As the run has it.
-        what: "to do", "unhandled", "not carried over", "changed", "lowered", "dropped" or KEPT.
+        what: "to do", "unhandled", "not carried over", "changed", "renamed", "lowered", "dropped" or KEPT.
         why: Reason.
     """
 

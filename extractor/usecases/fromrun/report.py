@@ -16,6 +16,7 @@ TITLES: Mapping[str, str] = {
     "unhandled": "not known",
     "not carried over": "not carried over",
     "changed": "different",
+    "renamed": "under another name",
     "lowered": "lowered to one device",
     "dropped": "of no use here",
     KEPT: "as the project has it",

@@ -59,8 +59,9 @@ def settings_for(
             continue
         used.update((name, *said))
         value, remark = _local(key, name, flat.get(name, _ABSENT), current, stated, experiment, bool(run.hints))
-        if remark is not None:
-            remarks.append(remark)
+        remarks += [] if remark is None else [remark]
+        if said and value is not _ABSENT and not run.hints:
+            remarks += _renamed(key, name, flat[name])
         if value is not _ABSENT and value != current:
             found[key] = value
         if value is not _ABSENT and name in stated:
@@ -84,6 +85,12 @@ def settings_for(
     remarks += _rest(stated, flat, used, run)
     wanted = {key: value for key, value in wanted.items() if key not in found or found[key] == value}
     return found, remarks, {**wanted, **{key: value for key, value in found.items() if key in wanted}}
+
+
+def _renamed(key: str, name: str, value: Any) -> list[Remark]:
+    if name in (key, READ_BY_THE_ENGINE.get(key)):
+        return []
+    return [Remark(name, value, "renamed", f"here it is {key}")]
 
 
 class _Absent:
@@ -128,6 +135,8 @@ def _local(
         return _ABSENT, None
     if exported:
         return value, None
+    if value is False and current is None:  # configs of long ago have False where there is no path
+        return _ABSENT, None
     if key == "actor_rollout_ref.rollout.name":
         return (experiment.engine if current != experiment.engine else _ABSENT), None
     if about_the_machine(key) and name not in stated and key not in _OF_THE_RUN:
