@@ -1,7 +1,7 @@
 """How many launch scripts of checkouts become projects that start: `python -m benchmarks.launch_scripts CHECKOUT...`.
 
 A script counts as started where its project's own `load_config` and `check_config` accept its config and the files that
-the run names (reward function, dataset) import; it logs to the console only. Models and data are not looked for.
+the run names (reward function, dataset) import; it logs to the console only. Its models and data are taken to be there.
 Scripts that set nothing of verl's trainer, or are for other back ends than FSDP with vLLM, SGLang or HF, are out of
 scope; the same script in two checkouts counts once, in the first.
 """
@@ -46,6 +46,15 @@ def start(project):
     try:
         training = importlib.import_module(f"{package}.training.config_loading")
         config = training.load_config(Path("config"), ["trainer.logger=[console]"])
+        where = "paths"
+        paths = importlib.import_module(f"{package}.training.path_checks")
+        for key in (*paths.MODELS, *paths.DATA):  # theirs are made up: what is left is what nobody asked for
+            if omegaconf.OmegaConf.select(config, key) is not None and (key != paths.reward_keys.JUDGE_PATH or
+                    omegaconf.OmegaConf.select(config, paths.reward_keys.JUDGE)):
+                omegaconf.OmegaConf.update(config, key, project)
+        for name in paths._missing(config):
+            if not name[0].endswith(".py"):
+                return "paths", ": ".join(name)
         where = "hooks"
         importlib.import_module(f"{package}.custom")
         where = "check_config"

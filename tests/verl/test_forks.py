@@ -192,6 +192,15 @@ def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
     ]
 
 
+def test_a_reward_model_that_is_not_used_need_not_be_there(tmp_path: Path) -> None:
+    path, switch = "reward.reward_model.model_path", "reward.reward_model.enable"
+    project: dict[str, Any] = {path: None, switch: False}
+    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such"}, project, Places((tmp_path,)))
+    assert (changed, remarks) == ({path: None}, [])
+    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such", switch: True}, project, Places((tmp_path,)))
+    assert (changed, [item.key for item in remarks]) == ({}, [path])
+
+
 @pytest.mark.parametrize(("key", "carried"), [("trainer.test_freq", True), ("trainer.balance_batch", False)])
 def test_how_long_a_run_is_goes_as_with_verl_where_it_does_not_say(key: str, carried: bool) -> None:
     value, remark = settings._local(key, key, -1, 10, {}, None, exported=False)  # type: ignore[arg-type]

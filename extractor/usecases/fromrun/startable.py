@@ -20,12 +20,13 @@ _MANAGERS = ("reward.reward_manager.name", "reward_model.reward_manager")
 _AS_NAIVE = "prime"
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
 _DATA = ("data.train_files", "data.val_files")
+_JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
+_JUDGE_ENABLED = ("reward.reward_model.enable", "reward_model.enable")
 _MODELS = (
     "actor_rollout_ref.model.path",
     "actor_rollout_ref.model.lora_adapter_path",
     "critic.model.path",
-    "reward.reward_model.model_path",
-    "reward_model.model.path",
+    *_JUDGES,
 )
 # A name on the hub; what ends like a file of rows is none.
 _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
@@ -73,7 +74,11 @@ def settle(
     if _ESTIMATOR in settings and not _computes(tree, package, str(estimator)):
         why = f"no estimator of this name in the project: register it in {package}/custom/algorithms.py"
         remarks.append(Remark(_ESTIMATOR, estimator, "to do", why))
+    if not any(value(key) for key in _JUDGE_ENABLED):
+        changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
     for key in (*_DATA, *_MODELS):
+        if key in changed:
+            continue
         at, missing = _located(settings.get(key), places, _is_model if key in _MODELS else _is_data)
         if at != settings.get(key):
             changed[key] = at
