@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..protocol import DataProto
+from ..shims.device import empty_cache
 from ..training.batches import objects
 from ..training.distributed import Ranks
 from ..training.errors import ConfigError
@@ -99,6 +100,7 @@ class RolloutEngine(VllmRollout):
             if not self.up_to_date:
                 self._wake("weights")
                 self._send_weights()
+                empty_cache()  # of the pieces that were put together; the cache of keys and values comes next
                 self.up_to_date = True
             self._wake("kv_cache")
         except Exception as error:

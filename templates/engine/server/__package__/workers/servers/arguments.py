@@ -8,7 +8,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ...training.errors import ConfigError
 from ...utils.device import get_device_name
+
+TOGETHER = "actor_rollout_ref.rollout.tensor_model_parallel_size"
 
 
 def interpreter(config: Any) -> str:
@@ -36,6 +39,28 @@ def extra_arguments(config: Any, engine: str) -> list[str]:
     """Return what the user adds: rollout.engine_kwargs of this engine, and local.server.arguments as they are."""
     kwargs: Any = OmegaConf.to_container(config.actor_rollout_ref.rollout.engine_kwargs, resolve=True)
     return [*flags(kwargs.get(engine) or {}), *map(str, config.local.server.arguments)]
+
+
+def copies_on(gpus: int, config: Any, option: str) -> int | None:
+    """Return how many copies of the model a server has, each on as many GPUs as hold one together; None: one.
+
+    Args:
+        gpus: those of the trainer's processes on the server's machine; 0: there are none.
+        config: the whole config.
+        option: of the command line, with which the owner may say so instead.
+
+    Raises:
+        ConfigError: some of the GPUs would have nothing to do.
+    """
+    if gpus == 0 or any(str(word).partition("=")[0] == option for word in config.local.server.arguments):
+        return None
+    together = config.actor_rollout_ref.rollout.tensor_model_parallel_size
+    if gpus % together:
+        raise ConfigError(
+            f"{TOGETHER} is {together}, which does not divide the {gpus} GPUs of the trainer's processes",
+            f"set it to a divisor of {gpus}, or say how many copies there are: local.server.arguments=[{option},1]",
+        )
+    return int(gpus // together)
 
 
 def model_overrides(config: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ...training.errors import ConfigError
 from ...utils.device import get_device_name
 from ..rollout_interface import RolloutError
 from ..trained_model import TrainedModel
+from .arguments import on_gpu
 from .assembly import assemble
 from .http import Connection
 from .interface import Request, Response, Rules, Sampling, Server
@@ -56,7 +57,9 @@ class ServerEngine:
         _check_settings(config, ranks)
         try:
             ranks.on_driver(self._make_directory)
-            url = self.settings.url or ranks.on_driver(lambda: self._start(kind))
+            machines = ranks.gather_objects(socket.gethostname())
+            gpus = machines.count(machines[0]) if on_gpu() else 0
+            url = self.settings.url or ranks.on_driver(lambda: self._start(kind, gpus))
             self.connection = self._connect(url)
             self.server = kind(self.connection, config, self._rules())
             ranks.together(lambda: self.server.check(policy.module.config, self.max_model_len))
@@ -139,13 +142,13 @@ class ServerEngine:
             shutil.rmtree(self.directory, ignore_errors=True)
         self.connection = self.process = self.directory = None
 
-    def _start(self, kind: type[Server]) -> str:
-        """Start the server; on the first process only. Returns its URL."""
+    def _start(self, kind: type[Server], gpus: int) -> str:
+        """Start the server on the GPUs of this machine's processes; on the first process only. Returns its URL."""
         assert self.directory is not None
         run_directory = Path(self.config.trainer.default_local_dir)
         self.process = ServerProcess(
             f"the {kind.name} server",
-            lambda port: kind.command(self.config, port, self.max_model_len),
+            lambda port: kind.command(self.config, port, self.max_model_len, gpus),
             kind.environment(),
             host=self.settings.host,
             port=self.settings.port,

@@ -74,8 +74,8 @@ class Server(Protocol):
     def __init__(self, connection: "Connection", config: Any, rules: Rules) -> None: ...
 
     @staticmethod
-    def command(config: Any, port: int, max_model_len: int) -> list[str]:
-        """Return the command line that starts one."""
+    def command(config: Any, port: int, max_model_len: int, gpus: int) -> list[str]:
+        """Return the command line that starts one, on so many GPUs; 0: on the CPU."""
 
     @staticmethod
     def environment() -> Mapping[str, str]:

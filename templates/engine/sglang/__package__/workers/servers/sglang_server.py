@@ -17,7 +17,7 @@ from ...shims.precision import to_dtype
 from ...training.errors import ConfigError
 from ..rollout_interface import RolloutError
 from .answers import BadAnswer, Written, check_equal, check_response, field, of_kind
-from .arguments import extra_arguments, flags, interpreter, model_overrides, on_gpu
+from .arguments import copies_on, extra_arguments, flags, interpreter, model_overrides, on_gpu
 from .http import MEGABYTE, Ask, Connection
 from .interface import Request, Response, Rules, Sampling
 from .weight_files import buckets
@@ -49,8 +49,8 @@ class SglangServer:
         self.model_name = Path(config.actor_rollout_ref.model.path).name
 
     @staticmethod
-    def command(config: Any, port: int, max_model_len: int) -> list[str]:
-        """Return the command line that starts one."""
+    def command(config: Any, port: int, max_model_len: int, gpus: int) -> list[str]:
+        """Return the command line that starts one, on so many GPUs; 0: on the CPU."""
         rollout, model, server = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model, config.local.server
         settings = {
             "model_path": model.path,
@@ -70,6 +70,7 @@ class SglangServer:
             "enable_deterministic_inference": bool(server.repeatable),
         }
         if on_gpu():
+            settings["dp_size"] = copies_on(gpus, config, "--dp-size")
             settings["mem_fraction_static"] = rollout.gpu_memory_utilization
             settings["enable_memory_saver"] = bool(rollout.free_cache_engine)
         else:

@@ -13,7 +13,7 @@ from ...shims.precision import to_dtype
 from ...training.errors import ConfigError
 from ..rollout_interface import RolloutError
 from .answers import BadAnswer, Written, check_equal, check_response, field, in_order, of_kind
-from .arguments import extra_arguments, flags, interpreter, model_overrides, on_gpu
+from .arguments import copies_on, extra_arguments, flags, interpreter, model_overrides, on_gpu
 from .http import MEGABYTE, Ask, Connection
 from .interface import Request, Response, Rules, Sampling
 from .vllm_weights import MODEL_SETTINGS
@@ -48,8 +48,8 @@ class VllmServer:
         self.bucket_bytes = config.local.server.bucket_megabytes * MEGABYTE
 
     @staticmethod
-    def command(config: Any, port: int, max_model_len: int) -> list[str]:
-        """Return the command line that starts one."""
+    def command(config: Any, port: int, max_model_len: int, gpus: int) -> list[str]:
+        """Return the command line that starts one, on so many GPUs; 0: on the CPU."""
         rollout, model, server = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model, config.local.server
         settings = {
             "model": model.path,
@@ -76,6 +76,7 @@ class VllmServer:
             "disable_uvicorn_access_log": True,
         }
         if on_gpu():
+            settings["data_parallel_size"] = copies_on(gpus, config, "--data-parallel-size")
             settings["gpu_memory_utilization"] = rollout.gpu_memory_utilization
             settings["enable_sleep_mode"] = bool(rollout.free_cache_engine)
         else:
