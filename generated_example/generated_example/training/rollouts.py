@@ -4,6 +4,7 @@
 from typing import Any
 
 from ..protocol import DataProto
+from ..shims.device import empty_cache
 from ..workers.rollout_interface import RolloutEngine
 from .batches import REWARD_COLUMNS
 from .distributed import Ranks
@@ -66,9 +67,11 @@ class Rollouts:
             finally:
                 self.engine.finish()
 
+        empty_cache()  # the engine may need what the update has left in this process's cache
         with self.engine.session():
             return self.ranks.spread(lambda share: self.ranks.together(lambda: write(share)), prompts)
 
     def sync_weights(self) -> None:
         """Have the engine take over the policy's weights, which have changed. Every process must call this."""
+        empty_cache()
         self.engine.sync_weights()

@@ -42,6 +42,7 @@ from .registries import AdvantageEstimator, compute_advantage
 from .rollout_check import rollout_metrics
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
+from .suspects import Suspects
 from .terminal import validation_score
 from .timing import advance, expect, timed, under_way
 from .tracking import RunTracker, as_numbers
@@ -109,7 +110,8 @@ class LocalPPOTrainer:
         self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
         self.ids = random.Random(config.local.seed)
         self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
-        self.divergence = DivergenceCheck(ranks, policy, critic)
+        suspects = Suspects(ranks, tokenizer, checkpoints.directory / "not_finite")
+        self.divergence = DivergenceCheck(ranks, policy, critic, suspects)
         self.failure: Exception | None = None  # after a step's last update, so that the step counts
         self.score: float | None = None  # of validation after the last step; None: there was none
 
@@ -201,13 +203,13 @@ class LocalPPOTrainer:
                     with self._same_random_numbers("critic"):
                         critic_metrics = self.critic.update(batch)
                 metrics.update(self._reduced(critic_metrics))
-                self.divergence.after_update("critic", self.critic, metrics, self.steps_done + 1)
+                self.divergence.after_update("critic", self.critic, metrics, self.steps_done + 1, batch)
             if config.trainer.critic_warmup <= self.steps_done + 1:
                 with timed("update_actor", timing):
                     with self._same_random_numbers("actor"):
                         actor_metrics = self.policy.update(batch)
                     metrics.update(self._reduced(actor_metrics))
-                    self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1)
+                    self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1, batch)
                     with under_way("weights"):
                         self._sync_weights()
         return batch, metrics

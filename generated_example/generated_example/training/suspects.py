@@ -1,0 +1,99 @@
+# vextract:template base/__package__/training/suspects.py - edit freely
+"""The samples of a batch whose loss or gradient is no number: found, and written down for whoever looks into it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..protocol import DataProto
+from .batches import sample_rows
+from .distributed import Ranks
+
+# What is computed for each token of a response, in the order in which it is computed.
+COLUMNS = (
+    "rollout_log_probs",
+    "old_log_probs",
+    "ref_log_prob",
+    "values",
+    "token_level_scores",
+    "token_level_rewards",
+    "rollout_is_weights",
+    "advantages",
+    "returns",
+)
+SHOWN_CHARACTERS = 80
+
+
+class Suspects:
+    """Finds the samples of a batch that led to no number, and writes the batch down.
+
+    Args:
+        ranks: this process among its peers; rank 0 writes.
+        tokenizer: shows the samples as text.
+        directory: where files go.
+    """
+
+    def __init__(self, ranks: Ranks, tokenizer: Any, directory: Path) -> None:
+        self.ranks = ranks
+        self.tokenizer = tokenizer
+        self.directory = directory
+
+    def write(self, batch: DataProto, log_probs: torch.Tensor, step: int) -> list[str]:
+        """Write what led to a step without numbers: each sample in step_N.jsonl, and all tensors in step_N.pt.
+
+        Args:
+            batch: the global batch, the same on every process.
+            log_probs: the policy's, of its responses, now: (bs, response_length).
+            step: which one it is.
+
+        Returns:
+            Lines for a message: the sample, and where the files are; on every process.
+        """
+        return self.ranks.on_driver(lambda: self._write(batch, log_probs, step))
+
+    def _write(self, batch: DataProto, log_probs: torch.Tensor, step: int) -> list[str]:
+        reasons = found_in(batch, log_probs)
+        columns = batch.batch
+        mask = columns["response_mask"].bool()
+        scores = columns["token_level_scores"].sum(dim=-1).tolist()
+        rows = sample_rows(batch, scores, self.tokenizer)
+        path = self.directory / f"step_{step}.jsonl"
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            tensors = {name: columns[name] for name in columns.keys()}
+            torch.save({**tensors, "log_probs": log_probs}, path.with_suffix(".pt"))
+            with path.open("w", encoding="utf-8") as file:
+                for index, row in enumerate(rows):
+                    tokens = columns["responses"][index][mask[index]].tolist()
+                    entry = {**row, "sample": index, "tokens": tokens, "not_finite": reasons.get(index)}
+                    file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
+            written = f"  batch, tokens and rewards: {path} and {path.with_suffix('.pt').name}"
+        except OSError as error:
+            written = f"  the batch could not be written to {self.directory}: {error.strerror}"
+        advantages = columns["advantages"].nan_to_num().abs().amax(dim=-1)
+        index = min(reasons, default=int(advantages.argmax()))
+        reason = reasons.get(index, "all numbers of the batch are finite; its advantage is the largest")
+        texts = ", ".join(f"{name} {str(rows[index][name])[:SHOWN_CHARACTERS]!r}" for name in ("prompt", "response"))
+        others = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return [f"  sample {index} of step {step}{others}: {reason}: {texts}, reward {scores[index]:.3g}", written]
+
+
+def found_in(batch: DataProto, log_probs: torch.Tensor) -> dict[int, str]:
+    """Return, for each row in which a number is not finite, where: the first column that has one.
+
+    Args:
+        batch: with some of COLUMNS, and response_mask, (bs, response_length).
+        log_probs: the policy's, of the responses, now.
+    """
+    mask = batch.batch["response_mask"].bool()
+    columns = {name: batch.batch[name] for name in COLUMNS if name in batch.batch.keys()}
+    # The trainer gives NaN for those that nothing uses.
+    if torch.isnan(columns.get("old_log_probs", torch.zeros(1))).all():
+        del columns["old_log_probs"]
+    reasons: dict[int, str] = {}
+    for name, values in {**columns, "the policy's log-probabilities": log_probs}.items():
+        for row in (~torch.isfinite(values) & mask).any(dim=-1).nonzero().flatten().tolist():
+            reasons.setdefault(row, f"{name} of it are not finite")
+    return reasons
