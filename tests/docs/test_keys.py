@@ -16,6 +16,8 @@ from scripts.reference import all_config_files
 from tests.docs.test_pages import PAGES
 from tests.project.support import REPOSITORY
 
+pytestmark = pytest.mark.slow  # composes the configs of all releases
+
 # Sections that take any key: arguments of an engine, and the settings of a reference model of its own.
 OPEN = ("engine_kwargs.vllm", "engine_kwargs.sglang", "actor_rollout_ref.ref.model")
 RELEASE = re.compile(r"\b0\.\d\.\d\b")

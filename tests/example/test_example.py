@@ -54,9 +54,6 @@ def test_nothing_of_upstream_is_committed() -> None:
     assert listed.stdout == ""
 
 
-@pytest.mark.slow
-@pytest.mark.network
-@pytest.mark.thorough
 def test_no_vendored_file_is_committed_anywhere() -> None:
     """Not one that an earlier slice had either, which the list of ignored files does not name."""
     found = subprocess.run(
@@ -69,6 +66,9 @@ def test_no_vendored_file_is_committed_anywhere() -> None:
     assert found.returncode == 1, found.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.network
+@pytest.mark.thorough
 def test_the_example_learns(restored: Path) -> None:
     done = subprocess.run(
         [sys.executable, "main.py"], cwd=restored, capture_output=True, text=True, timeout=600, check=False

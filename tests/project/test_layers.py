@@ -79,7 +79,13 @@ def test_of_several_templates_the_nearest_release_wins() -> None:
     assert "toy/workers/local_engine.py" not in behind(["base", "until/0.7.1/base"], "toy")
 
 
-@pytest.mark.parametrize("release", releases.supported())
+@pytest.mark.parametrize(
+    "release",
+    [
+        pytest.param(release, marks=() if release == releases.default() else pytest.mark.slow)
+        for release in releases.supported()
+    ],
+)
 def test_a_run_with_the_settings_of_a_preset_has_that_preset(release: str) -> None:
     manifest = releases.load(release)
     found = presets(manifest)
