@@ -54,7 +54,7 @@ test: setup $(VENV)/.vllm ## run the tests, in half an hour: leaves out those ma
 test-all: setup $(VENV)/.vllm ## run all tests with all releases of verl, for hours: leaves out nothing
 	VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest --numprocesses auto --dist loadfile -m ""
 
-test-fast: setup ## run the tests of a minute: leaves out all that read verl or train, and needs no network
+test-fast: setup ## run the tests of a minute: leaves out what reads verl, trains or is slow; needs no network
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow and not network and not thorough"
 
 bench: setup $(VENV)/.vllm $(PEERS)/.complete ## print sizes and speeds, as ratios of one run

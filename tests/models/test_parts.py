@@ -144,7 +144,7 @@ def cut_short(file: Path) -> None:
         (lambda at: without(at, "tokenizer*", "vocab*"), "no tokenizer at"),
         (lambda at: cut_short(at / "model.safetensors"), "was cut short"),
         (lambda at: (at / "model.safetensors").write_bytes(b"version https://git-lfs"), "was cut short"),
-        (lambda at: (at / "config.json").write_text("{"), "config.json is no JSON"),
+        (lambda at: (at / "config.json").write_text("{"), "config.json is not valid JSON"),
         (
             lambda at: (at / "m.safetensors.index.json").write_text('{"weight_map": {"a": "m-1.safetensors"}}'),
             "lacks m-1",
@@ -214,7 +214,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model(policy: Callable[..., Any],
 
 def test_attention_that_is_not_installed(policy: Callable[..., Any]) -> None:
     text = refusal(lambda: policy(f"{MODEL}.override_config.attn_implementation=flash_attention_2"))
-    assert "flash_attention_2 is not to be had here" in text
+    assert "flash_attention_2 is not available here" in text
     assert "attn_implementation=sdpa" in text
 
 

@@ -294,7 +294,7 @@ refused = {{
     "there is no": [str(out / "nowhere"), str(out / "new")],
     "is there already": [str(runs / "plain"), str(out / "plain")],
     "no best checkpoint": ["--best", str(runs / "plain"), str(out / "new")],
-    "no complete checkpoint": [str(runs / "cut_short" / "global_step_2"), str(out / "new")],
+    "not a complete checkpoint": [str(runs / "cut_short" / "global_step_2"), str(out / "new")],
     "the model that the adapter belongs to is not at": [str(runs / "lora"), str(out / "new"), "--base", "/nowhere"],
 }}
 for message, arguments in refused.items():

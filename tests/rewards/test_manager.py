@@ -75,7 +75,7 @@ def test_the_score_is_on_the_last_token(manager: Callable[..., Any]) -> None:
 def test_weights_make_the_reward_of_components(manager: Callable[..., Any], library: Library) -> None:
     weighted = manager(weights={"acc": 2.0, "score": 0.5})
     assert weighted(batch_of("abc", "de")).sum(-1).tolist() == [3.5, 1.0]
-    with pytest.raises(library("scoring").ScoringError, match="no number 'pred'") as caught:
+    with pytest.raises(library("scoring").ScoringError, match="no component named 'pred'") as caught:
         manager(weights={"pred": 1.0})(batch_of("abc"))
     assert caught.value.row == 0
     assert "test_manager.py:" in caught.value.hook_file

@@ -121,7 +121,7 @@ def test_without_math_verify_the_error_says_how_to_get_it(library: Library, monk
 
 
 def test_a_ground_truth_that_is_none_is_an_error(library: Library) -> None:
-    with pytest.raises(ValueError, match="ground truth '' is no number"):
+    with pytest.raises(ValueError, match="ground truth '' is not a number"):
         library("verified_math").same_answer("x^2", "")
 
 
@@ -135,5 +135,5 @@ def test_components_are_weighted_and_the_one_that_fails_is_named(library: Librar
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     with pytest.raises(ValueError, match="weights for d, which are not among a, b, c"):
         components.WeightedComponents(functions, {"d": 1.0})
-    with pytest.raises(ValueError, match=r"no number 'pred' to give the weight 2\.0 to; there are: acc"):
+    with pytest.raises(ValueError, match=r"no component named 'pred', which has the weight 2\.0; components: acc"):
         components.weighted_sum({"pred": "42", "acc": 1.0}, {"pred": 2.0})

@@ -246,18 +246,18 @@ TOKENS: dict[str, tuple[list[Any], str]] = {
     "tokens after the end": ([EOS, 5, EOS], f"goes on after token {EOS}"),
 }
 LOG_PROBS = {
-    "NaN": "it is no JSON",
-    "Infinity": "it is no JSON",
-    "-Infinity": "it is no JSON",
-    "1e999": "inf is no log-probability",
-    "-1e999": "-inf is no log-probability",
-    "-1e30": "is no log-probability",
-    "0.5": "0.5 is no log-probability",
-    "7": "7 is no log-probability",
-    "null": "None is no log-probability",
-    '"-0.5"': "-0.5 is no log-probability",
-    "true": "True is no log-probability",
-    "[-0.5]": "is no log-probability",
+    "NaN": "it is not valid JSON",
+    "Infinity": "it is not valid JSON",
+    "-Infinity": "it is not valid JSON",
+    "1e999": "inf is not a log-probability",
+    "-1e999": "-inf is not a log-probability",
+    "-1e30": "is not a log-probability",
+    "0.5": "0.5 is not a log-probability",
+    "7": "7 is not a log-probability",
+    "null": "None is not a log-probability",
+    '"-0.5"': "-0.5 is not a log-probability",
+    "true": "True is not a log-probability",
+    "[-0.5]": "is not a log-probability",
 }
 
 
@@ -267,7 +267,7 @@ def refused(one: Talk, change: Callable[[Any], Any], text: str) -> None:
     with pytest.raises(one.error, match=text) as caught:
         one.generate(count=3)
     assert re.match(rf"{one.raw.url}/\S+ gave a wrong answer: ", str(caught.value))
-    assert "\nhint: is it the server of this run (local.server.url)" in str(caught.value)
+    assert "\nhint: check that local.server.url is the server of this run" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", VLLM)

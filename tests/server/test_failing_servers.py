@@ -190,7 +190,7 @@ def refused(received: Received, answer: Any) -> bytes | None:
 
 FAILURES: dict[str, tuple[Callable[[Received, Any], Any], int, str, str]] = {
     # what happens, after how many updates; what is said, and with which steps the run goes on
-    "NaN": (in_generation(not_a_number), 2, "it is no JSON .NaN is no number", "from before this step"),
+    "NaN": (in_generation(not_a_number), 2, "it is not valid JSON .NaN is not a number", "from before this step"),
     "foreign tokens": (in_generation(foreign), 2, "1000000 is none of the policy's", "from before this step"),
     "errors": (in_generation(lambda answer: http(500, b"out of memory")), 2, "500 out of memory", "from before this"),
     "a redirect": (in_generation(lambda answer: http(302, b"", "Location: /")), 2, "sends one on", "from before this"),

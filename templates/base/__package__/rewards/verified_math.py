@@ -61,7 +61,7 @@ def same_answer(given: str, expected: str, timeout: int = 5) -> bool:
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it logs every answer that it cannot read
     wanted = parse(f"\\boxed{{{expected}}}", parsing_timeout=timeout)
     if not wanted:
-        raise ValueError(f"the ground truth {expected!r} is no number, expression or LaTeX")
+        raise ValueError(f"the ground truth {expected!r} is not a number, an expression or LaTeX")
     found = parse(f"\\boxed{{{given}}}", parsing_timeout=timeout)
     return bool(found) and bool(verify(wanted, found, timeout_seconds=timeout))
 

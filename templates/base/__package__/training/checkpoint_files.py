@@ -38,7 +38,7 @@ class DamagedError(ValueError):
 
 
 def what_is_wrong(path: Path, *, digests: bool = False, part: str = "") -> str | None:
-    """Say why a directory is no complete checkpoint; None if it is one.
+    """Say why a directory is not a complete checkpoint; None if it is one.
 
     Args:
         path: the directory.
@@ -72,7 +72,7 @@ def notes_of(path: Path) -> dict[str, Any]:
     """Read what a checkpoint says of itself: step, score, finished, files (sizes) and sha256.
 
     Raises:
-        DamagedError: it has no such file, or that is not as it was written.
+        DamagedError: it has no such file, or the file has changed since it was written.
     """
     try:
         notes = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
@@ -81,7 +81,7 @@ def notes_of(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DamagedError(f"it has no readable {MANIFEST}, so writing it was interrupted") from error
     except (ValueError, RecursionError) as error:
-        raise DamagedError(f"{MANIFEST} is damaged: it is no JSON") from error
+        raise DamagedError(f"{MANIFEST} is damaged: it is not valid JSON") from error
     if not _is_sound(notes):
         raise DamagedError(f"{MANIFEST} is damaged")
     _, is_one, step = path.name.rpartition("global_step_")
@@ -124,7 +124,7 @@ def check_saved_model(path: str) -> None:
     """Compare a model's directory with the checkpoint that it belongs to, if it belongs to one.
 
     Raises:
-        ConfigError: it is not as it was written.
+        ConfigError: it has changed since it was written.
     """
     folder = Path(path).expanduser()
     if not (folder.parent / MANIFEST).is_file():
@@ -271,7 +271,7 @@ def _compare(path: Path, digests: Mapping[str, str]) -> None:
     with ThreadPoolExecutor(max_workers=4) as threads:
         for name, digest in zip(digests, threads.map(_digest, [path / name for name in digests]), strict=True):
             if digest != digests[name]:
-                raise DamagedError(f"{name} is not as it was written: its SHA-256 is another one")
+                raise DamagedError(f"{name} has changed since it was written: its SHA-256 differs")
 
 
 def _digest(file: Path) -> str:
@@ -307,7 +307,7 @@ def _reason(file: Path, error: Exception) -> str:
             found = []
         if found:
             return f"it holds more than data, namely {', '.join(sorted(found))}, and could run code"
-    return "it is damaged, or is no file that torch.save wrote"
+    return "it is damaged, or was not written by torch.save"
 
 
 def _checkpoint_of(file: Path) -> Path:

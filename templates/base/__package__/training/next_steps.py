@@ -1,5 +1,5 @@
 # vextract:template - edit freely
-"""Say, at the end of a run, which checkpoint there is and how to go on from it."""
+"""Say, at the end of a run, where its checkpoint is and how to go on from it."""
 
 import contextlib
 import shlex

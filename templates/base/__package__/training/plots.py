@@ -29,7 +29,7 @@ KL = {
 
 
 def draw_curves(rows: Rows, path: Path, title: str = "") -> None:
-    """Draw reward, accuracy, KL, entropy, value loss, response length and step time against the step: what there is.
+    """Draw against the step what a run has of reward, accuracy, KL, entropy, value loss, response length, step time.
 
     Args:
         rows: the rows of metrics.jsonl.

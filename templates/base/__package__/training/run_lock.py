@@ -57,7 +57,7 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
             continue
         except OSError:  # a file system without locks
             pass
-        with contextlib.suppress(OSError):  # a full disk is no reason not to start
+        with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
             file.flush()

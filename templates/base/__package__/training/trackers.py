@@ -288,10 +288,10 @@ def logger_names(config: Any) -> list[str]:
 
 
 def unknown_loggers(config: Any) -> Iterator[tuple[str, str]]:
-    """Say which names in `trainer.logger` there is no logger of, each with a hint."""
+    """Say which names in `trainer.logger` are not those of a logger, each with a hint."""
     for name in logger_names(config):
         if name not in LOGGERS:
-            yield f"trainer.logger names {name!r}, which is no logger here", choose(name, LOGGERS)
+            yield f"trainer.logger names {name!r}, which is not a logger here", choose(name, LOGGERS)
 
 
 def missing_loggers(config: Any) -> Iterator[tuple[str, str]]:

@@ -133,7 +133,7 @@ def _check_weights(path: str, missing: Iterable[str]) -> None:
     if names:
         raise ConfigError(
             f"the model at {path} lacks {len(names)} weights, such as {names[0]}",
-            "is it complete, and of the architecture that its config.json names?",
+            "check that it is complete and of the architecture that its config.json names",
         )
 
 
@@ -166,7 +166,7 @@ def _explained(error: Exception, path: str, attention: str | None) -> ConfigErro
     text = _one_line(error)
     if attention and attention not in ("sdpa", "eager") and (isinstance(error, ImportError) or attention in text):
         return ConfigError(
-            f"attention by {attention} is not to be had here: {text}",
+            f"attention by {attention} is not available here: {text}",
             "install what it names (pip install flash-attn), or "
             "actor_rollout_ref.model.override_config.attn_implementation=sdpa",
         )

@@ -114,7 +114,7 @@ class RolloutEngine(VllmRollout):
         self._sleep()
 
     def finish(self) -> None:
-        """Take part in the responses that others with parts of the same model still need."""
+        """Take part in the responses that processes with other parts of the same model still need."""
         if self.team is not None:
             self.team.finish()
 

@@ -54,7 +54,7 @@ def add_adapter(module: nn.Module, model: Any, start: Start, ranks: Ranks) -> nn
     saved = start.adapter
     settings = ranks.on_driver(lambda: _read_settings(saved, model)) if saved else None
     if saved and ranks.rank == 0:
-        with _explained(f"{saved} does not fit {start.model}", "is it an adapter of another model?"):
+        with _explained(f"{saved} does not fit {start.model}", "check that the adapter belongs to this model"):
             adapted: nn.Module = PeftModel.from_pretrained(module, saved, is_trainable=True)
     else:
         if settings is None:

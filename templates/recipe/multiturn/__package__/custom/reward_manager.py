@@ -20,7 +20,7 @@ except ImportError:  # under full verl, where this project's own copy is not the
 def score_guess(
     data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Score a response that is no episode: it is the only action in its row's state. Arguments as verl passes them.
+    """Score a response outside of an episode: it is the only action in its row's state. Arguments as verl passes them.
 
     It is used with actor_rollout_ref.rollout.multi_turn.enable=false, and with local.env.is_reward=false.
     """
@@ -43,7 +43,7 @@ def _settled(result: Any) -> Any:
 
 @register("env")
 class EnvRewardManager(TextRewardManager):
-    """Returns the rewards of the environments (`rm_scores` in the batch), and scores what is no episode by itself.
+    """Returns the rewards of the environments (`rm_scores` in the batch), and scores what is not an episode by itself.
 
     `TextRewardManager` says what it does besides, and which settings it takes; with `weights`, the environments' reward
     is the component `rm`, next to those of a scoring function. Override what is different here, or replace it: verl

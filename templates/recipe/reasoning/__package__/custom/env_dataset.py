@@ -40,7 +40,7 @@ def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, 
         reward_model (style and ground_truth, which the reward manager reads), extra_info (index, and what you like).
 
     Raises:
-        DataError: source is "hub", and the data set is not to be had.
+        DataError: source is "hub", and the data set cannot be loaded.
     """
     source = settings.get("source", "auto")
     if source not in ("auto", "hub", "sample"):

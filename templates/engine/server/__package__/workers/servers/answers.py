@@ -37,7 +37,8 @@ def parse(content: bytes) -> Any:
     try:
         return json.loads(content, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise BadAnswer(f"it is no JSON ({_short(str(error))}): {_short(content.decode(errors='replace'))}") from error
+        shown = _short(content.decode(errors="replace"))
+        raise BadAnswer(f"it is not valid JSON ({_short(str(error))}): {shown}") from error
 
 
 def field(answer: Any, name: str, kind: type[T]) -> T:
@@ -120,12 +121,12 @@ def _check_end(ended_by: Any, tokens: list[int], request: Request, sampling: Sam
 
 def _log_prob(value: Any) -> float:
     if type(value) not in (int, float) or not math.isfinite(value) or not LEAST_LOG_PROB <= value <= MOST_LOG_PROB:
-        raise BadAnswer(f"{_short(value)} is no log-probability")
+        raise BadAnswer(f"{_short(value)} is not a log-probability")
     return min(float(value), 0.0)
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _short(value: Any) -> str:

@@ -103,7 +103,7 @@ class Connection:
         return self._wait(self._ask("POST", path, ask, self.timeout, again=False), STOP_GRACE)
 
     def tell(self, path: str, body: Any = None) -> None:
-        """Do so where all that matters of the answer is that it is no error."""
+        """Do so where the answer matters only in that it is not an error."""
         ask: Ask[None] = Ask(lambda _: body, lambda answer, _: None)
         self._wait(self._ask("POST", path, ask, self.timeout, again=False, parsed=False), STOP_GRACE)
 
@@ -202,8 +202,8 @@ class Connection:
         except BadAnswer as error:
             raise _Failed(
                 f"{self.url}{path} gave a wrong answer: {error}",
-                "is it the server of this run (local.server.url), of the right version, and with nothing between that "
-                "changes or keeps answers?",
+                "check that local.server.url is the server of this run, that its version is supported, and that no "
+                "proxy changes or caches answers",
             ) from error
 
     async def _pause(self, seconds: float) -> None:
@@ -249,7 +249,7 @@ class Connection:
         self.check()
         if 300 <= response.status < 400:
             raise RolloutError(
-                f"{url} sends one on to {response.headers.get('Location')}", "give that server as local.server.url"
+                f"{url} redirects to {response.headers.get('Location')}", "give that server as local.server.url"
             )
         message = f"{method} {url}: {response.status} {_reason(text) or response.reason}"
         hint = "the server's log says more"
@@ -261,7 +261,7 @@ class Connection:
     def _unreachable(self, url: str, error: Exception, *, taken: bool) -> _Failed:
         return _Failed(
             f"{url} cannot be reached: {str(error)[:300] or type(error).__name__}",
-            "is the server up, and can this machine reach it? (local.server.url)",
+            "check that the server of local.server.url is up and that this machine can reach it",
             taken=taken,
         )
 
@@ -280,14 +280,17 @@ async def _content(response: aiohttp.ClientResponse, most_bytes: int, url: str) 
     """Return the body of an answer, read no further than it may be long."""
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
-        raise RolloutError(f"{url} answers in {encoding[:20]}, and was asked not to", "what stands between?")
+        raise RolloutError(
+            f"{url} encodes its answer as {encoding[:20]}, although the request forbids that",
+            "check whether a proxy stands between this machine and the server",
+        )
     content = bytearray()
     async for chunk in response.content.iter_chunked(2**16):
         content += chunk
         if len(content) > most_bytes:
             raise RolloutError(
                 f"{url} answers with more than {most_bytes / MEGABYTE:.1f} MB, more than fits what was asked",
-                "is it the server of this run? (local.server.url)",
+                "check that local.server.url is the server of this run",
             )
     return bytes(content)
 

@@ -131,7 +131,7 @@ class SglangServer:
         if refused is not None:
             raise RolloutError(
                 f"SGLang at {self.connection.url} did not take the weights: {refused}",
-                "does it serve the same model, and can it read local.server.weights_directory?",
+                "check that it serves the same model and can read local.server.weights_directory",
             )
         self.connection.tell("/flush_cache")
 
