@@ -104,7 +104,7 @@ FLOODS = {
     "a body that says how long it is": (sends(http(200, b" " * 2**21)), "more than 1.0 MB"),
     "a compressed body": (
         sends(http(200, gzip.compress(bytes(2**24)), "Content-Encoding: gzip")),
-        "answers in gzip, and was asked not to",
+        "encodes its answer as gzip, although the request forbids that",
     ),
 }
 

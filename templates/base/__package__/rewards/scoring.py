@@ -395,7 +395,7 @@ def _end_with_parent() -> None:
     if sys.platform == "linux":
         import ctypes
 
-        # The server goes when all have closed this end of its pipe, and workers inherit it.
+        # The server ends once everybody has closed this end of its pipe, and workers inherit one.
         kept = getattr(getattr(multiprocessing.forkserver, "_forkserver", None), "_forkserver_alive_fd", None)
         if kept is not None:
             os.close(kept)

@@ -12,7 +12,7 @@ from .text import final_answer, last_number
 
 HINT = "pip install 'math-verify[antlr4_9_3]' (the extra is the version of antlr4 that hydra needs too)"
 LONGEST = 500
-# Nothing to compute in it: a number with a unit, a name, a sentence.
+# A text with nothing to compute in it: a number with a unit, a name, a sentence.
 WORDS = re.compile(r"[^\\^*/+=(){}\[\]|<>-]*-?[^\\^*/+=(){}\[\]|<>-]*")
 
 

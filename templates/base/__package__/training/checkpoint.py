@@ -45,7 +45,7 @@ from .errors import ConfigError
 from .hook_errors import HookError
 from .watch import is_connection_error
 
-# What torch and safetensors say of a disk that does not take what is written, in errors of their own.
+# How torch and safetensors report that a disk refuses what is written, in exceptions of their own.
 DISK = re.compile(r"I/O error|iostream|inline_container")
 NUMBER = re.compile(r"os error (\d+)")
 LATEST = "latest_checkpointed_iteration.txt"

@@ -22,9 +22,9 @@ import torch
 from .errors import ConfigError
 
 MANIFEST = "complete.json"
-# Under a name with one of these before it, a checkpoint is being written, or replaced by another of the same step.
+# Prefixes of a checkpoint that is being written, and of one that another of the same step is replacing.
 WRITING, OUTDATED = ".writing_", ".outdated_"
-# All that a manifest had before it listed digests.
+# The entries of manifests from before digests were listed.
 FORMER_ENTRIES = {"step", "score", "finished", "files"}
 PIECE = 2**22  # bytes read at a time
 LARGE = 2**30  # bytes from which on comparing digests takes a second or more
@@ -112,7 +112,7 @@ def read_state(file: Path) -> Any:
     try:
         with torch.serialization.safe_globals(_harmless()):
             return torch.load(file, weights_only=True, map_location="cpu", mmap=True)
-    except Exception as error:  # whatever torch makes of bytes that are not what it wrote
+    except Exception as error:  # of many classes: torch did not write these bytes
         raise ConfigError(
             f"cannot read {file}: {_reason(file, error)}",
             "move this checkpoint out of the run's directory to go on from the one before; or start anew from its "
@@ -288,7 +288,7 @@ def _harmless() -> list[Any]:
     """Return what a state may hold besides tensors and plain data; building one of these runs no code of the file's."""
     rebuild: Any = np.zeros(1).__reduce__()[0]
     number: Any = np.float64(0).__reduce__()[0]
-    # Files have these two under the name that the module has in the NumPy that wrote them.
+    # Files name these two by their module in the version of NumPy that wrote them.
     modules = ("numpy.core.multiarray", "numpy._core.multiarray")
     functions = [(function, f"{module}.{function.__name__}") for function in (rebuild, number) for module in modules]
     kinds: set[Any] = {type(np.dtype(code)) for code in np.typecodes["All"]}

@@ -22,9 +22,9 @@ def noting_checkpoint(checkpoints: Checkpoints, config: Any, total_steps: int) -
         raise
     except (Exception, KeyboardInterrupt) as error:
         path = None
-        with contextlib.suppress(ConfigError):  # what cannot be read is not to hide the error that ends the run
+        with contextlib.suppress(ConfigError):  # an unreadable checkpoint must not hide the run's own error
             path = checkpoints.last_complete()
-        # Another process's disk may be another one: of what is not there only rank 0 knows.
+        # Other processes may have other disks: only rank 0 knows whether a checkpoint is missing.
         if not config.trainer.val_only and (path is not None or checkpoints.ranks.rank == 0):
             add_note(error, interrupted_text(path, config, total_steps))
         raise

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from .distributed import Ranks
 from .errors import ConfigError
 
-PATIENCE = 10.0  # seconds in which the processes that a killed run has left behind will have ended
+PATIENCE = 10.0  # seconds after which the processes that a killed run left behind have ended
 
 
 def lock_run_directory(directory: Path, ranks: Ranks) -> AbstractContextManager[Any]:
@@ -36,7 +36,7 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         directory.mkdir(parents=True, exist_ok=True)
         file = (directory / ".lock").open("a+")
     except OSError as error:
-        raise ConfigError(f"cannot write to {directory}: {error.strerror}", "set trainer.default_local_dir") from error
+        raise ConfigError(f"cannot write to {directory}: {error.strerror}", "set trainer.default_local_dir to a directory that you can write to") from error
     start = time.monotonic()
     waited = False
     while True:

@@ -23,7 +23,7 @@ REGISTERED = {
 }
 
 
-# What asks for an optional part of verl, while it has another value than this.
+# Settings that need an optional part of verl unless they have this value.
 ASK_FOR: tuple[tuple[str, object, str], ...] = (
     ("actor_rollout_ref.actor.use_dynamic_bsz", False, "dynamic_bsz"),
     ("actor_rollout_ref.model.lora_adapter_path", None, "lora"),

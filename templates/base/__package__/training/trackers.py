@@ -247,7 +247,7 @@ class Trackio:
 
         self._trackio: Any = trackio
         resumed = run.id is not None
-        # A run is known by its name: another one with the same name gets the time behind it.
+        # Runs are told apart by their names: another one of the same name gets the time appended.
         self.id: str | None = run.id if resumed else f"{run.name}-{time.strftime('%Y%m%d-%H%M%S')}"
         trackio.init(
             project=run.project,

@@ -25,7 +25,7 @@ def load_tokenizer(model: Any, ranks: Ranks) -> Any:
         check_model_directory(model.path)
         try:
             return AutoTokenizer.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
-        except Exception as error:  # of many classes: whatever a value makes fail that no tokenizer has
+        except Exception as error:  # of many classes, depending on the value that does not fit
             raise _missing("tokenizer", model.path, error) from error
 
     # Code that comes with a model cannot be sent to other processes: there each reads for itself.
@@ -78,7 +78,7 @@ def load_model(
         check_saved_model(path)
         try:
             return AutoConfig.from_pretrained(path, **arguments)
-        except Exception as error:  # of many classes: whatever a value makes fail that no model has
+        except Exception as error:  # of many classes, depending on the value that does not fit
             raise _missing("model", path, error) from error
 
     def read_model() -> nn.Module:

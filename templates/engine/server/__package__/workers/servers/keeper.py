@@ -41,7 +41,7 @@ def main(trainer: int, scratch: str, command: list[str]) -> None:
         while server.poll() is None and time.monotonic() < deadline:
             time.sleep(INTERVAL_SECONDS)
     else:
-        print(f"the server exited by itself with code {server.returncode}", flush=True)
+        print(f"the server ended by itself, with exit code {server.returncode}", flush=True)
     shutil.rmtree(scratch, ignore_errors=True)
     deadline = time.monotonic() + REST_SECONDS
     while _others() and time.monotonic() < deadline:  # they clean up when they see that the server has ended
