@@ -36,7 +36,8 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         directory.mkdir(parents=True, exist_ok=True)
         file = (directory / ".lock").open("a+")
     except OSError as error:
-        raise ConfigError(f"cannot write to {directory}: {error.strerror}", "set trainer.default_local_dir to a directory that you can write to") from error
+        hint = "set trainer.default_local_dir to a directory that you can write to"
+        raise ConfigError(f"cannot write to {directory}: {error.strerror}", hint) from error
     start = time.monotonic()
     waited = False
     while True:
