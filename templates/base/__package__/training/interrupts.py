@@ -62,7 +62,7 @@ class StopSignal:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if error is not None and os.environ.get("WORLD_SIZE", "1") != "1":
-            # torchrun ends the other processes when one has failed. They end by themselves, once their errors are printed.
+            # torchrun ends the other processes when one has failed. They end by themselves, with their errors printed.
             signal.signal(signal.SIGTERM, _ignore_once)
         if self._wakeup is not None and error is None:  # otherwise keep watching: what follows may hang too
             signal.set_wakeup_fd(self._wakeup[2])
