@@ -73,7 +73,7 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
         return _of_run(path, best=best)
     problem = what_is_wrong(path, digests=True)
     if problem is not None:
-        raise ConfigError(f"{path} is no complete checkpoint: {problem}", "choose another global_step_N directory")
+        raise ConfigError(f"{path} is not a complete checkpoint: {problem}", "choose another global_step_N directory")
     return path
 
 
@@ -89,7 +89,7 @@ def _of_run(path: Path, *, best: bool) -> Path:
         left.remove(checkpoint)
     if best and any(what_is_wrong(checkpoint) is None for checkpoint in found):
         raise ConfigError(f"{path} has no best checkpoint", "it needs validation; or name a global_step_N directory")
-    raise ConfigError(f"no checkpoint in {path} is as it was written", "put the damaged files back from a backup")
+    raise ConfigError(f"every checkpoint in {path} is damaged", "restore the damaged files from a backup")
 
 
 def _is_usable(checkpoint: Path, *, digests: bool) -> bool:
@@ -112,7 +112,7 @@ def _without_checkpoint(path: Path) -> ConfigError:
     inside = sorted(path.glob("*/*_checkpointed_iteration.txt"))
     if inside:
         runs = ", ".join(sorted({str(file.parent) for file in inside}))
-        return ConfigError(f"{path} is no run's directory", f"name a run: {runs}")
+        return ConfigError(f"{path} is not the directory of a run", f"name a run: {runs}")
     if (path / CONFIG).is_file():
         return ConfigError(f"{path} has no checkpoint: the run has saved none so far", RERUN)
     return ConfigError(f"{path} has no checkpoint", "name a global_step_N directory, or the directory of a run")
@@ -164,7 +164,7 @@ def _load(path: Path) -> Any:
     try:
         return AutoModelForCausalLM.from_pretrained(path, torch_dtype="auto")
     except (OSError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"cannot load the model at {path}: {error}", "was it changed since?") from error
+        raise ConfigError(f"cannot load the model at {path}: {error}", "check whether it was changed since") from error
 
 
 def _tokenizer(path: Path) -> Any:

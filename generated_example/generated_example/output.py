@@ -12,7 +12,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 def say(text: str) -> None:
-    """Print to stdout. A reader that has left, as `head` does, is no error: what follows goes nowhere."""
+    """Print to stdout. A reader that has left, as `head` does, is not an error: what follows is discarded."""
     try:
         print(text, flush=True)
     except BrokenPipeError:

@@ -147,7 +147,7 @@ def test_where_all_are_damaged_nothing_is_moved_and_the_error_says_what_to_do(tr
     for _ in range(2):
         train(directory=run, code=2)
         shown = capsys.readouterr().err
-        assert "global_step_1: trainer.pt is not as it was written" in shown and "hint: " in shown
+        assert "global_step_1: trainer.pt has changed since it was written" in shown and "hint: " in shown
     assert names(run) == ["global_step_1", "global_step_2"]
     train("trainer.resume_mode=disable", directory=run)
     assert names(run / "earlier_1") == ["global_step_1", "global_step_2"]
@@ -156,7 +156,7 @@ def test_where_all_are_damaged_nothing_is_moved_and_the_error_says_what_to_do(tr
 def test_a_model_out_of_a_damaged_checkpoint_is_not_trained(train, run, capsys):
     flip(run / "global_step_2" / "actor" / "model.safetensors", random.Random(2))
     train(f"actor_rollout_ref.model.path={run}/global_step_2/actor", code=2)
-    assert "actor/model.safetensors is not as it was written" in capsys.readouterr().err
+    assert "actor/model.safetensors has changed since it was written" in capsys.readouterr().err
 
 
 def test_a_kill_between_two_renames_loses_nothing(run, capsys):
@@ -213,7 +213,7 @@ def test_a_state_that_is_another_one_is_an_error_with_a_hint(train, run, capsys)
     file = run / "global_step_2" / "actor" / "optimizer.pt"
     file.write_bytes(bytes(file.stat().st_size))
     train(EVERY_STEP, "trainer.total_training_steps=3", directory=run, code=2)
-    assert f"cannot read {file}: it is damaged, or is no file that torch.save wrote\nhint: " in capsys.readouterr().err
+    assert f"cannot read {file}: it is damaged, or was not written by torch.save\nhint: " in capsys.readouterr().err
 
 
 def test_a_linked_checkpoint_is_used_and_only_its_link_removed(train, run, tmp_path):

@@ -72,8 +72,8 @@ def test_a_loss_that_cannot_be_used_is_named(loss, message):
     ("metrics", "message"),
     [
         (None, r"not \(loss, metrics\): a tensor and a dict"),
-        ({"a": "high"}, "the metric 'a', which is no number but 'high'"),
-        ({"a": torch.ones(())}, "the metric 'a', which is no number but a tensor"),
+        ({"a": "high"}, "the metric 'a', which is not a number but 'high'"),
+        ({"a": torch.ones(())}, "the metric 'a', which is not a number but a tensor"),
     ],
 )
 def test_metrics_that_cannot_be_logged_are_named(metrics, message):

@@ -1,5 +1,5 @@
 # vextract:template base/tests/test_messages.py.jinja - edit freely
-"""What a run says at once: of missing paths, rewards that are no numbers, dead threads, another run; how to go on."""
+"""What a run says at once: of missing paths, rewards that are not numbers, dead threads, another run; how to go on."""
 
 import asyncio
 import shlex

@@ -137,7 +137,7 @@ def test_a_setting_that_only_a_preset_has_can_be_given_with_it(tmp_path):
 def test_a_file_that_is_no_yaml_is_named(tmp_path):
     copy = shutil.copytree(CONFIG_DIRECTORY, tmp_path / "config")
     (copy / "preset" / "mine.yaml").write_text("algorithm:\n  adv_estimator: [grpo\n")
-    with pytest.raises(ConfigError, match=r"no YAML: .*mine\.yaml"):
+    with pytest.raises(ConfigError, match=r"not valid YAML: .*mine\.yaml"):
         load_config(copy, ["preset=mine"])
 
 
@@ -163,8 +163,8 @@ def test_a_component_may_be_a_list_and_have_the_name_of_a_column(train, tmp_path
         ("actor_rollout_ref.rollout.temperature=0", "must be more than 0"),
         ("actor_rollout_ref.rollout.top_p=1.5", "at most 1"),
         ("actor_rollout_ref.actor.clip_ratio=-0.1", "must not be negative"),
-        ("actor_rollout_ref.actor.entropy_coeff=nan", "no number"),
-        ("trainer.logger=[console,wandbb]", "is no logger here"),
+        ("actor_rollout_ref.actor.entropy_coeff=nan", "not a number"),
+        ("trainer.logger=[console,wandbb]", "is not a logger here"),
         ("actor_rollout_ref.rollout.val_kwargs.do_sample=true", "val_kwargs.temperature"),
         ("actor_rollout_ref.model.path=/no/such/model", "no such directory"),
     ],

@@ -17,7 +17,7 @@ def load_rows(path: str, name: str | None, split: str, timeout: float = 10.0) ->
         timeout: seconds to wait for the hub's first answer. Without an answer, a copy in the local cache is used.
 
     Raises:
-        DataError: it is not to be had.
+        DataError: it cannot be loaded.
     """
     import datasets
 

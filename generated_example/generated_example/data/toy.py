@@ -76,7 +76,7 @@ def _save_tokenizer(directory: Path, alphabet: str, words: tuple[str, ...]) -> i
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    # Byte pairs of which none is merged: as transformers 5 understands any tokenizer beside a Qwen2 model.
+    # Byte pairs without merges: what transformers 5 takes any tokenizer beside a Qwen2 model for.
     characters = [{" ": "Ġ", "\n": "Ċ"}.get(character, character) for character in alphabet]
     vocabulary = {token: index for index, token in enumerate([*TOKENS, *words, *characters])}
     tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))

@@ -21,7 +21,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Rollout against training", ("training/rollout_", "rollout_corr/", "mismatch/", "rollout")),
     ("Other", ("",)),
 )
-# What stands below a chart's name.
+# The subtitles of charts.
 NOTES = {
     "critic/rewards/frac_zero_std": "Share of prompts whose responses all have the same reward: GRPO and its relatives "
     "learn nothing from them.",

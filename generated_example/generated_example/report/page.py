@@ -15,12 +15,12 @@ from .phases import phase_layers
 from .runs import Run, number
 from .samples import sample_splits
 
-# What stands at the top for each run: the first metric of these that it has.
+# The headline of a run: the first of these metrics that it has.
 HEADLINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("reward", ("critic/rewards/mean", "critic/score/mean")),
     ("accuracy", ("reward/acc/mean",)),
 )
-# A value to compare by, its text, and what stands below it.
+# A value to sort by, its text, and the line below it.
 Cell = tuple[float, str, str]
 
 _SECRET = re.compile(r"(\S*(?:api_?key|password|passwd|secret|access_token|auth_token)=)\S+", re.IGNORECASE)

@@ -19,7 +19,7 @@ _SECRET = re.compile(r"(^|[_.])(api_?key|password|passwd|secret|access_token|aut
 
 
 class ReportError(ValueError):
-    """There is nothing to report on. The text ends with a hint that says what to do."""
+    """There are no runs to report on. The text ends with a hint that says what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(f"{message}\nhint: {hint}")
@@ -143,9 +143,9 @@ def files_of(path: Path) -> dict[str, Path]:
     if not path.exists():
         raise ReportError(f"{path} does not exist", _found_in(path.parent))
     if not path.is_dir():
-        raise ReportError(f"{path} is no run's directory", "give the directory that metrics.jsonl is in")
+        raise ReportError(f"{path} is not the directory of a run", "give the directory that metrics.jsonl is in")
     if not any((path / name).exists() for name in (METRICS, ENVIRONMENT)):
-        raise ReportError(f"{path} is no run's directory: it has no {METRICS}", _found_in(path))
+        raise ReportError(f"{path} is not the directory of a run: it has no {METRICS}", _found_in(path))
     return {name: path / name for name in names}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 REWARD = ("critic/score/mean", "critic/rewards/mean")
 LENGTH = "response_length/mean"
-# So many standard errors make a change.
+# A change counts from this many standard errors on.
 ERRORS = 3.0
 
 

@@ -51,16 +51,16 @@ class CodeTests:
             try:
                 tests = json.loads(tests)
             except ValueError as error:
-                raise ValueError(f"{FORMS}: here is a text that is no JSON of it") from error
+                raise ValueError(f"{FORMS}; this string is not valid JSON") from error
         if not isinstance(tests, str | Mapping):
             tests = _of_cases(tests)
         if not isinstance(tests, Mapping):
-            raise ValueError(f"{FORMS}: here is {tests!r}")
+            raise ValueError(f"{FORMS}; got {tests!r}")
         inputs, outputs = _list(tests, "inputs"), _list(tests, "outputs")
         asserts = [str(test) for test in _list(tests, "asserts") or _list(tests, "test_list")]
         module = tests.get("test") or ""
         if len(inputs) != len(outputs) or not (inputs or asserts or module):
-            raise ValueError(f"{FORMS}: here are {len(inputs)} inputs, {len(outputs)} outputs, {len(asserts)} asserts")
+            raise ValueError(f"{FORMS}; got {len(inputs)} inputs, {len(outputs)} outputs, {len(asserts)} asserts")
         name = tests.get("fn_name") or tests.get("func_name")
         calls = [(name, _arguments(i), _expected(o)) for i, o in zip(inputs, outputs, strict=True)] if name else []
         if asserts or module or calls:

@@ -26,14 +26,14 @@ def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float]) ->
         weights: name -> weight.
 
     Raises:
-        ValueError: a weight names no component, or its component is no number.
+        ValueError: a weight names no component, or its component is not a number.
     """
     total = 0.0
     for name, weight in weights.items():
         value = components.get(name)
         if isinstance(value, str) or value is None:
             known = ", ".join(key for key, other in components.items() if not isinstance(other, str))
-            raise ValueError(f"there is no number {name!r} to give the weight {weight} to; there are: {known}")
+            raise ValueError(f"no component named {name!r}, which has the weight {weight}; components: {known}")
         total += weight * float(value)
     return total
 
@@ -62,7 +62,7 @@ class WeightedComponents:
             `score`, the weighted sum, and every component under its name.
 
         Raises:
-            ComponentError: a component raised, or returned what is no finite number.
+            ComponentError: a component raised, or returned something other than a finite number.
         """
         values: dict[str, float] = {}
         for name, function in self.functions.items():

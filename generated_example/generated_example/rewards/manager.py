@@ -13,7 +13,7 @@ from .samples import SampleLog
 from .scoring import Scorer, ScoringError, source_of
 from .text import overlong_penalty
 
-# The name of what a reward model, or the environments of the episodes, gave, among the components.
+# The component that holds the score of a reward model, or of the environments of the episodes.
 GIVEN = "rm"
 
 

@@ -44,7 +44,7 @@ class Run:
         status: "ok" (it ended by itself, without an error), "error", "timeout", "memory", "output" (it printed more
             than it may).
         exit_code: of the process; negative: the signal that ended it.
-        stdout: what it printed, and `stderr`, cut off at the limit; bytes that are no UTF-8 are replaced.
+        stdout: what it printed, and `stderr`, cut off at the limit; bytes that are not UTF-8 are replaced.
         seconds: that it took.
         passed: for each of the tests whether it held.
     """
@@ -130,7 +130,7 @@ def announce(allow_unisolated: bool) -> None:
     held = require_isolation(allow_unisolated)
     if not _announced and os.environ.get("RANK", "0") == "0":
         _announced.append(held)
-        print(f"programs that the model writes are held by: {held}", flush=True)
+        print(f"programs that the model writes are isolated by: {held}", flush=True)
 
 
 def _runs(job: dict[str, Any], tests: Mapping[str, Any] | None, limits: Limits) -> list[Run]:

@@ -223,7 +223,7 @@ def source_of(hook: Any) -> str:
 
 
 def own_line(error: BaseException) -> str | None:
-    """Return the last line of a traceback that is no installed library's and not of this directory, as "path:line"."""
+    """Return the last line of a traceback that is in neither a library nor this directory, as "path:line"."""
     installed = (sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"), sys.base_prefix + "/lib", LIBRARY, "<")
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(installed)]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
@@ -251,7 +251,7 @@ def _problem(value: Any, *, is_score: bool) -> str | None:
 
 
 def _described(value: Any) -> str:
-    """Describe what is no number in a few words."""
+    """Describe in a few words what is not a number."""
     if value is None:
         return "None"
     shape = getattr(value, "shape", None)
@@ -395,7 +395,7 @@ def _end_with_parent() -> None:
     if sys.platform == "linux":
         import ctypes
 
-        # The server goes when all have closed this end of its pipe, and workers inherit it.
+        # The server ends once everybody has closed this end of its pipe, and workers inherit one.
         kept = getattr(getattr(multiprocessing.forkserver, "_forkserver", None), "_forkserver_alive_fd", None)
         if kept is not None:
             os.close(kept)

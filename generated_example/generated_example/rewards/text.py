@@ -44,7 +44,7 @@ def tags_share(text: str, tags: Sequence[str]) -> float:
 
     Returns:
         The share of the 2 * len(tags) marks that are found one after another, whatever else is there: a model that
-        writes the first one only already gets something, so that there is a slope to learn on.
+        writes the first one only already gets something, so that there is a gradient to learn from.
     """
     reached, right = 0, 0
     for mark in _marks(tags):

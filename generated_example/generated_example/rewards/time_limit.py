@@ -11,7 +11,7 @@ REPEAT = 1.0
 
 
 class TookTooLong(BaseException):
-    """A call took longer than it may. It is no Exception, so that the function itself does not catch it by the way."""
+    """A call took longer than it may. It does not derive from Exception: an `except Exception` does not catch it."""
 
 
 def call_within(seconds: float | None, call: Callable[[], Any]) -> Any:

@@ -12,7 +12,7 @@ from .text import final_answer, last_number
 
 HINT = "pip install 'math-verify[antlr4_9_3]' (the extra is the version of antlr4 that hydra needs too)"
 LONGEST = 500
-# Nothing to compute in it: a number with a unit, a name, a sentence.
+# A text with nothing to compute in it: a number with a unit, a name, a sentence.
 WORDS = re.compile(r"[^\\^*/+=(){}\[\]|<>-]*-?[^\\^*/+=(){}\[\]|<>-]*")
 
 
@@ -61,7 +61,7 @@ def same_answer(given: str, expected: str, timeout: int = 5) -> bool:
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it logs every answer that it cannot read
     wanted = parse(f"\\boxed{{{expected}}}", parsing_timeout=timeout)
     if not wanted:
-        raise ValueError(f"the ground truth {expected!r} is no number, expression or LaTeX")
+        raise ValueError(f"the ground truth {expected!r} is not a number, an expression or LaTeX")
     found = parse(f"\\boxed{{{given}}}", parsing_timeout=timeout)
     return bool(found) and bool(verify(wanted, found, timeout_seconds=timeout))
 

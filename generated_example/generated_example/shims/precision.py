@@ -26,7 +26,7 @@ def autocast_dtype(config: Mapping[str, Any]) -> torch.dtype:
     upstream has it everywhere.
 
     Raises:
-        ValueError: the configured name is no dtype.
+        ValueError: the configured name is not a dtype.
     """
     name = _find(config, ("dtype",)) or _find(config, ("fsdp_config", "dtype"))
     name = name or _find(config, ("model", "fsdp_config", "dtype")) or "bfloat16"

@@ -45,7 +45,7 @@ from .errors import ConfigError
 from .hook_errors import HookError
 from .watch import is_connection_error
 
-# What torch and safetensors say of a disk that does not take what is written, in errors of their own.
+# How torch and safetensors report that a disk refuses what is written, in exceptions of their own.
 DISK = re.compile(r"I/O error|iostream|inline_container")
 NUMBER = re.compile(r"os error (\d+)")
 LATEST = "latest_checkpointed_iteration.txt"
@@ -182,7 +182,7 @@ class Checkpoints:
         print(f"moved to {aside}, since this run does not continue them: {names}", file=sys.stderr)
 
     def newest(self) -> Path | None:
-        """Find the last checkpoint that is as it was written, and move damaged ones after it aside.
+        """Find the last checkpoint that is undamaged, and move damaged ones after it aside.
 
         Raises:
             ConfigError: there are checkpoints, and all are damaged.
@@ -201,8 +201,8 @@ class Checkpoints:
         if damaged:
             listed = "".join(f"\n  {path.name}: {problem}" for path, problem in damaged.items())
             raise ConfigError(
-                f"no checkpoint in {self.directory} is as it was written{listed}",
-                "put the files that are named back from a backup; or start anew: trainer.resume_mode=disable, which "
+                f"every checkpoint in {self.directory} is damaged{listed}",
+                "restore the named files from a backup; or start anew with trainer.resume_mode=disable, which "
                 "moves these checkpoints aside",
             )
         return None
@@ -228,7 +228,9 @@ class Checkpoints:
             raise ConfigError("trainer.resume_mode is resume_path", "set trainer.resume_from_path=.../global_step_N")
         chosen = Path(path)
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
-            raise ConfigError(f"{path} is no directory global_step_N", "set trainer.resume_from_path=.../global_step_N")
+            raise ConfigError(
+                f"{path} is not a global_step_N directory", "set trainer.resume_from_path=.../global_step_N"
+            )
         problem = what_is_wrong(chosen, digests=self.digests)
         if problem is not None:
             raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")

@@ -22,9 +22,9 @@ import torch
 from .errors import ConfigError
 
 MANIFEST = "complete.json"
-# Under a name with one of these before it, a checkpoint is being written, or replaced by another of the same step.
+# Prefixes of a checkpoint that is being written, and of one that another of the same step is replacing.
 WRITING, OUTDATED = ".writing_", ".outdated_"
-# All that a manifest had before it listed digests.
+# The entries of manifests from before digests were listed.
 FORMER_ENTRIES = {"step", "score", "finished", "files"}
 PIECE = 2**22  # bytes read at a time
 LARGE = 2**30  # bytes from which on comparing digests takes a second or more
@@ -38,7 +38,7 @@ class DamagedError(ValueError):
 
 
 def what_is_wrong(path: Path, *, digests: bool = False, part: str = "") -> str | None:
-    """Say why a directory is no complete checkpoint; None if it is one.
+    """Say why a directory is not a complete checkpoint; None if it is one.
 
     Args:
         path: the directory.
@@ -72,7 +72,7 @@ def notes_of(path: Path) -> dict[str, Any]:
     """Read what a checkpoint says of itself: step, score, finished, files (sizes) and sha256.
 
     Raises:
-        DamagedError: it has no such file, or that is not as it was written.
+        DamagedError: it has no such file, or the file has changed since it was written.
     """
     try:
         notes = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
@@ -81,7 +81,7 @@ def notes_of(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DamagedError(f"it has no readable {MANIFEST}, so writing it was interrupted") from error
     except (ValueError, RecursionError) as error:
-        raise DamagedError(f"{MANIFEST} is damaged: it is no JSON") from error
+        raise DamagedError(f"{MANIFEST} is damaged: it is not valid JSON") from error
     if not _is_sound(notes):
         raise DamagedError(f"{MANIFEST} is damaged")
     _, is_one, step = path.name.rpartition("global_step_")
@@ -112,7 +112,7 @@ def read_state(file: Path) -> Any:
     try:
         with torch.serialization.safe_globals(_harmless()):
             return torch.load(file, weights_only=True, map_location="cpu", mmap=True)
-    except Exception as error:  # whatever torch makes of bytes that are not what it wrote
+    except Exception as error:  # of many classes: torch did not write these bytes
         raise ConfigError(
             f"cannot read {file}: {_reason(file, error)}",
             "move this checkpoint out of the run's directory to go on from the one before; or start anew from its "
@@ -124,7 +124,7 @@ def check_saved_model(path: str) -> None:
     """Compare a model's directory with the checkpoint that it belongs to, if it belongs to one.
 
     Raises:
-        ConfigError: it is not as it was written.
+        ConfigError: it has changed since it was written.
     """
     folder = Path(path).expanduser()
     if not (folder.parent / MANIFEST).is_file():
@@ -271,7 +271,7 @@ def _compare(path: Path, digests: Mapping[str, str]) -> None:
     with ThreadPoolExecutor(max_workers=4) as threads:
         for name, digest in zip(digests, threads.map(_digest, [path / name for name in digests]), strict=True):
             if digest != digests[name]:
-                raise DamagedError(f"{name} is not as it was written: its SHA-256 is another one")
+                raise DamagedError(f"{name} has changed since it was written: its SHA-256 differs")
 
 
 def _digest(file: Path) -> str:
@@ -288,7 +288,7 @@ def _harmless() -> list[Any]:
     """Return what a state may hold besides tensors and plain data; building one of these runs no code of the file's."""
     rebuild: Any = np.zeros(1).__reduce__()[0]
     number: Any = np.float64(0).__reduce__()[0]
-    # Files have these two under the name that the module has in the NumPy that wrote them.
+    # Files name these two by their module in the version of NumPy that wrote them.
     modules = ("numpy.core.multiarray", "numpy._core.multiarray")
     functions = [(function, f"{module}.{function.__name__}") for function in (rebuild, number) for module in modules]
     kinds: set[Any] = {type(np.dtype(code)) for code in np.typecodes["All"]}
@@ -307,7 +307,7 @@ def _reason(file: Path, error: Exception) -> str:
             found = []
         if found:
             return f"it holds more than data, namely {', '.join(sorted(found))}, and could run code"
-    return "it is damaged, or is no file that torch.save wrote"
+    return "it is damaged, or was not written by torch.save"
 
 
 def _checkpoint_of(file: Path) -> Path:

@@ -127,5 +127,5 @@ def _check_episodes(config: Any) -> None:
 def _check_registered(key: str, name: str, registry: dict[str, Any]) -> None:
     if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
         raise ConfigError(
-            f"{key} is {name!r}, which nothing is registered as", f"choose one of: {', '.join(sorted(registry))}"
+            f"{key} is {name!r}, which is not registered", f"choose one of: {', '.join(sorted(registry))}"
         )

@@ -114,7 +114,8 @@ def _compose(directory: Path, overrides: Sequence[str]) -> DictConfig:
         with initialize_config_dir(str(directory.resolve()), version_base="1.3"):
             config = compose("ppo_trainer", overrides=[_with_package(override) for override in overrides])
     except yaml.YAMLError as error:
-        raise ConfigError(f"a file in config/ is no YAML: {' '.join(str(error).split())}", "mend it there") from error
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"a file in config/ is not valid YAML: {reason}", "correct it there") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
     return config

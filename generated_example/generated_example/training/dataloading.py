@@ -63,7 +63,7 @@ class SharedLoader:
         if self.loader is None:
             return None
         state = self.loader.state_dict()
-        if self.loader.num_workers and hasattr(self.dataset, "state_dict"):  # else the loader's has it
+        if self.loader.num_workers and hasattr(self.dataset, "state_dict"):  # else the loader saves it
             state[OWN_STATE] = self.dataset.state_dict()
         return state
 

@@ -198,7 +198,7 @@ def _outcome(function: Callable[[], Any]) -> tuple[bytes, Exception | None]:
         try:
             data = pickle.dumps((None, (kind, error.args, error.__dict__)))
             pickle.loads(data)
-        except Exception:  # an exception of a class that was made on the spot, say
+        except Exception:  # for example, of a class that cannot be pickled
             data = pickle.dumps((None, (RuntimeError, (f"{kind.__name__}: {error}",), {})))
         return data, error
 
@@ -208,7 +208,7 @@ def _result(outcome: bytes, rank: int) -> Any:
     if failure is None:
         return value
     kind, arguments, attributes = failure
-    error = kind.__new__(kind, *arguments)  # as it was, without what its class does when one is made
+    error = kind.__new__(kind, *arguments)  # recreated without calling its __init__
     error.__dict__.update(attributes)
     error.raised_by = rank
     raise error

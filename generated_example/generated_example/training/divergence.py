@@ -1,5 +1,5 @@
 # vextract:template base/__package__/training/divergence.py - edit freely
-"""End a run whose weights or losses are no numbers any more, and say what led there.
+"""End a run whose weights or losses are no longer finite, and say what led there.
 
 What such a model computes is of no use, and neither is a checkpoint of it: the last good one stays the last one.
 """
@@ -21,13 +21,13 @@ SHOWN = tuple(f"actor/{name}" for name in ("lr", "grad_norm", "pg_loss", "ppo_kl
 SECTIONS = {"actor": "actor_rollout_ref.actor", "critic": "critic"}
 STEPS_SHOWN = 4
 GRADIENTS = {"actor": "actor/grad_norm", "critic": "critic/grad_norm"}
-# A single batch may give a loss or gradient that is no number: upstream skips its update and goes on. So many in a row
-# do not pass.
+# A single batch may give a loss or gradient that is not finite: upstream skips its update and goes on. So many in a row
+# end the run.
 PATIENCE = 3
 
 
 class DivergenceError(RuntimeError):
-    """The policy or the critic computes no numbers any more. The text ends with a hint that says what to do."""
+    """The policy or the critic no longer computes finite numbers. The text ends with a hint that says what to do."""
 
 
 class DivergenceCheck:

@@ -104,7 +104,7 @@ class Environments:
         ]
 
     async def close(self, environments: Sequence[Environment]) -> None:
-        """Tell environments that they are no longer needed. What goes wrong in that is of no consequence."""
+        """Tell environments that they are no longer needed. Errors in that are ignored."""
         await self._call_all([(env, "close", (), {}) for env in environments if hasattr(env, "close")])
 
     async def _call_all(self, calls: Sequence[tuple[Any, str, tuple[Any, ...], dict[str, Any]]]) -> list[Any]:

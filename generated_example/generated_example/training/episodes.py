@@ -120,7 +120,7 @@ class EpisodeLoop:
         started = await self.environments.start(self._resets(prompts))
         for episode, env in zip(episodes, started, strict=True):
             if isinstance(env, Failure):
-                episode.failure = env  # it still gets one turn: a response of no tokens is nothing to compute with
+                episode.failure = env  # it still gets one turn: nothing can be computed from an empty response
             else:
                 episode.env = env
         active, turns = episodes, 0
@@ -202,7 +202,7 @@ class EpisodeLoop:
                 answer = self.observations.follow(turn, result.observation)
             except ConfigError:
                 raise
-            except Exception as error:  # a role that the template does not know, say
+            except Exception as error:  # for example, a role that the template does not know
                 text = f"the observation {result.observation!r} cannot be rendered: {type(error).__name__}: {error}"
                 episode.fail(unusable(env, text))
                 return

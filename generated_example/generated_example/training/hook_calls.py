@@ -112,7 +112,7 @@ def _check_loss(name: str, loss: Callable[..., Any], arguments: Mapping[str, Any
     for key, value in metrics.items():
         if not _is_metric(value):
             kind = f"{value!r:.60}" if not isinstance(value, torch.Tensor) else "a tensor: .detach().item() is a number"
-            raise HookError(f"{what} returned the metric {key!r}, which is no number but {kind}", where)
+            raise HookError(f"{what} returned the metric {key!r}, which is not a number but {kind}", where)
     return result
 
 

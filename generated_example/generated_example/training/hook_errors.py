@@ -128,7 +128,7 @@ def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
         if kinds and all(issubclass(kind, (numbers.Real, np.bool_)) for kind in kinds):
             try:
                 metrics[f"reward/{name}/mean"] = float(np.mean(np.array(values, dtype=float)))
-            except OverflowError:  # a whole number without bounds
+            except OverflowError:  # an integer too large for a float
                 metrics[f"reward/{name}/mean"] = float("nan")
     return metrics
 

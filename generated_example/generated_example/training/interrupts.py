@@ -12,7 +12,7 @@ from typing import Any
 from ..output import say
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
-# Within so many seconds of the first, a signal is the same one: a process group and torchrun both pass it on.
+# A signal within this many seconds of the first counts as the same one: a process group and torchrun both pass it on.
 SAME = 0.5
 # Seconds that the process has to end by itself, once it has been interrupted.
 GRACE = 10.0
@@ -62,9 +62,9 @@ class StopSignal:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if error is not None and os.environ.get("WORLD_SIZE", "1") != "1":
-            # torchrun ends the other processes when one has failed. They end by themselves, having said what they know.
+            # torchrun ends the other processes when one has failed. They end by themselves, with their errors printed.
             signal.signal(signal.SIGTERM, _ignore_once)
-        if self._wakeup is not None and error is None:  # else what follows may hang as well, and is watched on
+        if self._wakeup is not None and error is None:  # otherwise keep watching: what follows may hang too
             signal.set_wakeup_fd(self._wakeup[2])
             os.close(self._wakeup[1])
 

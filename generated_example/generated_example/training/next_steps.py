@@ -1,5 +1,5 @@
 # vextract:template base/__package__/training/next_steps.py - edit freely
-"""Say, at the end of a run, which checkpoint there is and how to go on from it."""
+"""Say, at the end of a run, where its checkpoint is and how to go on from it."""
 
 import contextlib
 import shlex
@@ -22,9 +22,9 @@ def noting_checkpoint(checkpoints: Checkpoints, config: Any, total_steps: int) -
         raise
     except (Exception, KeyboardInterrupt) as error:
         path = None
-        with contextlib.suppress(ConfigError):  # what cannot be read is not to hide the error that ends the run
+        with contextlib.suppress(ConfigError):  # an unreadable checkpoint must not hide the run's own error
             path = checkpoints.last_complete()
-        # Another process's disk may be another one: of what is not there only rank 0 knows.
+        # Other processes may have other disks: only rank 0 knows whether a checkpoint is missing.
         if not config.trainer.val_only and (path is not None or checkpoints.ranks.rank == 0):
             add_note(error, interrupted_text(path, config, total_steps))
         raise

@@ -55,7 +55,7 @@ def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
                 yield f"{key} is not a file: {path}", "give the path of a Python file"
     resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
     if resume is not None and not _exists(resume):
-        yield f"{resume} is no directory global_step_N", "set trainer.resume_from_path=.../global_step_N"
+        yield f"{resume} is not a global_step_N directory", "set trainer.resume_from_path=.../global_step_N"
 
 
 def _paths(config: DictConfig, key: str) -> Iterable[str]:

@@ -29,7 +29,7 @@ KL = {
 
 
 def draw_curves(rows: Rows, path: Path, title: str = "") -> None:
-    """Draw reward, accuracy, KL, entropy, value loss, response length and step time against the step: what there is.
+    """Draw against the step what a run has of reward, accuracy, KL, entropy, value loss, response length, step time.
 
     Args:
         rows: the rows of metrics.jsonl.
@@ -151,7 +151,7 @@ def _time(axis: Any, rows: Rows) -> None:
             linewidth=0,
             alpha=0.85,
         )
-        # The first step pays for warm-up, and a validation step for validation: keep the scale to the usual ones.
+        # The first step includes warm-up, and some include validation: scale the axis to the usual ones.
         totals = sorted(sum(values[i] for _, _, values in layers) for i in range(len(steps)))
         axis.set_ylim(0, 1.5 * totals[int(0.95 * (len(totals) - 1))])
     else:

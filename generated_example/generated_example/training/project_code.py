@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# Modules that list settings by name, for checks: that is no use of them.
+# Modules that list settings by name, for checks: that does not count as a use.
 TABLES = ("former_keys.py", "ranges.py", "setting_checks.py", "setting_types.py", "shipped_settings.py", "unread.py")
-# Comments, docstrings and messages: a word in them is no use of it. What an f-string has in braces is.
+# Comments, docstrings and messages: a word in them does not count as a use; one in the braces of an f-string does.
 STRING_OR_COMMENT = re.compile(
     r"""(?P<prefix>\b[rbufRBUF]{1,2})?
     (?P<string>\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
@@ -76,7 +76,7 @@ def _text(path: Path) -> str:
 
 
 def _without_text(code: str) -> str:
-    """Return code without its comments, its docstrings, and its strings that are no names."""
+    """Return code without its comments, its docstrings, and its strings that are not names."""
     return STRING_OR_COMMENT.sub(_name_in, code)
 
 
@@ -88,7 +88,7 @@ def _name_in(match: re.Match[str]) -> str:
 
 
 def _trees(word: str) -> Iterable[ast.Module]:
-    """Parse the files that have a word; a file that is no Python is passed over."""
+    """Parse the files that have a word; a file that is not Python is skipped."""
     for path in _files():
         if word in _text(path):
             try:

@@ -83,7 +83,7 @@ def out_of_range(name: str, value: Any) -> tuple[str, str] | None:
         return None
     hint = HINTS.get(name, f"python main.py {name}=...")
     if math.isnan(value):
-        return f"{name} is {value}, which is no number", hint
+        return f"{name} is {value}, not a number", hint
     for names, holds, words in RULES:
         if name in names and not holds(value):
             return f"{name} is {value}, and {words}", hint

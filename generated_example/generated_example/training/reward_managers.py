@@ -76,7 +76,7 @@ class RewardLoop:
             return load_reward_manager(config, tokenizer, **arguments)
 
         try:
-            self.manager = self._run(make())  # there, since a manager takes the event loop that it is made in
+            self.manager = self._run(make())  # there: a manager keeps the event loop that it is created in
         except BaseException:
             self.close()
             raise

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from .distributed import Ranks
 from .errors import ConfigError
 
-PATIENCE = 10.0  # seconds in which the processes that a killed run has left behind will have ended
+PATIENCE = 10.0  # seconds after which the processes that a killed run left behind have ended
 
 
 def lock_run_directory(directory: Path, ranks: Ranks) -> AbstractContextManager[Any]:
@@ -36,7 +36,8 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         directory.mkdir(parents=True, exist_ok=True)
         file = (directory / ".lock").open("a+")
     except OSError as error:
-        raise ConfigError(f"cannot write to {directory}: {error.strerror}", "set trainer.default_local_dir") from error
+        hint = "set trainer.default_local_dir to a directory that you can write to"
+        raise ConfigError(f"cannot write to {directory}: {error.strerror}", hint) from error
     start = time.monotonic()
     waited = False
     while True:
@@ -57,7 +58,7 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
             continue
         except OSError:  # a file system without locks
             pass
-        with contextlib.suppress(OSError):  # a full disk is no reason not to start
+        with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
             file.flush()

@@ -23,7 +23,7 @@ REGISTERED = {
 }
 
 
-# What asks for an optional part of verl, while it has another value than this.
+# Settings that need an optional part of verl unless they have this value.
 ASK_FOR: tuple[tuple[str, object, str], ...] = (
     ("actor_rollout_ref.actor.use_dynamic_bsz", False, "dynamic_bsz"),
     ("actor_rollout_ref.model.lora_adapter_path", None, "lora"),
@@ -44,7 +44,7 @@ WITHOUT_BASELINE = ("grpo", "grpo_vectorized", "opo", "rloo")
 
 
 def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Say what is wrong with a config, each with a hint: settings that nothing reads, names that there are not.
+    """Say what is wrong with a config, each with a hint: settings that nothing reads, names that do not exist.
 
     Args:
         config: the whole config.
@@ -126,7 +126,7 @@ def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
             continue
         known = registered_names(decorator, enumeration)
         if known is not None:
-            yield f"{key} is {name!r}, which nothing is registered as", choose(name, known)
+            yield f"{key} is {name!r}, which is not registered", choose(name, known)
 
 
 def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:

@@ -46,7 +46,7 @@ def stray_errors_in(directory: Path) -> Iterator[None]:
             note(f"the thread {name!r} has died", arguments.exc_value, "")
 
     def unraisable(arguments: Any) -> None:
-        note("an error that nobody could catch", arguments.exc_value, str(arguments.err_msg or ""))
+        note("an unhandled error", arguments.exc_value, str(arguments.err_msg or ""))
 
     class FromAsyncio(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

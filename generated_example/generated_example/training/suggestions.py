@@ -21,7 +21,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def choose(name: str, options: Iterable[str]) -> str:
-    """Word a hint on what to choose in the place of a name that there is not: the nearest one first."""
+    """Word a hint on what to choose instead of an unknown name: the nearest one first."""
     names = sorted(options)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     meant = f"did you mean {close[0]}? " if close else ""

@@ -183,7 +183,7 @@ class LiveView(QuietView):
             self.close()
             output: Any = getattr(debugger, "stdout", None)
             debugger.stdout = getattr(output, "rich_proxied_file", output)
-            del output  # its finalizer is not to be what the debugger stops in
+            del output  # or the debugger would stop in its finalizer
             return set_trace(debugger, frame or sys._getframe(1), *args, **kwargs)
 
         return stop_and_trace
@@ -197,7 +197,7 @@ class LiveView(QuietView):
             drawn = (self._changes, size.width, size.height)
             if drawn != self._drawn:
                 if 0 < size.width < self._drawn[1]:
-                    self._console.clear()  # lines have been broken: where the table began is not known any more
+                    self._console.clear()  # lines were wrapped: the position of the table is no longer known
                 self._table, self._drawn = self._draw(size.width, size.height), drawn
             return Group(self._headline(size.width), self._table, *self._phases(size.width))
         except Exception as error:

@@ -247,7 +247,7 @@ class Trackio:
 
         self._trackio: Any = trackio
         resumed = run.id is not None
-        # A run is known by its name: another one with the same name gets the time behind it.
+        # Runs are told apart by their names: another one of the same name gets the time appended.
         self.id: str | None = run.id if resumed else f"{run.name}-{time.strftime('%Y%m%d-%H%M%S')}"
         trackio.init(
             project=run.project,
@@ -288,10 +288,10 @@ def logger_names(config: Any) -> list[str]:
 
 
 def unknown_loggers(config: Any) -> Iterator[tuple[str, str]]:
-    """Say which names in `trainer.logger` there is no logger of, each with a hint."""
+    """Say which names in `trainer.logger` are not those of a logger, each with a hint."""
     for name in logger_names(config):
         if name not in LOGGERS:
-            yield f"trainer.logger names {name!r}, which is no logger here", choose(name, LOGGERS)
+            yield f"trainer.logger names {name!r}, which is not a logger here", choose(name, LOGGERS)
 
 
 def missing_loggers(config: Any) -> Iterator[tuple[str, str]]:

@@ -300,7 +300,7 @@ class LocalPPOTrainer:
                 raise
             try:
                 add_note(error, self._save_if_unchanged(bool(stepped)))
-            except DivergenceError as reason:  # an engine says less of a model that gives no probabilities
+            except DivergenceError as reason:  # the engine's own error would be less clear
                 raise reason from error
             raise
         finally:
@@ -377,7 +377,7 @@ class LocalPPOTrainer:
         add_columns(batch, extra)
         self._arrange(batch, metrics)
         done: Future[Reward] = Future()
-        columns = batch.non_tensor_batch  # in the order of the rows by now
+        columns = batch.non_tensor_batch  # in the current order of the rows
         extra = {name: list(columns[name]) for name in extra if name in columns}
         done.set_result((batch.batch["token_level_scores"], extra))
         return batch, done
@@ -450,7 +450,7 @@ class LocalPPOTrainer:
     def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
         """From the reward to `advantages` and `returns`, (bs, response_length), over the global batch."""
         algorithm = self.config.algorithm
-        with under_way("reward"):  # what of it is not done yet
+        with under_way("reward"):  # the part that is not done yet
             scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
         metrics: Metrics = {**reward_metrics(extra), **group_metrics(batch.non_tensor_batch["uid"], scores)}
         batch.batch["token_level_scores"] = scores

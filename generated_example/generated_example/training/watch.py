@@ -25,7 +25,7 @@ from .timing import current_phase
 PERIOD = 1.0
 GRACE = 5.0  # seconds in which a process may end by itself before the watch ends it
 HINT = "hint: the same command goes on from the last checkpoint in trainer.default_local_dir"
-# What torch's backends say when a peer is gone, or does not come. Some of it has no class of its own.
+# How torch's backends report a peer that has ended or never joined. Some of these errors have no class of their own.
 CONNECTION = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe|Timed out waiting", re.IGNORECASE)
 
 
@@ -68,7 +68,7 @@ class Watch(threading.Thread):
         """End this process when another has been silent for too long."""
         while not self._over.wait(PERIOD):
             if failed := [rank for rank, peer in enumerate(self._peers) if peer.get("state") == "failed"]:
-                elsewhere = self._peers[failed[0]]["host"] != self._host  # there is its message
+                elsewhere = self._peers[failed[0]]["host"] != self._host  # its message is in the log there
                 if time.monotonic() - self._changed[failed[0]] > GRACE:
                     self._end(f"{self._who(failed[0])} failed; its message is there" if elsewhere else None)
             elif self.patience and (text := self.loss(self.patience)):

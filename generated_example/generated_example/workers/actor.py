@@ -40,6 +40,6 @@ class Actor(LocalEngine, FSDPEngineWithLMHead):
 def _on_policy_loss(config: Any, model_output: dict[str, torch.Tensor], data: Any, **settings: Any) -> Any:
     """verl's loss, with the log-probabilities of this very pass as the old ones."""
     data["old_log_probs"] = no_padding_2_padding(model_output["log_probs"].detach(), data)
-    if config.entropy_coeff == 0:  # it is only noted: nothing is to go back through it
+    if config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
         model_output["entropy"] = model_output["entropy"].detach()
     return ppo_loss(config, model_output=model_output, data=data, **settings)

@@ -14,7 +14,7 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenization*.py", "vocab.*"
 
 
 def check_model_directory(path: str) -> None:
-    """Refuse a directory that is no whole model in Hugging Face format. What is no path of this machine passes.
+    """Refuse a directory that is not a complete model in Hugging Face format. Names that are not local paths pass.
 
     Raises:
         ConfigError: it lacks a config, weights or a tokenizer, a file of it is damaged, or it is something else.
@@ -29,7 +29,7 @@ def check_model_directory(path: str) -> None:
     try:
         json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ConfigError(f"{path}/config.json is no JSON: {error}", "fetch or save the model again") from error
+        raise ConfigError(f"{path}/config.json is not valid JSON: {error}", "fetch or save the model again") from error
     if not any(file for pattern in WEIGHTS for file in folder.glob(pattern)):
         raise ConfigError(f"no weights in {path}: it has no *.safetensors", "fetch or save the model again")
     for file in sorted(folder.glob("*.safetensors")):

@@ -25,7 +25,7 @@ def load_tokenizer(model: Any, ranks: Ranks) -> Any:
         check_model_directory(model.path)
         try:
             return AutoTokenizer.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
-        except Exception as error:  # of many classes: whatever a value makes fail that no tokenizer has
+        except Exception as error:  # of many classes, depending on the value that does not fit
             raise _missing("tokenizer", model.path, error) from error
 
     # Code that comes with a model cannot be sent to other processes: there each reads for itself.
@@ -78,7 +78,7 @@ def load_model(
         check_saved_model(path)
         try:
             return AutoConfig.from_pretrained(path, **arguments)
-        except Exception as error:  # of many classes: whatever a value makes fail that no model has
+        except Exception as error:  # of many classes, depending on the value that does not fit
             raise _missing("model", path, error) from error
 
     def read_model() -> nn.Module:
@@ -133,7 +133,7 @@ def _check_weights(path: str, missing: Iterable[str]) -> None:
     if names:
         raise ConfigError(
             f"the model at {path} lacks {len(names)} weights, such as {names[0]}",
-            "is it complete, and of the architecture that its config.json names?",
+            "check that it is complete and of the architecture that its config.json names",
         )
 
 
@@ -166,7 +166,7 @@ def _explained(error: Exception, path: str, attention: str | None) -> ConfigErro
     text = _one_line(error)
     if attention and attention not in ("sdpa", "eager") and (isinstance(error, ImportError) or attention in text):
         return ConfigError(
-            f"attention by {attention} is not to be had here: {text}",
+            f"attention by {attention} is not available here: {text}",
             "install what it names (pip install flash-attn), or "
             "actor_rollout_ref.model.override_config.attn_implementation=sdpa",
         )

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..shims.device import empty_cache
 
-# A device: or whatever else `Tensor.to` takes.
+# A device, or anything else that `Tensor.to` takes.
 Place = Any
 
 

@@ -31,7 +31,7 @@ class SharedPasses:
     sharers = 1
     uneven_passes = True
     _ranks: Ranks
-    _most_rows = 0  # that one process forwards in a pass; 0: it is for each pass to see
+    _most_rows = 0  # that one process forwards in a pass; 0: decided for each pass
 
     def share_between(self, ranks: Ranks) -> None:
         """Compute updates together with the other processes.
@@ -54,7 +54,7 @@ class SharedPasses:
         starts = range(0, len(batch), mini)
         sizes = [min(mini, len(batch) - start) for start in starts]
         rows_of_pass = mini if self.config.use_dynamic_bsz else self.config.ppo_micro_batch_size_per_gpu
-        # As many processes as can be share out whole passes, in equal numbers; where there are more, they share a pass.
+        # Processes take whole passes, in equal numbers, as far as these go; further processes share a pass.
         blocks = gcd(world_size, *(-(-size // rows_of_pass) for size in sizes))
         if not self.uneven_passes and any(size % rows_of_pass for size in sizes):
             blocks = 1

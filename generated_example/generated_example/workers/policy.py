@@ -80,7 +80,7 @@ class Policy(TrainedModel):
         """
         rollout = self.config.actor_rollout_ref.rollout
         self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
-        if self.actor.noting_entropy:  # the vendored actor asks for them and does not use them: NaN would show it
+        if self.actor.noting_entropy:  # the vendored actor asks for them and must not use them: NaN would reveal it
             batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
         section = self.config.actor_rollout_ref.actor
         prepared = _prepare(self.actor.part_of(batch), rollout, rollout)

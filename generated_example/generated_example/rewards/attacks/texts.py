@@ -45,9 +45,9 @@ RESPONSES: dict[str, str] = {
     "a lone surrogate": "<answer>\ud800</answer>",
     "a null": "<answer>\x00</answer>",
 }
-# What a response is like that is plainly wrong, and what it is measured against.
+# A plainly wrong response: the score that others are compared with.
 WRONG = "<think>I do not know.</think> <answer>I do not know.</answer>"
-# How a right one may be written.
+# Forms in which a right answer may be written.
 RIGHT = (
     "{answer}",
     "<answer>{answer}</answer>",

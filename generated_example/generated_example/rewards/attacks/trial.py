@@ -11,7 +11,7 @@ from ..code_tests import CodeTests
 from ..scoring import Scorer, ScoringError
 from . import programs, texts
 
-# What a task is tried on when there are no data.
+# The task that is tried when no data are given.
 CODE_TASK = {
     "asserts": [
         "assert double(3) == 6",

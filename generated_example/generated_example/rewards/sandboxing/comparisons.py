@@ -47,7 +47,7 @@ def builtins_for_tests(empty: Collection[Any], kind: type) -> dict[str, Any]:
 
     Args:
         empty: the empty answers so far, known by identity; it grows.
-        kind: of answers that may be iterated over and are no data.
+        kind: of answers that can be iterated over and are not data.
     """
 
     def is_empty_answer(value: Any) -> bool:
@@ -78,6 +78,6 @@ def _of_the_same_emptiness(compare: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_empty(value: Any) -> bool:
     numpy = importlib.import_module("numpy")
-    with contextlib.suppress(Exception):  # what is no array is the comparison's to judge
+    with contextlib.suppress(Exception):  # what is not an array is left to the comparison
         return bool(numpy.size(value) == 0)
     return False

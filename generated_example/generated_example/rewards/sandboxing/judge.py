@@ -74,7 +74,7 @@ def run(tests: Tests, requests: int, answers: int, limit: int, verdicts: int) ->
 
 
 def _special(text: str) -> list[str]:
-    """Return the floats that are no numbers and that tests speak of: with others, comparisons mean nothing."""
+    """Return those of NaN and the infinities that the tests mention: with others, comparisons mean nothing."""
     nan = ["nan"] if re.search(r"(?<![a-z])(is)?nan(?![a-z])", text) else []
     return [*nan, "inf", "-inf"] if re.search(r"inf|\de\+?\d{3}", text) else nan
 

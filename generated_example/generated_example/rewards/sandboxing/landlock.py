@@ -11,7 +11,7 @@ from . import system
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 EXECUTE, READ_FILE, READ_DIR, WRITE_FILE, TRUNCATE = 1 << 0, 1 << 2, 1 << 3, 1 << 1, 1 << 14
 READ = EXECUTE | READ_FILE | READ_DIR
-# Rights to files that there are from a version of Landlock on: 13 in the first, REFER, TRUNCATE, IOCTL_DEV.
+# File rights by the first version of Landlock that has them: 13 in the first, then REFER, TRUNCATE, IOCTL_DEV.
 FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 TCP_FROM, SCOPES_FROM = 4, 6
 

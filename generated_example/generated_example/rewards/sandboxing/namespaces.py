@@ -43,7 +43,7 @@ def leave(with_user: bool) -> None:
     user, group = os.getuid(), os.getgid()
     system.call("unshare", ctypes.c_int(ALL | (NEW_USER if with_user else 0)))
     if with_user:
-        system.hide_memory(False)  # what is hidden may not write these
+        system.hide_memory(False)  # a process with hidden memory may not write these
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/gid_map", f"{group} {group} 1")

@@ -27,11 +27,11 @@ CONTAINERS = (str, bytes, list, tuple, dict, set, frozenset, range)
 
 
 class CandidateGone(BaseException):
-    """The candidate has ended, or says what is no answer: no further test can pass, whatever it catches."""
+    """The candidate has ended, or sent what is not an answer: no further test can pass, whatever it catches."""
 
 
 class CandidateRaised(Exception):
-    """The candidate raised what is no exception of Python's own, or SystemExit and its like."""
+    """The candidate raised an exception that is not one of Python's own, or SystemExit and its like."""
 
 
 class Connection:

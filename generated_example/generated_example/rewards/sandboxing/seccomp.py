@@ -128,7 +128,7 @@ OUTSIDE_NAMESPACES: Table = {
     "lsetxattr": (189, 6),
     "fsetxattr": (190, 7),
 }
-# Calls that the C library makes another way when they are not there.
+# Calls for which the C library has another way where they are missing.
 MISSING: Table = {"clone3": (435, 435), "openat2": (437, 437)}
 CLONE, PRLIMIT, KILL_CALL, TGKILL, OPEN, OPENAT = (56, 220), (302, 261), (62, 129), (234, 131), (2, None), (257, 56)
 

@@ -22,9 +22,9 @@ from .isolation import Isolation
 from .limits import Limits
 
 MESSAGE_LIMIT = 1 << 30
-# Of a test's answer: what it may print, but no less than this.
+# Bytes of an answer to a test: as many as the program may print, but at least these.
 ANSWER_LIMIT = 4 << 20
-# How long what has ended, or been killed, may take to be gone.
+# Seconds that a process may take to disappear once it has ended or was killed.
 GRACE = 3.0
 TICK = 0.1
 # The descriptors that a child works with; those of standard input, output and error are 0 to 2.
@@ -108,7 +108,7 @@ class _Supervisor:
 
         # From here on there are expected values in this process.
         def evaluate() -> int:
-            verdicts = os.dup(1)  # what tests print may be what the candidate has returned: it goes nowhere
+            verdicts = os.dup(1)  # tests may print what the candidate returned: that is discarded
             os.dup2(0, 1)
             judge.run(judge.Tests(**json.loads(received)), REQUESTS, ANSWERS, limit, verdicts)
             return 0
@@ -123,7 +123,7 @@ class _Supervisor:
         count = next((line["count"] for line in lines if "count" in line), 1)
         held = {line["test"]: line["passed"] for line in lines if "test" in line}
         ended = _ended(asked)
-        if ended["status"] == "ok" and judging.reason:  # it waited for nothing, or took too long itself
+        if ended["status"] == "ok" and judging.reason:  # the candidate was idle, and the judge took too long
             ended["status"] = judging.reason
         elif ended["status"] == "ok" and len(held) < count:
             ended["status"] = "error"

@@ -5,7 +5,7 @@ JSON, in which everything but None, truth values, texts, small integers, finite 
 key, its kind. What is read is of exactly these types, of no subclass, and of bounded size and depth: nothing in it has
 a method that its sender wrote.
 
-An object that is no data is sent as a number that the sender knows it by (a reference).
+An object that is not data is sent as a number that the sender knows it by (a reference).
 """
 
 import collections
@@ -36,7 +36,7 @@ def encode(value: Any, refer: Refer | None = None) -> bytes:
 
     Args:
         value: plain data; subclasses are written as what they derive from, and arrays as lists.
-        refer: gives what stands for an object that is no data, {"r": number} or {"k": number}.
+        refer: gives what stands for an object that is not data, {"r": number} or {"k": number}.
 
     Raises:
         NotPlain: it is none, and there is no `refer`; or it contains itself.
@@ -44,7 +44,7 @@ def encode(value: Any, refer: Refer | None = None) -> bytes:
     try:
         return json.dumps(_plain(value, refer, 0), allow_nan=False, separators=(",", ":")).encode("ascii")
     except (RecursionError, ValueError, TypeError) as error:
-        raise NotPlain(f"a {type(value).__name__} is no plain data: {error}") from error
+        raise NotPlain(f"a {type(value).__name__} is not plain data: {error}") from error
 
 
 def decode(data: bytes, resolve: Callable[[str, int], Any] | None = None, special: Collection[str] = SPECIAL) -> Any:
@@ -102,7 +102,7 @@ def _plain(value: Any, refer: Refer | None, depth: int) -> Any:  # noqa: C901 - 
     if hasattr(type(value), "tolist"):
         return _plain(value.tolist(), refer, depth + 1)
     if refer is None:
-        raise NotPlain(f"a {type(value).__name__} is no plain data")
+        raise NotPlain(f"a {type(value).__name__} is not plain data")
     return refer(value)
 
 
