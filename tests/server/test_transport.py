@@ -138,7 +138,8 @@ def test_what_is_no_json_is_asked_for_again_and_then_told(module: Any, connect: 
     connection = connect(sends(http(200, NO_JSON[name])))
     answers = importlib.import_module("sgserved.workers.servers.answers")
     ask = module.Ask(lambda _: 1, lambda answer, _: answers.of_kind(answer, dict, "it"))
-    with pytest.raises(module.RolloutError, match=rf"{connection.url}/x gave a wrong answer: it is (not valid JSON|None)"):
+    wrong = rf"{connection.url}/x gave a wrong answer: it is (not valid JSON|None)"
+    with pytest.raises(module.RolloutError, match=wrong):
         connection.post_all("/x", [ask])
     assert len(connection.server.received) == 3
     names = [received.name for received in connection.server.received]
