@@ -44,7 +44,7 @@ def start(project):
     sys.path_importer_cache.clear()
     where = "load_config"
     try:
-        training = importlib.import_module(f"{package}.training.config_loading")
+        training = importlib.import_module(f"{package}.settings.loading")
         config = training.load_config(Path("config"), ["trainer.logger=[console]"])
         where = "paths"
         paths = importlib.import_module(f"{package}.training.path_checks")
@@ -58,7 +58,7 @@ def start(project):
         where = "hooks"
         importlib.import_module(f"{package}.custom")
         where = "check_config"
-        importlib.import_module(f"{package}.training.checks").check_config(config, 1)
+        importlib.import_module(f"{package}.settings.checks").check_config(config, 1)
         where = "files"
         for name in training.flat_keys(config):
             value = omegaconf.OmegaConf.select(config, name)

@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 from bench.data.toy import ensure_toy_model
-from bench.training.config_loading import load_config, settle_device
-from bench.training.distributed import Ranks
+from bench.settings.loading import load_config, settle_device
+from bench.run.distributed import Ranks
 from bench.workers.models import load_tokenizer
 from bench.workers.policy import Policy
 from bench.workers.rollout_engine import RolloutEngine

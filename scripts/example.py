@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from extractor.project import lock as locks
+from extractor.values.manifest import VENDORED
 from extractor.values.tree import FileKind
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,12 +22,23 @@ def main() -> int:
         shutil.rmtree(EXAMPLE)
     subprocess.run([sys.executable, "-m", "extractor", "new", str(EXAMPLE)], check=True)
     lock = locks.read(EXAMPLE)
-    ignored = [f"/generated_example/{file.path}" for file in lock.files if file.kind is FileKind.VENDORED]
-    ignored.append("/generated_example/.vextract/base.zip")
+    folder = f"{lock.options.package}/{VENDORED}/"
+    # The packages in that folder are ours, but for those in which upstream has code.
+    ignored = [".vextract/base.zip", f"{folder}**/*.py", f"!{folder}**/__init__.py"]
+    ignored += [
+        file.path
+        for file in lock.files
+        if file.kind is FileKind.VENDORED and (not file.path.startswith(folder) or file.path.endswith("/__init__.py"))
+    ]
     gitignore = ROOT / ".gitignore"
     text = gitignore.read_text(encoding="utf-8").partition(BEGIN)[0].rstrip("\n")
-    gitignore.write_text("\n".join([text, BEGIN, *sorted(ignored), END, ""]), encoding="utf-8")
+    gitignore.write_text("\n".join([text, BEGIN, *map(_pattern, ignored), END, ""]), encoding="utf-8")
     return 0
+
+
+def _pattern(path: str) -> str:
+    sign = "!" * path.startswith("!")
+    return f"{sign}/generated_example/{path.removeprefix('!')}"
 
 
 if __name__ == "__main__":

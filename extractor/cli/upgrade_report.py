@@ -64,7 +64,10 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
 
 def _summary(found: Upgrade) -> str:
     counts = counts_of(found.plan)
+    moved = sum(map(_has_moved, found.plan.actions))
+    counts["delete"] -= moved
     told = [f"{counts[verdict]} {_DONE[verdict]}" for verdict in (*_FIRST, *_REST) if counts[verdict]]
+    told += [f"{moved} of them moved"] if moved else []
     return ", ".join(told if counts["conflict"] else ["no conflicts", *told])
 
 
@@ -98,7 +101,14 @@ def _where(item: Moved) -> str:
 
 def _worth_saying(action: Action) -> bool:
     """Return what stays as it was and needs no thought is only counted."""
+    if _has_moved(action):
+        return False
     return action.verdict.value != "keep" or bool(action.note) or action.reason.value == "edited"
+
+
+def _has_moved(action: Action) -> bool:
+    """Return True for the former place of a file that is told of where it is now."""
+    return action.verdict.value == "delete" and action.reason.value == "moved"
 
 
 def _line(action: Action) -> str:

@@ -37,6 +37,7 @@ class Reason(str, Enum):
     CHANGED = "changed"
     BOTH = "edited and changed"
     CARRIED = "moved, with the edits"
+    MOVED = "moved"
     GONE = "no longer part of the project"
     IN_THE_WAY = "a file of the owner's is in the way"
 

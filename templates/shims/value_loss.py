@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..training.core_algos import agg_loss, compute_value_loss
+from ..vendored.algorithms.core_algos import agg_loss, compute_value_loss
 
 
 def value_loss_of_batch(

@@ -83,7 +83,11 @@ def fork(tmp_path: Path) -> Fork:
     fork.into(ACTOR, "update_policy", "token_11 = 1  # caf\u00e9")
     fork.crlf(ACTOR)
     fork.into("protocol.py", "union", "import ray; token_12 = ray")
-    fork.into("utils/torch_functional.py", "masked_whiten", f"from {name}.utils.tracking import Tracking; token_13 = 1")
+    fork.into(
+        "utils/torch_functional.py",
+        "masked_whiten",
+        f"from {name}.utils.tracking import Tracking; token_13 = 1",
+    )
     fork.append("trainer/config/ppo_trainer.yaml", "\ntoken_14: 1\n")
     fork.write("utils/reward_score/gsm8k.py", "def broken_15(:\n")
     fork.write("utils/mine.py", "own_16 = 1\n")
@@ -174,8 +178,12 @@ def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path)
         {"path": "copied/extra/own.py", "copied": "toy/extra/own.py"},
     ]
     assert edits(report) == {f"verl/{ALGOS}:kl_penalty": "carried", f"verl/{ALGOS}:agg_loss": "orphaned"}
-    assert "from toy.extra.own import own; own()" in (tmp_path / "toy/toy/training/core_algos.py").read_text()
-    assert (tmp_path / "toy/toy/extra/own.py").read_text().startswith("import toy.utils.torch_functional as F\n")
+    assert (
+        "from toy.extra.own import own; own()" in (tmp_path / "toy/toy/vendored/algorithms/core_algos.py").read_text()
+    )
+    assert (
+        (tmp_path / "toy/toy/extra/own.py").read_text().startswith("import toy.vendored.utils.torch_functional as F\n")
+    )
 
 
 def test_circle_of_imports_is_refused(run, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def note_calls(core: Any, estimators: set[str], losses: set[str]) -> None:
 def main(package: str, presets: list[str]) -> None:
     sys.path.insert(0, str(Path.cwd()))
     run = importlib.import_module("main").main
-    core = importlib.import_module(f"{package}.training.core_algos")
+    core = importlib.import_module(f"{package}.vendored.algorithms.core_algos")
     estimators: set[str] = set()
     losses: set[str] = set()
     note_calls(core, estimators, losses)

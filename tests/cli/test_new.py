@@ -49,7 +49,7 @@ def test_json(run, tmp_path: Path) -> None:
     assert report["written"] is True
     assert report["options"]["verl"] == releases.default()
     assert report["source"]["kind"] == "wheel"
-    assert "toy/training/core_algos.py" in report["files"]["vendored"]
+    assert "toy/vendored/algorithms/core_algos.py" in report["files"]["vendored"]
     assert report["vendored"]["files"] == sum(path.endswith(".py") for path in report["files"]["vendored"])
     assert 0 < report["vendored"]["lines"] < report["source"]["lines"]
 
@@ -67,7 +67,7 @@ def test_dry_run(run, tmp_path: Path, json_too: bool) -> None:
         assert "add  vendored  LICENSE.verl\n" in result.out
         assert "more (-v shows all)\n" in result.out
         whole = run("new", tmp_path / "toy", "--dry-run", "-v").out
-        assert "add  vendored  toy/training/core_algos.py\n" in whole
+        assert "add  vendored  toy/vendored/algorithms/core_algos.py\n" in whole
 
 
 @pytest.mark.usefixtures("verl")
@@ -78,7 +78,7 @@ def test_a_place_that_is_not_there_yet(run, tmp_path: Path) -> None:
     assert result.code == 0
     assert f"made {target}, package my_proj: " in result.out
     assert f"  cd '{target}'\n" in result.out
-    assert (target / "my_proj/training/core_algos.py").exists()
+    assert (target / "my_proj/vendored/algorithms/core_algos.py").exists()
 
 
 @pytest.mark.usefixtures("verl")
@@ -96,7 +96,7 @@ def test_directories_above_go_again_where_nothing_was_made(run, tmp_path: Path, 
 @pytest.mark.usefixtures("verl")
 def test_package_name_can_differ(run, tmp_path: Path) -> None:
     assert run("new", tmp_path / "my-project", "--package", "toy").code == 0
-    assert (tmp_path / "my-project/toy/training/core_algos.py").exists()
+    assert (tmp_path / "my-project/toy/vendored/algorithms/core_algos.py").exists()
 
 
 @pytest.mark.usefixtures("verl")

@@ -27,7 +27,7 @@ from tests.cli.conftest import Result, _made
 pytestmark = pytest.mark.usefixtures("verl")
 # A notice as upstream's files begin with it.
 COPYRIGHT = re.compile(r"^# (Copyright .+)$", re.MULTILINE)
-CORE = "toy/training/core_algos.py"
+CORE = "toy/vendored/algorithms/core_algos.py"
 
 
 def digest(path: Path) -> str:
@@ -50,7 +50,7 @@ def records(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def test_the_bill_of_materials_is_valid_spdx_and_true(run: Callable[..., Result], project: Path) -> None:
     (project / CORE).write_text((project / CORE).read_text() + "# mine\n")
-    (project / "toy/protocol.py").unlink()
+    (project / "toy/vendored/protocol.py").unlink()
     (project / "toy/own-Größe.py").write_text("pass\n")
     result = run("sbom", project)
     assert (result.code, result.err) == (0, "")
@@ -60,7 +60,7 @@ def test_the_bill_of_materials_is_valid_spdx_and_true(run: Callable[..., Result]
     locked = lock.read(project)
     said = records(document)
     entries = {file.path: file for file in locked.files}
-    assert said.keys() == (entries.keys() - {"toy/protocol.py"}) | {"toy/own-Größe.py"}
+    assert said.keys() == (entries.keys() - {"toy/vendored/protocol.py"}) | {"toy/own-Größe.py"}
     changes = {f"toy/{item.path}": list(item.changes) for item in _made[locked.options, locked.source_sha256].emitted}
     assert any("fix " in change for each in changes.values() for change in each)
     for path, record in said.items():
@@ -80,7 +80,7 @@ def test_the_bill_of_materials_is_valid_spdx_and_true(run: Callable[..., Result]
     assert packages["verl"]["licenseDeclared"] == "Apache-2.0"
     theirs = {line for path in from_upstream(project) for line in COPYRIGHT.findall(path.read_text())}
     assert set(packages["verl"]["copyrightText"].splitlines()) >= theirs != set()
-    assert "not there: toy/protocol.py" in packages["toy"]["comment"]
+    assert "not there: toy/vendored/protocol.py" in packages["toy"]["comment"]
     from_verl = {
         item["comment"]
         for item in document["relationships"]

@@ -92,7 +92,7 @@ def test_what_the_command_line_says_is_not_asked(tmp_path: Path) -> None:
     assert code == 0, shown
     assert shown.count("Directory of the project") == 1
     assert not any(question in shown for question in ("Release of verl", "Rollout engine", "Algorithm", "Recipe"))
-    assert "my_proj/training/core_algos.py" in shown
+    assert "my_proj/vendored/algorithms/core_algos.py" in shown
     assert os.listdir(tmp_path) == []
 
 

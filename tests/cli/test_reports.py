@@ -51,7 +51,7 @@ def test_explain_a_symbol(run, project: Path) -> None:
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
     assert lines[0] == "verl.trainer.ppo.core_algos:agg_loss"
-    assert lines[1] == "  in       toy/training/core_algos.py"
+    assert lines[1] == "  in       toy/vendored/algorithms/core_algos.py"
     assert lines[2].startswith("  whose    verl's: ")
     assert lines[3] == "  from     verl/trainer/ppo/core_algos.py"
     assert lines[4] == "  why      verl.trainer.ppo.core_algos:agg_loss is a root (role algorithms)"
@@ -59,7 +59,7 @@ def test_explain_a_symbol(run, project: Path) -> None:
 
 def test_explain_a_file_as_json(run, project: Path, monkeypatch) -> None:
     monkeypatch.chdir(project)
-    (report,) = json.loads(run("explain", "toy/workers/dp_actor.py", "--json").out)
+    (report,) = json.loads(run("explain", "toy/vendored/workers/dp_actor.py", "--json").out)
     assert report["upstream_path"] == "verl/workers/actor/dp_actor.py"
     assert "DataParallelPPOActor" in report["symbols"]
     assert report["chain"][0]["how"] == "root"

@@ -20,7 +20,7 @@ REPORTS = [
     ("graph", "PROJECT"),
     ("status", "PROJECT"),
     ("diff", "--stat", "PROJECT"),
-    ("explain", "toy/training/core_algos.py", "PROJECT"),
+    ("explain", "toy/vendored/algorithms/core_algos.py", "PROJECT"),
     ("sync", "PROJECT", "--dry-run"),
     ("upgrade", "PROJECT", "--dry-run", "--to", "0.7.1"),
 ]

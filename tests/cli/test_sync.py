@@ -43,12 +43,12 @@ def test_nothing_to_do(run, project: Path, empty_cache: Path) -> None:
 
 def test_from_the_base_without_a_source(run, project: Path, empty_cache: Path) -> None:
     before = tree(project)
-    (project / "toy/protocol.py").unlink()
+    (project / "toy/vendored/protocol.py").unlink()
     (project / "LICENSE.verl").unlink()
     result = run("sync", project, "--offline")
     assert result.code == 0
     assert result.out.splitlines()[0].startswith("2 files restored, ")
-    assert result.out.splitlines()[1:] == ["restored  LICENSE.verl", "restored  toy/protocol.py"]
+    assert result.out.splitlines()[1:] == ["restored  LICENSE.verl", "restored  toy/vendored/protocol.py"]
     assert tree(project) == before
 
 
@@ -72,46 +72,48 @@ def test_damaged_base_is_rebuilt(run, project: Path) -> None:
 
 
 def test_edits_stay(run, project: Path) -> None:
-    edited = {"toy/protocol.py": b"# edited\n", "config/ppo_trainer.yaml": b"# edited\n"}
+    edited = {"toy/vendored/protocol.py": b"# edited\n", "config/ppo_trainer.yaml": b"# edited\n"}
     for path, data in edited.items():
         (project / path).write_bytes(data)
     (project / "Makefile").unlink()
     before = tree(project)
     result = run("sync", project)
     assert result.code == 0
-    assert "edited    toy/protocol.py (left as it is)" in result.out
+    assert "edited    toy/vendored/protocol.py (left as it is)" in result.out
     assert "removed   Makefile (left as it is)" in result.out
     assert tree(project) == before
 
 
 def test_dry_run_and_json(run, project: Path) -> None:
-    (project / "toy/protocol.py").unlink()
+    (project / "toy/vendored/protocol.py").unlink()
     before = tree(project)
     report = json.loads(run("sync", project, "--dry-run", "--json").out)
     assert report["written"] is False
-    assert report["restored"] == ["toy/protocol.py"]
+    assert report["restored"] == ["toy/vendored/protocol.py"]
     assert "1 file would be restored, " in run("sync", project, "--dry-run").out
     assert tree(project) == before
 
 
 def test_from_a_directory_inside(run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (project / "toy/protocol.py").unlink()
+    (project / "toy/vendored/protocol.py").unlink()
     monkeypatch.chdir(project / "toy/training")
     assert run("sync").code == 0
-    assert (project / "toy/protocol.py").exists()
+    assert (project / "toy/vendored/protocol.py").exists()
 
 
 def test_bytes_that_cannot_be_had_again(run, project: Path) -> None:
     locked: Lock = lock.read(project)
     from dataclasses import replace
 
-    files = tuple(replace(file, sha256="0" * 64) if file.path == "toy/protocol.py" else file for file in locked.files)
+    files = tuple(
+        replace(file, sha256="0" * 64) if file.path == "toy/vendored/protocol.py" else file for file in locked.files
+    )
     strip(project)
     relock(project, files=files, vextract="0.0.9")
     before = tree(project)
     result = run("sync", project)
     assert result.code == 1
-    assert "toy/protocol.py: vextract 0.0.9 wrote 000000000000, this vextract (0.1.0) emits " in result.err
+    assert "toy/vendored/protocol.py: vextract 0.0.9 wrote 000000000000, this vextract (0.1.0) emits " in result.err
     assert "hint: use the vextract that wrote it: pip install vextract==0.0.9" in result.err
     assert tree(project) == before
 

@@ -122,7 +122,7 @@ def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, whe
     assert run("sync", tmp_path / "toy", "--from", wheel).code == 0
     # The commands that need the release infer once more what was inferred for it.
     # What `new` has warned of is done as it says.
-    assert "toy/utils/npu_utils.py:20: imports einops, which pyproject.toml does not require" in result.err
+    assert "toy/vendored/utils/npu_utils.py:20: imports einops, which pyproject.toml does not require" in result.err
     asked = (tmp_path / "toy/pyproject.toml").read_text(encoding="utf-8")
     asked = asked.replace("dependencies = [\n", 'dependencies = [\n    "einops",\n', 1)
     (tmp_path / "toy/pyproject.toml").write_text(asked, encoding="utf-8")
@@ -136,7 +136,7 @@ def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, whe
 def test_a_project_that_cannot_stand_is_not_made(
     run, older: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = "toy/workers/actor.py:9: imports toy.workers.dp_actor, which does not exist"
+    problem = "toy/workers/actor.py:9: imports toy.vendored.workers.dp_actor, which does not exist"
     monkeypatch.setattr("extractor.usecases.verify.unwritten.import_problems", lambda *arguments: (problem,))
     result = run("new", tmp_path / "toy", "--from", wheel, "--experimental")
     assert result.code == 1

@@ -57,7 +57,10 @@ def test_a_release_holds_against_itself(verl_0_6_1: Source) -> None:
 
 @pytest.mark.parametrize(
     ("place", "other"),
-    [("training/trainer.py", "a template of vextract's"), ("training/core_algos.py", "verl/trainer/ppo/core_algos.py")],
+    [
+        ("training/trainer.py", "a template of vextract's"),
+        ("vendored/algorithms/core_algos.py", "verl/trainer/ppo/core_algos.py"),
+    ],
 )
 def test_two_files_for_one_place_are_named_with_what_to_do(verl_0_6_1: Source, place: str, other: str) -> None:
     manifest = releases.load("0.6.1")

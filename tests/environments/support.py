@@ -22,7 +22,7 @@ class Project:
     package: str
 
     def module(self, path: str) -> ModuleType:
-        """The module at a dotted path below the package ("training.episodes")."""
+        """The module at a dotted path below the package ("episodes.loop")."""
         return importlib.import_module(f"{self.package}.{path}")
 
     def config(self, *overrides: str) -> Any:
@@ -34,7 +34,7 @@ class Project:
 
 @lru_cache(maxsize=1)
 def _toy_config(project: Project) -> Any:
-    return project.module("training.config_loading").load_config(project.root / "config", ["scale=toy"])
+    return project.module("settings.loading").load_config(project.root / "config", ["scale=toy"])
 
 
 def make_project(release: str, engine: str, root: Path, package: str) -> Project:
@@ -102,7 +102,7 @@ def prompts_of(package: Project, contexts: list[list[int]], infos: list[dict[str
     """Prompts as the trainer hands them to `Rollouts.generate`: padded on the left, each with a uid of its own."""
     import numpy as np
 
-    batch = package.module("training.episodes").context_batch(contexts, 0, {"global_steps": 1, **meta})
+    batch = package.module("episodes.loop").context_batch(contexts, 0, {"global_steps": 1, **meta})
     rows: Any = np.empty(len(infos), dtype=object)
     rows[:] = infos
     uids = np.array([f"uid{row}" for row in range(len(infos))], dtype=object)

@@ -107,7 +107,7 @@ def test_what_an_environment_raises_costs_its_sample(
     assert batch.batch["response_mask"].sum(-1).tolist() == [2, 0, 0, 0, 2]
     assert batch.batch["rm_scores"].sum(-1).tolist() == [1.0] * 5
     assert (columns["acc"].tolist(), columns["said"].tolist()) == ([1, 0, 0, 1, 1], ["7", "", "", "7", "7"])
-    metrics = episodic.module("training.outcomes").episode_metrics(batch)
+    metrics = episodic.module("episodes.outcomes").episode_metrics(batch)
     assert (metrics["env/errors"], metrics["env/timeouts"], metrics["env/terminated"]) == (3, 0, 0.4)
     shown = capsys.readouterr().err
     assert shown.count("warning") == 1
@@ -235,7 +235,7 @@ def test_threads_run_at_once_and_keep_their_order(run: Any) -> None:
 
 def test_connections_outlive_a_rollout(episodic: Project) -> None:
     """All rollouts of a run share an event loop, so that what an environment opens in one is good in the next."""
-    module = episodic.module("training.environments")
+    module = episodic.module("episodes.environments")
     settings = type("Settings", (), {"timeout": None, "threads": False, "concurrency": 4})
     loops: list[Any] = []
 

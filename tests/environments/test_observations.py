@@ -39,7 +39,7 @@ def chatml() -> Any:
 
 @pytest.fixture
 def observations(episodic: Project) -> Any:
-    return episodic.module("training.observations").Observations
+    return episodic.module("episodes.observations").Observations
 
 
 def ids(tokenizer: Any, text: str) -> list[int]:

@@ -25,7 +25,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 @pytest.fixture(scope="module")
 def ranks(episodic: Project) -> Iterator[Any]:
     """A group of one process."""
-    made = episodic.module("training.distributed").Ranks()
+    made = episodic.module("run.distributed").Ranks()
     yield made
     made.close()
 

@@ -11,7 +11,7 @@ NAMES = ("get_adv_estimator_fn", "get_policy_loss_fn", "register_adv_est", "regi
 
 
 def test_hooks_of_later_releases_can_register(case: Case, fixed: Vendored, broken: Vendored) -> None:
-    core = fixed.module("training.core_algos")
+    core = fixed.module("vendored.algorithms.core_algos")
 
     @core.register_adv_est("mine")
     def estimator() -> None: ...
@@ -27,4 +27,4 @@ def test_hooks_of_later_releases_can_register(case: Case, fixed: Vendored, broke
     for taken in ("mine", "grpo"):
         with pytest.raises(ValueError, match="registered already"):
             core.register_adv_est(taken)(lambda: None)
-    assert [name for name in NAMES if hasattr(broken.module("training.core_algos"), name)] == []
+    assert [name for name in NAMES if hasattr(broken.module("vendored.algorithms.core_algos"), name)] == []

@@ -27,7 +27,7 @@ def test_the_tree(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1].startswith("├── hooks  5 files, ")
     actor = next(number for number, line in enumerate(lines) if "workers/dp_actor " in line)
     assert lines[actor].endswith("  vendored")
-    assert "-> protocol, " in lines[actor + 1]
+    assert ", vendored/protocol, " in lines[actor + 1]
     assert not any(line.endswith(" ") or "\x1b" in line for line in lines)
 
 
@@ -70,8 +70,8 @@ def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["graph", str(project), "--vendored", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     (protocol,) = [group for group in report["groups"] if group["name"] == "protocol"]
-    assert protocol["modules"][0]["path"] == "toy/protocol.py"
-    assert "toy/workers/dp_actor.py" in protocol["modules"][0]["imported_by"]
+    assert protocol["modules"][0]["path"] == "toy/vendored/protocol.py"
+    assert "toy/vendored/workers/dp_actor.py" in protocol["modules"][0]["imported_by"]
     assert protocol["lines"] == sum(module["lines"] for module in protocol["modules"])
 
 

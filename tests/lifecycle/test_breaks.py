@@ -174,7 +174,7 @@ def test_the_upgraded_project_trains(old: str, new: str, tmp_path: Path) -> None
     root = create(tmp_path / "toy", generated(choice).tree, options_of(choice))
     with (root / "toy/custom/reward_manager.py").open("a") as file:
         file.write(HOOK)
-    actor = root / "toy/workers/dp_actor.py"
+    actor = root / "toy/vendored/workers/dp_actor.py"
     if actor.exists():
         actor.write_text(f"{actor.read_text()}\n\nMINE = 1\n")
     config = root / "config/reward/reward.yaml"
@@ -183,7 +183,7 @@ def test_the_upgraded_project_trains(old: str, new: str, tmp_path: Path) -> None
     assert weighted is not None
     config.write_text(weighted)
     assert command(["upgrade", str(root), "--to", new]) == 0
-    assert (root / "orphaned/toy/workers/dp_actor.py").exists() == (
+    assert (root / "orphaned/toy/vendored/workers/dp_actor.py").exists() == (
         (old, new) in (("0.5.0", "0.9.1"), ("0.7.1", "0.8.0"))
     )
     for row in train(root):
@@ -193,9 +193,12 @@ def test_the_upgraded_project_trains(old: str, new: str, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("verl")
 def test_the_orphan_of_an_actor_names_what_took_its_part() -> None:
-    found = successors(*LONGEST)["toy/workers/dp_actor.py"]
-    assert found.paths[:2] == ("toy/workers/engine/fsdp/transformer_impl.py", "toy/workers/utils/losses.py")
-    assert "toy/workers/utils/padding.py" in found.paths
+    found = successors(*LONGEST)["toy/vendored/workers/dp_actor.py"]
+    assert found.paths[:2] == (
+        "toy/vendored/workers/engine/fsdp/transformer_impl.py",
+        "toy/vendored/algorithms/losses.py",
+    )
+    assert "toy/vendored/workers/utils/padding.py" in found.paths
     assert found.users == ("toy/workers/actor.py",)
     assert not found.same
 

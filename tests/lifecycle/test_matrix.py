@@ -147,8 +147,8 @@ def test_untouched(old: Choice, new: Choice, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("verl")
 def test_the_role_says_where_a_file_went() -> None:
     found = successors(NEW, VLLM)
-    assert found["toy/workers/hf_rollout.py"] == Successor(
-        ("toy/workers/vllm_rollout_spmd.py",), same=False, users=("toy/workers/rollout_engine.py",)
+    assert found["toy/vendored/workers/hf_rollout.py"] == Successor(
+        ("toy/vendored/workers/vllm_rollout_spmd.py",), same=False, users=("toy/workers/rollout_engine.py",)
     )
     assert successors(OLD, NEW).keys() <= {file.path for file in generated(OLD).tree}
 
@@ -159,7 +159,7 @@ def test_a_dry_run_tells_what_changed_in_the_algorithms(tmp_path: Path, capsys: 
     before = picture(project)
     assert command(["upgrade", str(project), "--dry-run", "-v", "--to", "0.6.1"]) == 0
     shown = capsys.readouterr().out
-    assert "update    toy/training/core_algos.py  (changed)" in shown
+    assert "update    toy/vendored/algorithms/core_algos.py  (changed)" in shown
     assert "  body       agg_loss\n" in shown
     assert command(["upgrade", str(project), "--dry-run", "--diff", "--json", "--to", "0.6.1"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -232,7 +232,8 @@ def test_the_pieces_that_differ_are_those_that_were_edited(base: str, ours: str,
 
 
 @pytest.mark.parametrize(
-    "path", ["toy/training/core_algos.py", "toy/protocol.py", "config/ppo_trainer.yaml", "pyproject.toml"]
+    "path",
+    ["toy/vendored/algorithms/core_algos.py", "toy/vendored/protocol.py", "config/ppo_trainer.yaml", "pyproject.toml"],
 )
 @pytest.mark.network
 def test_joined_again_the_pieces_give_the_file(path: str) -> None:
@@ -251,7 +252,7 @@ PAIRS = [
 @pytest.mark.network
 def test_an_edit_of_a_function_ends_in_that_function(old: str, new: str) -> None:
     """Two lines before the last statement of every function of the algorithms, over every pair of releases."""
-    path = "toy/training/core_algos.py"
+    path = "toy/vendored/algorithms/core_algos.py"
     base, theirs = ({file.path: file.data for file in generated(Choice(release)).tree}[path] for release in (old, new))
     lines = base.decode().split("\n")
     edited = 0

@@ -23,7 +23,7 @@ from tests.adopt.forks import Fork
 from tests.project.support import files_of
 
 RELEASE = "0.6.1"
-CONFIG, TYPES = "toy/workers/config/actor.py", "toy/utils/torch_dtypes.py"
+CONFIG, TYPES = "toy/vendored/workers/config/actor.py", "toy/vendored/utils/torch_dtypes.py"
 EDITED, USED = (
     "verl.workers.config.actor:ActorConfig._check_mutually_exclusive",
     "verl.utils.torch_dtypes:PrecisionType",
@@ -109,8 +109,8 @@ def test_a_method_that_the_owner_has_edited_stays(former: Path, old: str, new: s
 @pytest.mark.thorough
 def test_a_method_that_a_fork_has_edited_comes_along(tmp_path: Path, verl_0_6_1: Source) -> None:
     fork = Fork(tmp_path / "repo", verl_0_6_1)
-    fork.into("workers/config/actor.py", "_check_mutually_exclusive", "token = 'MINE'")
-    fork.into("workers/config/actor.py", "validate", "kind.to_str(token)")
+    fork.into("vendored/workers/config/actor.py", "_check_mutually_exclusive", "token = 'MINE'")
+    fork.into("vendored/workers/config/actor.py", "validate", "kind.to_str(token)")
     manifest = releases.load(RELEASE)
     adoption = adopt(recognise(fork.top, RELEASE, offline=True), complete(Options("toy", RELEASE), manifest), manifest)
     assert {EDITED} <= set(adoption.options.methods)

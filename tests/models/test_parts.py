@@ -46,7 +46,7 @@ def module(path: str, package: str = PACKAGE) -> ModuleType:
 @pytest.fixture(scope="module")
 def ranks(root: Path) -> Iterator[Any]:
     """This process, alone."""
-    alone = module("training.distributed").Ranks()
+    alone = module("run.distributed").Ranks()
     yield alone
     alone.close()
 
@@ -60,7 +60,7 @@ def model_path(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def default(root: Path) -> Any:
-    return module("training.config_loading").load_config(root / "config", ["scale=toy"])
+    return module("settings.loading").load_config(root / "config", ["scale=toy"])
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def config(default: Any, model_path: Path) -> Callable[..., Any]:
         made = default.copy()
         with open_dict(made):  # an older name is none of the config's own
             made = OmegaConf.merge(made, OmegaConf.from_dotlist([f"{MODEL}.path={model_path}", *settings]))
-        module("training.config_loading").settle_device(made)
+        module("settings.loading").settle_device(made)
         return made
 
     return make
@@ -93,7 +93,7 @@ def policy(config: Callable[..., Any], ranks: Any) -> Callable[..., Any]:
 
 def refusal(function: Callable[[], object], package: str = PACKAGE) -> str:
     """The error with a hint that a call ends with."""
-    with pytest.raises(module("training.config_loading", package).ConfigError) as caught:
+    with pytest.raises(module("settings.loading", package).ConfigError) as caught:
         function()
     assert "\nhint: " in str(caught.value)
     return str(caught.value)
@@ -102,7 +102,7 @@ def refusal(function: Callable[[], object], package: str = PACKAGE) -> str:
 def check(config: Any) -> None:
     """What a run checks first."""
     module("custom")  # it registers what the config names
-    module("training.checks").check_config(config, 1)
+    module("settings.checks").check_config(config, 1)
 
 
 @pytest.fixture
@@ -404,7 +404,7 @@ def test_bypass_mode(release: str, config: Callable[..., Any], policy: Callable[
 def test_a_loss_that_a_correction_does_not_have(root: Path) -> None:
     """From 0.7.1 on it is a choice of two; before that there is no such setting."""
     settings = ["scale=toy", "algorithm.rollout_correction.loss_type=word"]
-    assert "loss_type" in refusal(lambda: module("training.config_loading").load_config(root / "config", settings))
+    assert "loss_type" in refusal(lambda: module("settings.loading").load_config(root / "config", settings))
 
 
 # Two dtypes stand for two devices: a value that has been moved shows where it is, and is still the same.

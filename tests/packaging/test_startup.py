@@ -33,4 +33,4 @@ def test_nothing_of_a_generated_project_is_imported_to_make_one() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "toy/training/core_algos.py" in done.stdout
+    assert "toy/vendored/algorithms/core_algos.py" in done.stdout

@@ -19,9 +19,9 @@ from omegaconf.basecontainer import BaseContainer
 
 main = import_module("main")
 package = next(Path().glob("*/training/trainer.py")).parts[0]
-loading = import_module(f"{package}.training.config_loading")
-checks = import_module(f"{package}.training.setting_checks")
-unread = import_module(f"{package}.training.unread")
+loading = import_module(f"{package}.settings.loading")
+checks = import_module(f"{package}.settings.setting_checks")
+unread = import_module(f"{package}.settings.unread")
 
 
 def record(lines: list[str]) -> dict[str, list[str]]:

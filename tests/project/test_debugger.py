@@ -17,7 +17,7 @@ from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
-FILE = f"{PACKAGE}/training/core_algos.py"
+FILE = f"{PACKAGE}/vendored/algorithms/core_algos.py"
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ def test_a_breakpoint_in_core_algos(root: Path) -> None:
     assert "('shape', (32, " in shown
     stack = shown.partition("('shape'")[2]
     assert re.search(r"training/trainer\.py\(\d+\)fit\(\)", stack)
-    assert re.search(r"training/trainer_functions\.py\(\d+\)compute_advantage\(\)", stack)
+    assert re.search(r"vendored/algorithms/trainer_functions\.py\(\d+\)compute_advantage\(\)", stack)
     assert "step 1/1" in stack
 
 
 def test_the_line_in_the_readme(root: Path) -> None:
     """The README suggests a place to stop at: it must be a statement that a plain run comes by."""
     found = re.search(
-        r"# b myproj/training/core_algos\.py:(\d+)", (REPOSITORY / "README.md").read_text(encoding="utf-8")
+        r"# b myproj/vendored/algorithms/core_algos\.py:(\d+)", (REPOSITORY / "README.md").read_text(encoding="utf-8")
     )
     assert found is not None
     line = int(found.group(1))

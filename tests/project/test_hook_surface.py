@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from extractor.values.moves import moved_module
 from extractor.values.options import RECIPES
 from extractor.values.tree import FileKind
 from tests.project.running import python, train
@@ -20,6 +21,14 @@ Maker = Callable[[Configuration], Made]
 Names = Mapping[str, tuple[str, ...]]
 FIRST, LAST = ALL[0], NEWEST[-1]
 STATED = runpy.run_path(str(REPOSITORY / "templates" / "base" / "__package__" / "training" / "hook_surface.py"))
+# What hooks were told to import before modules moved.
+STATED_FORMERLY = (
+    "data.rl_dataset",
+    "protocol",
+    "training.core_algos",
+    "utils.torch_functional",
+    "workers.reward_manager.registry",
+)
 STEP = ("algorithm.adv_estimator=group_rank", "trainer.total_training_steps=1", "local.num_threads=1")
 
 
@@ -94,6 +103,28 @@ def test_a_project_trains_after_an_upgrade_and_after_the_way_back(
     done = vextract("upgrade", ".", "--to", after, "--offline", cwd=root)
     assert done.returncode == 0, done.stderr
     assert train(root, *STEP)[-1]["step"] == 1
+
+
+def test_former_names_mean_the_modules_of_today(made: Maker) -> None:
+    """As hooks of earlier projects import them: in any order, and also what is in a package that has moved."""
+    project = made(Configuration(LAST, "hf"))
+    names = STATED_FORMERLY
+    assert {moved_module(name) for name in names} <= {*STATED["SURFACE"], *STATED["OF_RECIPES"]}
+    code = (
+        "import sys; from importlib import import_module\n"
+        "for pair in sys.argv[1:]:\n"
+        "    former, now = pair.split('=')\n"
+        "    assert import_module(former) is import_module(now), pair\n"
+        f"from {PACKAGE}.utils import torch_functional\n"
+        f"import {PACKAGE}.training.core_algos as algorithms\n"
+        f"assert sys.modules['{PACKAGE}.vendored.algorithms.core_algos'] is algorithms\n"
+        f"try: import {PACKAGE}.utils.nothing\n"
+        "except ModuleNotFoundError: pass\n"
+        "else: raise AssertionError\n"
+    )
+    pairs = [f"{PACKAGE}.{name}={PACKAGE}.{moved_module(name)}" for name in names]
+    done = python(project.root, "-c", code, *pairs)
+    assert done.returncode == 0, done.stderr
 
 
 def hook_texts(made: Maker, recipe: str) -> dict[tuple[bytes, ...], str]:

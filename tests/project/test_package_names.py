@@ -44,9 +44,9 @@ def test_ruff_finds_nothing(made: Callable[[Configuration], Made], configuration
 
 def test_an_import_that_is_too_long_gets_a_name_a_line() -> None:
     package = "p" * 70
-    long = f"    from {package}.training.config_loading import ConfigError, load_config, notes_on\n"
+    long = f"    from {package}.settings.loading import ConfigError, load_config, notes_on\n"
     assert wrap_imports(f"import os\n{long}x = 1\n") == (
-        f"import os\n    from {package}.training.config_loading import (\n"
+        f"import os\n    from {package}.settings.loading import (\n"
         "        ConfigError,\n        load_config,\n        notes_on,\n    )\nx = 1\n"
     )
     short = long.replace(package, "p")

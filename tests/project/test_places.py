@@ -28,18 +28,18 @@ def moved(project: Path, tmp_path: Path) -> Path:
 
 def test_a_moved_project_can_be_restored(moved: Path) -> None:
     before = files_of(moved)
-    (moved / PACKAGE / "training/core_algos.py").unlink()
-    (moved / PACKAGE / "protocol.py").unlink()
+    (moved / PACKAGE / "vendored/algorithms/core_algos.py").unlink()
+    (moved / PACKAGE / "vendored/protocol.py").unlink()
     done = vextract("sync", "--offline", cwd=moved)
     assert done.returncode == 0, done.stderr
-    assert f"restored  {PACKAGE}/protocol.py" in done.stdout
+    assert f"restored  {PACKAGE}/vendored/protocol.py" in done.stdout
     assert files_of(moved) == before
 
 
 def test_a_moved_project_can_be_explained(moved: Path) -> None:
     done = vextract("explain", "compute_advantage", str(moved), "--offline", cwd=moved.parent)
     assert done.returncode == 0, done.stderr
-    assert f"in       {PACKAGE}/training/trainer_functions.py" in done.stdout
+    assert f"in       {PACKAGE}/vendored/algorithms/trainer_functions.py" in done.stdout
     assert "warning" not in done.stderr
 
 
@@ -54,12 +54,12 @@ def test_hard_names(name: str, project: Path, tmp_path: Path) -> None:
     """What `vextract sync` does for every command: find the project, read it, write into it."""
     target = tmp_path / name
     project.rename(target)
-    (target / PACKAGE / "protocol.py").unlink()
+    (target / PACKAGE / "vendored/protocol.py").unlink()
     for arguments, cwd in (([], target), (["--", name], tmp_path), ([str(target)], Path("/"))):
-        (target / PACKAGE / "protocol.py").unlink(missing_ok=True)
+        (target / PACKAGE / "vendored/protocol.py").unlink(missing_ok=True)
         done = vextract("sync", "--offline", *arguments, cwd=cwd)
         assert done.returncode == 0, done.stderr
-        assert (target / PACKAGE / "protocol.py").exists()
+        assert (target / PACKAGE / "vendored/protocol.py").exists()
 
 
 def test_no_network(tmp_path: Path) -> None:

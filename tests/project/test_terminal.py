@@ -113,8 +113,8 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
 VIEW = f"""
     import logging, os, sys, warnings
     logging.basicConfig()
-    from {PACKAGE}.training.terminal import make_view
-    from {PACKAGE}.training.timing import advance, expect, timed, under_way
+    from {PACKAGE}.tracking.terminal import make_view
+    from {PACKAGE}.tracking.timing import advance, expect, timed, under_way
     view = make_view("project / run", 9)
     METRICS = {{
         "critic/rewards/mean": 0.25, "reward/acc/mean": 0.5, "val-core/a/acc/mean@1": 0.5, "actor/kl_loss": 0.01,

@@ -163,7 +163,7 @@ def test_garbage_is_collected_once_everything_is_imported(made: Maker, tmp_path:
 def test_any_batch_can_be_balanced(made: Maker) -> None:
     code = """
         import torch
-        from toy.protocol import DataProto
+        from toy.vendored.protocol import DataProto
         from toy.training.balance import balance_batch
         for rows in (1, 8, 15):
             lengths = torch.arange(rows) % 5 + 1

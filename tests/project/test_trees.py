@@ -121,14 +121,20 @@ def test_what_was_not_asked_for_is_not_there(made: Maker, configuration: Configu
 def test_one_engine_and_one_trainer(made: Maker, configuration: Configuration) -> None:
     paths = {file.path for file in made(configuration).generated.tree}
     engines = {
-        "hf": "toy/workers/hf_rollout.py",
+        "hf": "toy/vendored/workers/hf_rollout.py",
         "sglang": "toy/workers/servers/sglang_server.py",
         "vllm": "toy/workers/vllm_setup.py",
     }
     assert {engine for engine, path in engines.items() if path in paths} == {configuration.engine}
-    critics = {"toy/workers/dp_critic.py", "toy/workers/critic.py"}  # before 0.8.0, and from there on
+    critics = {"toy/vendored/workers/dp_critic.py", "toy/workers/critic.py"}  # before 0.8.0, and from there on
     assert len(critics & paths) == configuration.everything
-    assert {"main.py", "toy/training/trainer.py", "toy/training/core_algos.py", "NOTICE", "LICENSE.verl"} <= paths
+    assert {
+        "main.py",
+        "toy/training/trainer.py",
+        "toy/vendored/algorithms/core_algos.py",
+        "NOTICE",
+        "LICENSE.verl",
+    } <= paths
 
 
 @pytest.mark.parametrize("release", ALL)

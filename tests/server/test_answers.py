@@ -31,7 +31,7 @@ class Talk:
         self.kind = kind
         self.interface = importlib.import_module(f"{package}.workers.servers.interface")
         self.error = importlib.import_module(f"{package}.workers.rollout_interface").RolloutError
-        self.config_error = importlib.import_module(f"{package}.training.config_loading").ConfigError
+        self.config_error = importlib.import_module(f"{package}.settings.loading").ConfigError
         http_module = importlib.import_module(f"{package}.workers.servers.http")
         http_module.RETRY_SECONDS = (0.0, 0.0)
         server_module = importlib.import_module(f"{package}.workers.servers.{kind}_server")

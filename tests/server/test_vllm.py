@@ -79,7 +79,7 @@ class Served:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self.vserved = vserved
-        loading, distributed = vserved("training.config_loading"), vserved("training.distributed")
+        loading, distributed = vserved("settings.loading"), vserved("run.distributed")
         settings = [
             "scale=toy",
             "local.device=cpu",
@@ -256,15 +256,13 @@ def test_a_server_of_another_model_is_refused(tied: Served, vllm_project: Path, 
     other = make_model(tied.vserved, tmp_path / "toy", tied=True, hidden_size=32)
     url = f"local.server.url={tied.engine.connection.url}"
     served = Served(tied.vserved, vllm_project, other, tmp_path / "run", url, ranks=tied.ranks)
-    with pytest.raises(
-        tied.vserved("training.config_loading").ConfigError, match="its hidden_size is 64, the policy's is 32"
-    ):
+    with pytest.raises(tied.vserved("settings.loading").ConfigError, match="its hidden_size is 64, the policy's is 32"):
         served.build()
 
 
 def test_a_server_with_too_little_room_is_refused(tied: Served) -> None:
     server = tied.engine.server
-    with pytest.raises(tied.vserved("training.config_loading").ConfigError, match="--max-model-len 100000"):
+    with pytest.raises(tied.vserved("settings.loading").ConfigError, match="--max-model-len 100000"):
         server.check(tied.policy.module.config, 100_000)
 
 

@@ -67,7 +67,12 @@ def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, pyt
         "upstream tests",
     ]
     assert families(found["parity"], "fails on both") == LACKING.get(release, set())
-    for path in ("training/core_algos.py", "protocol.py", "training/metric_utils.py", "training/trainer_functions.py"):
+    for path in (
+        "vendored/algorithms/core_algos.py",
+        "protocol.py",
+        "vendored/algorithms/metric_utils.py",
+        "vendored/algorithms/trainer_functions.py",
+    ):
         (line,) = [line for line in found["coverage"].details if line.startswith(f"toy/{path}")]
         assert "not covered" not in line
     assert any("needs Ray" in line for line in found["upstream tests"].details)
@@ -79,11 +84,11 @@ def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, pyt
 
 def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, python: str) -> None:
     """Several at once, since each run takes half a minute: each must show in its own family of cases."""
-    core, reduce = "toy/training/core_algos.py", "toy/utils/metric/utils.py"
+    core, reduce = "toy/vendored/algorithms/core_algos.py", "toy/vendored/utils/metric/utils.py"
     mutate(copy_0_6_1, core, "compute_grpo_outcome_advantage", "number")
-    mutate(copy_0_6_1, "toy/utils/torch_functional.py", "masked_var", "number", -1)
-    mutate(copy_0_6_1, "toy/workers/dp_critic.py", "compute_values", "product", -1)
-    mutate(copy_0_6_1, "toy/data/rl_dataset.py", "__getitem__", "true", -1)
+    mutate(copy_0_6_1, "toy/vendored/utils/torch_functional.py", "masked_var", "number", -1)
+    mutate(copy_0_6_1, "toy/vendored/workers/dp_critic.py", "compute_values", "product", -1)
+    mutate(copy_0_6_1, "toy/vendored/data/rl_dataset.py", "__getitem__", "true", -1)
     text = (copy_0_6_1 / reduce).read_text(encoding="utf-8")
     (copy_0_6_1 / reduce).write_text(f"{text}\nraise ImportError('broken')\n", encoding="utf-8")
 
@@ -93,7 +98,7 @@ def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, pytho
     assert found["hashes"].status is Status.REPORTED
     assert len(found["hashes"].details) == 5
     assert found["importable"].status is Status.FAILED
-    assert any("toy.utils.metric.utils: ImportError: broken" in line for line in found["importable"].details)
+    assert any("toy.vendored.utils.metric.utils: ImportError: broken" in line for line in found["importable"].details)
 
     assert found["parity"].status is Status.FAILED
     differing = families(found["parity"], "differs")
@@ -108,7 +113,7 @@ def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, pytho
 
 @pytest.mark.thorough
 def test_an_upstream_test_that_fails_here_only_is_a_failure(copy_0_6_1: Path, verl_0_6_1: Source, python: str) -> None:
-    mutate(copy_0_6_1, "toy/protocol.py", "unpad_dataproto", "minus")
+    mutate(copy_0_6_1, "toy/vendored/protocol.py", "unpad_dataproto", "minus")
     report = run_verify(copy_0_6_1, source=verl_0_6_1, python=python, parity=False, upstream_tests=True)
     check = checks(report)["upstream tests"]
     assert check.status is Status.FAILED

@@ -34,7 +34,7 @@ def main(project: Path, package: str, model: str, estimator: str, loss: str, *se
         data = inputs.batch(module("protocol").DataProto, tokenizer)  # type: ignore[attr-defined]
         result = rewards.train(data, return_dict=True)
         rows, _ = module("data.datasets").build_datasets(config, tokenizer)  # type: ignore[attr-defined]
-        core = module("training.core_algos")
+        core = module("vendored.algorithms.core_algos")
         found = {
             "rewards": {
                 "scores": result["reward_tensor"].sum(-1).tolist(),

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 try:
-    from ..training.core_algos import register_adv_est
+    from ..vendored.algorithms.core_algos import register_adv_est
 except ImportError:
     from verl.trainer.ppo.core_algos import register_adv_est
 

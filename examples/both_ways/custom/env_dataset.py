@@ -8,7 +8,7 @@ import datasets
 from .env_wrapper import make_env
 
 try:
-    from ..data.rl_dataset import RLHFDataset
+    from ..vendored.data.rl_dataset import RLHFDataset
 except ImportError:
     from verl.utils.dataset.rl_dataset import RLHFDataset
 

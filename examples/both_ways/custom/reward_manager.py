@@ -6,7 +6,7 @@ from ..rewards.manager import TextRewardManager
 from .env_wrapper import make_env
 
 try:
-    from ..workers.reward_manager.registry import register
+    from ..vendored.workers.reward_manager.registry import register
 except ImportError:
     from verl.workers.reward_manager.registry import register
 

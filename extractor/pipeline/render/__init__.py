@@ -26,6 +26,7 @@ from extractor.values.configtree.rename import with_names
 from extractor.values.configtree.yaml_text import Unsupported
 from extractor.values.errors import InternalError
 from extractor.values.manifest import Fix, Manifest
+from extractor.values.moves import former_modules
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind
@@ -131,6 +132,7 @@ def _context(
         "dev_requirements": list(manifest.requirements.dev),
         "pins": list(checked_pins_for(manifest, options)),
         "former_keys": list(manifest.former_keys.items()),
+        "former_modules": sorted(former_modules().items()),
         "vextract_version": __version__,
         "stubs": list(found.stubs),
         "withheld": {feature.name: feature.withheld for feature in manifest.withheld},
@@ -145,7 +147,7 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
     """Note about the config what is needed for the checks at the start of a run."""
     shipped = shipped_values(files)
     unread = unread_settings(files, shipped, options.package)
-    algorithms = files.get(f"{options.package}/training/core_algos.py", "")
+    algorithms = files.get(f"{options.package}/vendored/algorithms/core_algos.py", "")
     estimators = [name for name in compared_values(algorithms, "kl_penalty") if name not in ("full", "+")]
     straight_through = 'kl_penalty.endswith("+")' in algorithms
     return {

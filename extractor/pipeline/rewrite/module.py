@@ -33,7 +33,7 @@ class Emitted:
     """A vendored file.
 
     Attributes:
-        path: Path in the package ("training/core_algos.py").
+        path: Path in the package ("vendored/algorithms/core_algos.py").
         text: The whole text, header included.
         changes: What was done to upstream's text, one sentence each, as in the header.
         warnings: What was left as it is and deserves a look.

@@ -12,7 +12,7 @@ class Target:
     """Where an upstream name lives in the generated package.
 
     Attributes:
-        module: Dotted module relative to the package ("training.core_algos", "shims.profiler").
+        module: Dotted module relative to the package ("vendored.algorithms.core_algos", "shims.profiler").
         name: The symbol in that module, or None where the module itself is meant.
     """
 
@@ -100,7 +100,7 @@ class KeptModule:
         module: Dotted upstream name ("verl.trainer.ppo.core_algos").
         upstream_path: Path in verl's source tree ("verl/trainer/ppo/core_algos.py").
         upstream_sha256: Hex digest of the upstream file.
-        target_path: Path in the package ("training/core_algos.py").
+        target_path: Path in the package ("vendored/algorithms/core_algos.py").
         source: The upstream text.
         kept: Indices into `ast.parse(source).body` (libcst's module body has the same statements, but groups `a; b` in
             one line) of statements that stay. Import statements are always listed; the rewrite prunes unused names.

@@ -215,7 +215,7 @@ def _few(details: list[str]) -> str:
 def holds(path: str, files: Collection[str]) -> bool:
     """Tell whether a source has what a key of `[layout]` names."""
     full = f"verl/{path}"
-    return any(file.startswith(full) for file in files) if path.endswith("/") else full in files
+    return any(file.startswith(full) for file in files) if full.endswith("/") else full in files
 
 
 def matched(pattern: str, index: Index, modules: Collection[str]) -> bool:

@@ -153,7 +153,7 @@ class _Bundle:
     def _roots(self) -> list[str]:
         roots = ["custom/__init__.py"]
         roots += ["data/toy.py", "data/toy_size.py"] if self.config.toy else []
-        roots += ["training/environments.py", "training/observations.py"] if self._plays else []
+        roots += ["episodes/environments.py", "episodes/observations.py"] if self._plays else []
         return roots
 
     def _adapters(self, edited: bool, remarks: Sequence[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from extractor.project.lock import Lock
 from extractor.values import readers
 from extractor.values.errors import UsageError
 from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.moves import moved_name
 from extractor.values.tree import FileKind
 
 
@@ -83,7 +84,7 @@ def _imports(project: Path, path: str) -> list[str]:
             found += [f"{module}.{alias.name}" for alias in node.names] + [module]
         elif isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-    files = [item.replace(".", "/") for item in found]
+    package = path.partition("/")[0]
+    files = [item.replace(".", "/") for name in found for item in (name, moved_name(name, package))]
     candidates = [name for item in files for name in (f"{item}.py", f"{item}/__init__.py")]
-    package = path.partition("/")[0] + "/"
-    return [name for name in candidates if name.startswith(package) and (project / name).is_file()]
+    return [name for name in candidates if name.startswith(f"{package}/") and (project / name).is_file()]

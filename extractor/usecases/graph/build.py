@@ -13,8 +13,9 @@ from extractor.project.lock import Lock
 from extractor.usecases.graph.modules import OWNER, Graph, Module
 from extractor.values import limits, readers, releases
 from extractor.values.errors import VextractError
-from extractor.values.manifest import Manifest
+from extractor.values.manifest import VENDORED, Manifest
 from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.moves import moved_name
 from extractor.values.reachable import reachable
 from extractor.values.tree import FileKind
 
@@ -35,7 +36,7 @@ def build(project: Path, lock: Lock) -> Graph:
     files = _files(project, lock)
     trees = {path: _parse(data) for path, data in files.items()}
     dotted = {module_name(path): path for path in files}
-    imports = {path: _imports(path, tree, dotted) for path, tree in trees.items()}
+    imports = {path: _imports(path, tree, dotted, package) for path, tree in trees.items()}
     # A package that holds nothing but a sentence is no module worth a look.
     shown = [path for path in sorted(files) if not _is_empty(path, trees[path])]
     locked = {file.path: file for file in lock.files}
@@ -106,16 +107,17 @@ def _is_empty(path: str, tree: ast.Module) -> bool:
     )
 
 
-def _imports(path: str, tree: ast.Module, modules: Mapping[str, str]) -> tuple[str, ...]:
+def _imports(path: str, tree: ast.Module, modules: Mapping[str, str], package: str) -> tuple[str, ...]:
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             module = absolute(node, module_name(path), is_package=is_package(path))
             names = [f"{module}.{alias.name}" for alias in node.names]
-            found.update(name if name in modules else module for name in names)
+            found.update(name if moved_name(name, package) in modules else module for name in names)
         elif isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
-    return tuple(sorted(modules[name] for name in found if name in modules and modules[name] != path))
+    today = {name if name in modules else moved_name(name, package) for name in found}
+    return tuple(sorted(modules[name] for name in today if name in modules and modules[name] != path))
 
 
 def _manifest(lock: Lock) -> Manifest | None:
@@ -159,8 +161,8 @@ def _roles(
 
 def _role_of_ours(path: str, roles: Mapping[str, str], imports: tuple[str, ...]) -> str:
     """Return the role that a module of ours serves: that of the vendored modules in its folder or its imports."""
-    folder = posixpath.dirname(path)
-    near = [other for other in roles if posixpath.dirname(other) == folder]
+    package, _, below = posixpath.dirname(path).partition("/")
+    near = [other for other in roles if below and posixpath.dirname(other) == f"{package}/{VENDORED}/{below}"]
     for names in ({roles[other] for other in near}, {roles[other] for other in near if other in imports}):
         if len(names - {SHARED}) == 1:
             return min(names - {SHARED})
@@ -191,7 +193,7 @@ def _group(path: str, kind: str, package: str, roles: Mapping[str, str], imports
     if path.startswith(f"{package}/shims/"):
         return SHIMS
     if kind == FileKind.VENDORED.value:
-        return PurePosixPath(path.removeprefix(f"{package}/")).parts[0].removesuffix(".py")
+        return PurePosixPath(path.removeprefix(f"{package}/{VENDORED}/")).parts[0].removesuffix(".py")
     return _role_of_ours(path, roles, imports)
 
 

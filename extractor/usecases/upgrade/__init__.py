@@ -16,6 +16,7 @@ from extractor.project import base
 from extractor.project import lock as lock_module
 from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.lock import Lock
+from extractor.usecases.upgrade.relocate import relocated
 from extractor.usecases.upgrade.settings import Settings, stale
 from extractor.usecases.upgrade.verdicts import Found, Sides, look, plan_upgrade, with_settings
 from extractor.values import readers
@@ -110,20 +111,21 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
     _check_resolved(project, found, emitted)
     before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
     renamed = Renames(old.options.verl, options.verl)
+    layout = relocated(old, emitted, found, {file.path for file in tree})
     sides = with_settings(
         Sides(
-            lock=old,
-            base=emitted,
+            lock=layout.lock,
+            base=layout.base,
             new=tree,
-            disk=found,
-            successors=successors(old, emitted, before, tree, options, manifest),
+            disk=layout.disk,
+            successors=successors(layout.lock, layout.base, before, tree, options, manifest),
             labels=labels(old.options, options, old.vextract),
             parked=_parked(project),
             deletable=is_marked,
         ),
         renamed,
     )
-    plan = plan_upgrade(sides)
+    plan = layout.placed(plan_upgrade(sides))
     lock_data, base_data = lock_module.dump(new), base.dump(base.of_tree(tree))
     return Upgrade(
         old=old,

@@ -25,7 +25,7 @@ class PythonFile:
 
     Attributes:
         path: POSIX path relative to the project.
-        module: Dotted name from the project's root ("myproj.training.core_algos").
+        module: Dotted name from the project's root ("myproj.vendored.algorithms.core_algos").
         kind: Who writes it.
         upstream: Dotted upstream module for a vendored file, else "".
         text: Its text.

@@ -7,6 +7,7 @@ All but the oldest state only what differs from the release that they follow; `c
 
 from extractor.values.manifest.chain import ChainError, combine, difference
 from extractor.values.manifest.entries import (
+    VENDORED,
     Edit,
     Feature,
     Fix,
@@ -22,6 +23,7 @@ from extractor.values.manifest.renames import inverse, renamed
 from extractor.values.manifest.table import read_toml
 
 __all__ = [
+    "VENDORED",
     "ChainError",
     "Edit",
     "Feature",

@@ -8,6 +8,9 @@ from fnmatch import fnmatchcase
 
 from extractor.values.options import Options
 
+# The folder of a project's package that upstream's files are in, as the layout of every manifest says.
+VENDORED = "vendored"
+
 
 @dataclass(frozen=True)
 class SourcePin:
@@ -167,12 +170,12 @@ class Manifest:
     withheld: tuple[Feature, ...] = ()
 
     def target_path(self, upstream_path: str) -> str:
-        """Return where an upstream file goes in the package: "verl/protocol.py" -> "protocol.py"."""
+        """Return where an upstream file goes in the package: "verl/protocol.py" -> "vendored/protocol.py"."""
         path = upstream_path.removeprefix("verl/")
         for prefix in sorted(self.layout, key=len, reverse=True):
             if path == prefix or (prefix.endswith("/") and path.startswith(prefix)):
                 return self.layout[prefix] + path.removeprefix(prefix)
-        return path
+        return self.layout.get("", "") + path
 
     def active_roles(self, options: Options) -> tuple[Role, ...]:
         """Return the roles that a project with these options has."""

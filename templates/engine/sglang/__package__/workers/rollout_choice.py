@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
+from ..errors import ConfigError
+from ..run.distributed import Ranks
 from .rollout_interface import RolloutEngine
 from .servers.engine import ServerEngine
 from .servers.sglang_server import SglangServer

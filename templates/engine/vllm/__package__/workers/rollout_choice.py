@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from ..training.distributed import Ranks
+from ..run.distributed import Ranks
 from .rollout_interface import RolloutEngine
 from .trained_model import TrainedModel
 

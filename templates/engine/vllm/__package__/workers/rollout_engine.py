@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from ..protocol import DataProto
+from ..errors import ConfigError
+from ..run.distributed import Ranks
 from ..shims.device import empty_cache
+from ..tracking.timing import advance, expect
 from ..training.batches import objects
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
-from ..training.timing import advance, expect
+from ..vendored.protocol import DataProto
 from .devices import get_device_id, get_device_name
 from .rollout_interface import RolloutError
 from .servers.weight_files import with_output_matrix

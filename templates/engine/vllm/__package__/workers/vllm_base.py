@@ -10,7 +10,7 @@ from typing import Any
 
 from vllm import LLM, SamplingParams
 
-from ..protocol import DataProto
+from ..vendored.protocol import DataProto
 from .servers.assembly import assemble
 from .servers.interface import Response
 

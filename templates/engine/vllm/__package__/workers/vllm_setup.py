@@ -7,9 +7,9 @@ from typing import Any
 from omegaconf import OmegaConf
 from packaging.version import Version
 
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
-from ..utils.device import get_device_name
+from ..errors import ConfigError
+from ..run.distributed import Ranks
+from ..vendored.utils.device import get_device_name
 
 # Since this version it reads new weights from memory.
 OLDEST = Version("0.16")

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from ..training.distributed import random_state, set_random_state
+from ..run.distributed import random_state, set_random_state
 
 
 @dataclass

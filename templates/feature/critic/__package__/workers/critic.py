@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from ..protocol import DataProto
-from .engine.fsdp.transformer_impl import FSDPEngineWithValueHead
+from ..vendored.algorithms.losses import value_loss
+from ..vendored.protocol import DataProto
+from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithValueHead
 from .local_engine import LocalEngine, named
-from .utils.losses import value_loss
 
 
 class SharedCritic(LocalEngine, FSDPEngineWithValueHead):

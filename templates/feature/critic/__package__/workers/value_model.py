@@ -6,10 +6,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..protocol import DataProto
-from ..training.distributed import Ranks
+from ..run.distributed import Ranks
+from ..tracking.timing import expect
 from ..training.flops import flops_metrics
-from ..training.timing import expect
+from ..vendored.protocol import DataProto
 from .critic import SharedCritic
 from .devices import get_device_id
 from .models import load_model

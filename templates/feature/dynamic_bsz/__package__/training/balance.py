@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from ..protocol import DataProto
-from ..utils import seqlen_balancing
-from ..utils.seqlen_balancing import get_seqlen_balanced_partitions, log_seqlen_unbalance
+from ..vendored.protocol import DataProto
+from ..vendored.utils import seqlen_balancing
+from ..vendored.utils.seqlen_balancing import get_seqlen_balanced_partitions, log_seqlen_unbalance
 
 # Older releases of verl count tokens, newer ones estimate the work that they make.
 _calculate_workload: Any = getattr(seqlen_balancing, "calculate_workload", None)

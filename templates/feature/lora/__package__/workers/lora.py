@@ -17,8 +17,8 @@ from omegaconf import ListConfig, OmegaConf
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
+from ..errors import ConfigError
+from ..run.distributed import Ranks
 from .adapters import SECTION, Start, wants_adapter
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from ..protocol import DataProto
-from ..utils.device import get_device_name
-from ..utils.flops_counter import FlopsCounter
+from ..vendored.protocol import DataProto
+from ..vendored.utils.device import get_device_name
+from ..vendored.utils.flops_counter import FlopsCounter
 
 
 def flops_metrics(

@@ -5,8 +5,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..protocol import DataProto
-from .rollout_corr_helper import apply_bypass_mode
+from ..vendored.algorithms.rollout_corr_helper import apply_bypass_mode
+from ..vendored.protocol import DataProto
 
 
 def bypass(batch: DataProto, section: Any) -> None:

@@ -6,10 +6,10 @@ Needs the engine's log-probabilities: actor_rollout_ref.rollout.calculate_log_pr
 
 from typing import Any
 
-from ..protocol import DataProto
-from .errors import ConfigError
+from ..errors import ConfigError
+from ..vendored.algorithms.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
+from ..vendored.protocol import DataProto
 from .rollout_bypass import bypass, loss_of_bypass
-from .rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 
 
 def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:

@@ -15,7 +15,7 @@ from ..data.hub import load_rows
 from ..data.problems import TRAIN, VAL
 
 try:
-    from ..data.rl_dataset import RLHFDataset
+    from ..vendored.data.rl_dataset import RLHFDataset
 except ImportError:  # under full verl, where this project's own copy is not there
     from verl.utils.dataset.rl_dataset import RLHFDataset
 

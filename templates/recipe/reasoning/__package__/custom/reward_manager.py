@@ -16,7 +16,7 @@ from ..rewards.verified_math import same_answer
 from .countdown import solves
 
 try:
-    from ..workers.reward_manager.registry import register
+    from ..vendored.workers.reward_manager.registry import register
 except ImportError:  # under full verl, where this project's own copy is not there
     from verl.workers.reward_manager.registry import register
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ...training.errors import ConfigError
-from ...utils.device import get_device_name
+from ...errors import ConfigError
+from ...vendored.utils.device import get_device_name
 
 TOGETHER = "actor_rollout_ref.rollout.tensor_model_parallel_size"
 

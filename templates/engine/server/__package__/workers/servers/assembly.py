@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from ...protocol import DataProto
+from ...vendored.protocol import DataProto
 from .interface import Response
 
 # What stands after the end of a response in rollout_log_probs, as upstream has it.

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 import torch
 
-from ...protocol import DataProto
+from ...errors import ConfigError
+from ...run.distributed import Ranks
 from ...shims.precision import to_dtype
-from ...training.distributed import Ranks
-from ...training.errors import ConfigError
-from ...utils.device import get_device_name
+from ...vendored.protocol import DataProto
+from ...vendored.utils.device import get_device_name
 from ..rollout_interface import RolloutError
 from ..trained_model import TrainedModel
 from .arguments import on_gpu

@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeVar
 
 import aiohttp
 
-from ...training.interrupts import StopRequested, stop_requested
-from ...training.timing import advance, expect
+from ...run.interrupts import StopRequested, stop_requested
+from ...tracking.timing import advance, expect
 from ..rollout_interface import RolloutError
 from .answers import BadAnswer, parse
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ...training.errors import ConfigError
+from ...errors import ConfigError
 from ..rollout_interface import RolloutError
 
 PROGRESS_SECONDS = 15.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ...training.errors import ConfigError
+from ...errors import ConfigError
 
 SHARED_MEMORY = Path("/dev/shm")
 MEGABYTE = 2**20

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
+from ...errors import ConfigError
 from ...shims.precision import to_dtype
-from ...training.errors import ConfigError
 from ..rollout_interface import RolloutError
 from .answers import BadAnswer, Written, check_equal, check_response, field, of_kind
 from .arguments import copies_on, extra_arguments, flags, interpreter, model_overrides, on_gpu

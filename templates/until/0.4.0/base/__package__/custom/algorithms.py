@@ -2,7 +2,7 @@
 """Algorithms of your own, registered under a name that a config can select.
 
 A worked example: `algorithm.adv_estimator=group_rank`. This release of verl has no registry of policy losses; the one
-that it uses is `compute_policy_loss` in training/core_algos.py, which you may edit.
+that it uses is `compute_policy_loss` in vendored/algorithms/core_algos.py, which you may edit.
 """
 
 from typing import Any

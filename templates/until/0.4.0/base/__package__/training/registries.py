@@ -7,10 +7,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..protocol import DataProto
-from . import trainer_functions
-from .core_algos import compute_policy_loss
-from .trainer_functions import AdvantageEstimator
+from ..vendored.algorithms import trainer_functions
+from ..vendored.algorithms.core_algos import compute_policy_loss
+from ..vendored.algorithms.trainer_functions import AdvantageEstimator
+from ..vendored.protocol import DataProto
 
 Estimator = Callable[..., Any]
 PolicyLoss = Callable[..., Any]

@@ -5,10 +5,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..workers.reward_manager.naive import NaiveRewardManager
-from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
-from . import reward_keys
-from .reward import default_compute_score, get_custom_reward_fn, load_reward_manager
+from ..settings import reward_keys
+from ..vendored.algorithms.reward import default_compute_score, get_custom_reward_fn, load_reward_manager
+from ..vendored.workers.reward_manager.naive import NaiveRewardManager
+from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
 
 OF_VERL = {"naive": NaiveRewardManager}
 

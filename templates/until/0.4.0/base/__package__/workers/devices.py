@@ -1,7 +1,7 @@
 # vextract:template - edit freely
 """The device that this process computes on."""
 
-from ..utils.device import get_device_name, get_torch_device
+from ..vendored.utils.device import get_device_name, get_torch_device
 
 __all__ = ["get_device_id", "get_device_name"]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
-from . import reward_keys
-from .reward import load_reward_manager
+from ..settings import reward_keys
+from ..vendored.algorithms.reward import load_reward_manager
+from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
 
 
 def registered_managers() -> dict[str, Any]:

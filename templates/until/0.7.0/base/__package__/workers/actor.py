@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from ..training.core_algos import agg_loss
-from .dp_actor import DataParallelPPOActor
+from ..vendored.algorithms.core_algos import agg_loss
+from ..vendored.workers.dp_actor import DataParallelPPOActor
 from .padding import without_common_padding
 from .shared_forward import SharedForward
 

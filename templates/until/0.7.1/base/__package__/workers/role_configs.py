@@ -5,10 +5,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..training.config.config import CheckpointConfig
 from ..training.rollout_correction import policy_loss_changes
-from .config.actor import FSDPActorConfig, PolicyLossConfig
-from .config.optimizer import FSDPOptimizerConfig
+from ..vendored.algorithms.config.config import CheckpointConfig
+from ..vendored.workers.config.actor import FSDPActorConfig, PolicyLossConfig
+from ..vendored.workers.config.optimizer import FSDPOptimizerConfig
 
 # Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
 # the old ones.

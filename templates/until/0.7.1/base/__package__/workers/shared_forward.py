@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ..training.timing import begin
+from ..tracking.timing import begin
 from .passes import SharedPasses
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from .config.model import HFModelConfig
-from .config.rollout import RolloutConfig, SamplingConfig
+from ..vendored.workers.config.model import HFModelConfig
+from ..vendored.workers.config.rollout import RolloutConfig, SamplingConfig
 
 
 def vllm_arguments(config: Any, settings: dict[str, Any], tokenizer: Any) -> dict[str, Any]:

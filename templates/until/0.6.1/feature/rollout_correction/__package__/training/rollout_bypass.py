@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from ..protocol import DataProto
-from .errors import ConfigError
-from .rollout_corr_helper import apply_rollout_correction
+from ..errors import ConfigError
+from ..vendored.algorithms.rollout_corr_helper import apply_rollout_correction
+from ..vendored.protocol import DataProto
 
 
 def bypass(batch: DataProto, section: Any) -> None:

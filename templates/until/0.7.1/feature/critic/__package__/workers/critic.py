@@ -1,7 +1,7 @@
 # vextract:template - edit freely
 """The vendored critic."""
 
-from .dp_critic import DataParallelPPOCritic
+from ..vendored.workers.dp_critic import DataParallelPPOCritic
 from .shared_forward import SharedForward
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
+from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from .watch import Watch
 
 T = TypeVar("T")

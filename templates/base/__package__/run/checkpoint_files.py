@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .errors import ConfigError
+from ..errors import ConfigError
 
 MANIFEST = "complete.json"
 # Prefixes of a checkpoint that is being written, and of one that another of the same step is replacing.

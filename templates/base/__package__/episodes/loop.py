@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..protocol import DataProto
-from .batches import objects
+from ..errors import ConfigError
+from ..tracking.timing import advance, expect, under_way
+from ..training.batches import objects
+from ..training.hook_calls import importing_hooks
+from ..vendored.protocol import DataProto
 from .environments import Environment, Environments, Failure, StepResult, unusable
-from .errors import ConfigError
-from .hook_calls import importing_hooks
 from .observations import Observations
-from .timing import advance, expect, under_way
 
 
 @dataclass

@@ -6,13 +6,13 @@ import traceback
 from typing import Any
 
 from ..data.datasets import DataError
+from ..errors import ConfigError
 from ..shims.not_vendored import FeatureNotVendored
+from ..training.divergence import DivergenceError
+from ..training.hook_errors import HookError
 from ..workers.rollout_interface import RolloutError
 from .checkpoint import CheckpointError
 from .distributed import Ranks
-from .divergence import DivergenceError
-from .errors import ConfigError
-from .hook_errors import HookError
 from .watch import HINT, is_connection_error
 
 

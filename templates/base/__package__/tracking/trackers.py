@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from .suggestions import choose
+from ..settings.suggestions import choose
 
 Rows = Sequence[Mapping[str, Any]]
 IDS = "trackers.json"

@@ -12,7 +12,7 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from .errors import ConfigError
+from ..errors import ConfigError
 from .former_keys import FORMER_KEYS, present_name
 from .ranges import out_of_range
 from .setting_checks import launch_answer, notes, problems

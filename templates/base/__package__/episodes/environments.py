@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ..rewards.time_limit import TookTooLong, call_within
-from .hook_errors import hook_file_of
+from ..training.hook_errors import hook_file_of
 from .observations import Observation
 
 

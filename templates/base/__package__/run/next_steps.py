@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..errors import ConfigError
 from ..output import module_command, say
 from .checkpoint import Checkpoints, step_of
-from .errors import ConfigError
 from .failures import add_note
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from .errors import ConfigError
+from ..errors import ConfigError
 
 Observation = str | Sequence[Mapping[str, Any]]
 

@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from ..protocol import DataProto
+from ..errors import ConfigError
+from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
+from ..training.reward_managers import registered_managers
+from ..training.rollout_correction import correct
+from ..vendored.protocol import DataProto
 from ..workers.lora import check_adapter
 from . import reward_keys
-from .errors import ConfigError
-from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
-from .reward_managers import registered_managers
-from .rollout_correction import correct
 
 # Estimators that compare the responses to a prompt, and have no advantage where there is only one.
 COMPARING = ("gdpo", "grpo_passk", "optimal_token_baseline", "rloo_vectorized", "tir_optimal_token_baseline")

@@ -3,16 +3,15 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ..tracking.trackers import missing_loggers, unknown_loggers
 from . import reward_keys
-from .project_code import is_quoted, registered_names
+from .project_code import PACKAGE, is_quoted, registered_names
 from .shipped_settings import FEATURES, READERS, SETTINGS
 from .suggestions import choose, nearest
-from .trackers import missing_loggers, unknown_loggers
 from .unread import switched_off, without_effect
 
 # Settings that name something which is registered: by which decorator, and the enumeration that has verl's own names.
@@ -87,7 +86,7 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
         return f"{name} is {value}, and nothing in this project reads it", hint
     meant = nearest(name, SETTINGS)
     hint = f"did you mean {meant}? " if meant else ""
-    custom = f"{Path(__file__).resolve().parents[1].name}/custom"
+    custom = f"{PACKAGE.name}/custom"
     return (
         f"unknown key {name}: nothing in this project reads it",
         f"{hint}A key of your own counts once code in {custom} reads it",
@@ -117,7 +116,7 @@ def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Find names that nothing in the project can be registered as."""
     if OmegaConf.select(config, "actor_rollout_ref.model.external_lib") is not None:
         return  # it may register names
-    if f"{__package__}.registries" in sys.modules:
+    if f"{PACKAGE.name}.training.registries" in sys.modules:
         return  # nothing slow is left to import: checks.py looks names up where they are registered
     for key, (decorator, enumeration) in REGISTERED.items():
         name = OmegaConf.select(config, key)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..protocol import DataProto
-from .core_algos import agg_loss
-from .errors import ConfigError
-from .hook_errors import HookError, describe_sample
+from ..errors import ConfigError
+from ..training.hook_errors import HookError, describe_sample
+from ..vendored.algorithms.core_algos import agg_loss
+from ..vendored.protocol import DataProto
 
 FAILURES = ("error", "timeout")
 

@@ -19,8 +19,8 @@ from typing import Any
 import psutil
 import torch.distributed as dist
 
-from .terminal import release_terminal
-from .timing import current_phase
+from ..tracking.terminal import release_terminal
+from ..tracking.timing import current_phase
 
 PERIOD = 1.0
 GRACE = 5.0  # seconds in which a process may end by itself before the watch ends it

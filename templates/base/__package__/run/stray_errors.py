@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .hook_errors import raised_in
+from ..training.hook_errors import raised_in
 
 FILE = "stray_errors.log"
 

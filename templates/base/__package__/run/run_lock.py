@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..errors import ConfigError
 from .distributed import Ranks
-from .errors import ConfigError
 
 PATIENCE = 10.0  # seconds after which the processes that a killed run left behind have ended
 

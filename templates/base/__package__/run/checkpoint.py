@@ -27,6 +27,8 @@ from typing import Any
 
 import torch
 
+from ..errors import ConfigError
+from ..training.hook_errors import HookError
 from ..workers.trained_model import TrainedModel
 from .checkpoint_files import (
     WRITING,
@@ -41,8 +43,6 @@ from .checkpoint_files import (
     write_text,
 )
 from .distributed import Ranks
-from .errors import ConfigError
-from .hook_errors import HookError
 from .watch import is_connection_error
 
 # How torch and safetensors report that a disk refuses what is written, in exceptions of their own.

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 
 from ..output import module_command
 from ..rewards.alarm import RewardAlarm
-from .provenance import surroundings
+from ..run.provenance import surroundings
 from .terminal import QuietView, View, make_view
 from .trackers import TRACKERS, Run, Trackers, is_installed, logger_names, without_secrets
 

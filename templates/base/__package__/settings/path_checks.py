@@ -7,8 +7,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from ..errors import ConfigError
 from . import reward_keys
-from .errors import ConfigError
 
 # Directories with a model, or names on the hub.
 MODELS = (

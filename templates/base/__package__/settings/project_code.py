@@ -64,7 +64,7 @@ def registered_names(decorator: str, enumeration: str = "") -> frozenset[str] | 
 
 def _files() -> Iterator[Path]:
     """Yield the project's files, those first where a name is likeliest found."""
-    first = [PACKAGE / "training" / "core_algos.py", *sorted((PACKAGE / "custom").rglob("*.py"))]
+    first = [PACKAGE / "vendored" / "algorithms" / "core_algos.py", *sorted((PACKAGE / "custom").rglob("*.py"))]
     yield from (path for path in first if path.is_file())
     yield from (path for path in sorted(PACKAGE.rglob("*.py")) if path not in first)
     yield from (path for path in (PACKAGE.parent / "main.py",) if path.is_file())

@@ -1,0 +1,42 @@
+"""Where the modules of a project stood in the layouts of former vextracts: templates/moved.toml says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from extractor.values import readers, resources
+
+MOVED = "moved.toml"
+
+
+@cache
+def former_modules() -> Mapping[str, str]:
+    """Return a mapping, former name of a module or a package -> its name now, both below a project's package."""
+    tables = readers.toml((resources.templates() / MOVED).read_text(encoding="utf-8"))
+    return {former: str(now) for table in tables.values() for former, now in table.items()}
+
+
+def moved_module(name: str) -> str:
+    """Return what a module below the package is called now: "utils.device" -> "vendored.utils.device"."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        now = former_modules().get(".".join(parts[:end]))
+        if now is not None:
+            return ".".join([now, *parts[end:]])
+    return name
+
+
+def moved_name(name: str, package: str) -> str:
+    """Return what a module of a project is called now: "toy.utils.device" -> "toy.vendored.utils.device"."""
+    head = f"{package}."
+    return head + moved_module(name.removeprefix(head)) if name.startswith(head) else name
+
+
+def moved_path(path: str) -> str:
+    """Return where a file below the package is now: "utils/device.py" -> "vendored/utils/device.py"."""
+    stem, dot, ending = path.rpartition(".")
+    if ending not in ("py", "pyi"):
+        return path
+    package = stem.removesuffix("/__init__")
+    return moved_module(package.replace("/", ".")).replace(".", "/") + stem[len(package) :] + dot + ending

@@ -1,0 +1,234 @@
+"""Projects of the former layout, made by the code of that time: an upgrade moves their files, with their owner's edits.
+
+The code comes from this repository's history; where that is cut off, these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from extractor.cli.app import run as command
+from extractor.pipeline.plan import Reason, Verdict
+from extractor.project import lock
+from extractor.usecases.upgrade.relocate import relocated
+from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade
+from extractor.values.moves import former_modules, moved_module, moved_path
+from extractor.values.tree import FileKind, Tree
+from tests.lifecycle.worlds import LABELS, OLD, create, files_of, lock_of, template, text, vendored
+from tests.project.running import python, train
+from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS
+
+REPOSITORY = Path(__file__).parents[2]
+# The last commit before the layout changed.
+BEFORE = "18a68d028af503e23a82722b43aebb7fd336bb9f"
+
+
+@pytest.fixture(scope="module")
+def former_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The vextract of that time."""
+    done = subprocess.run(["git", "-C", REPOSITORY, "archive", BEFORE], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("the history of this checkout does not reach back to the former layout")
+    folder = tmp_path_factory.mktemp("former")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def former(former_code: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Makes a project of a release with it, once."""
+    folder = tmp_path_factory.mktemp("made")
+    return cache(lambda release: _made(former_code, folder / release / "toy", release))
+
+
+def _made(code: Path, target: Path, release: str) -> Path:
+    target.parent.mkdir()
+    subprocess.run(
+        [sys.executable, "-m", "extractor", "new", target, "--verl", release, "--offline"],
+        cwd=code,
+        env={**os.environ, "PYTHONPATH": str(code)},
+        check=True,
+        capture_output=True,
+    )
+    return target
+
+
+def _replace(path: Path, old: str, new: str) -> None:
+    whole = path.read_text(encoding="utf-8")
+    assert whole.count(old) == 1, (path, old)
+    path.write_text(whole.replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("release", OF_BOTH_KINDS)
+def test_an_untouched_project_becomes_a_fresh_one(
+    former: Callable[[str], Path], release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = former(release)
+    project, fresh = Path(shutil.copytree(made, tmp_path / "upgraded/toy")), tmp_path / "fresh/toy"
+    assert command(["upgrade", str(project), "--to", release, "--offline"]) == 0
+    assert "no conflicts" in capsys.readouterr().out
+    assert command(["new", str(fresh), "--verl", release, "--offline"]) == 0
+    after, expected = files_of(project), files_of(fresh)
+    # Hooks are written once: they say where they import from, and the former names go on working.
+    for file in lock.read(fresh).files:
+        if file.kind is FileKind.HOOK:
+            assert after[file.path] == (made / file.path).read_bytes()
+            after[file.path] = expected[file.path]
+    assert after == expected
+    assert not [folder for folder in project.rglob("*") if folder.is_dir() and not any(folder.iterdir())]
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_edits_go_where_their_files_go(former: Callable[[str], Path], tmp_path: Path) -> None:
+    project = Path(shutil.copytree(former(NEWEST[-1]), tmp_path / "toy"))
+    package = project / "toy"
+    _replace(package / "training/core_algos.py", "\ndef agg_loss(", "\nMINE_1 = 1\n\n\ndef agg_loss(")
+    _replace(package / "training/watch.py", "import threading\n", "import threading  # MINE_2\n")
+    _replace(
+        package / "training/trainer.py",
+        "from .distributed import Ranks, random_state,",
+        "from .config_loading import flat_keys  # MINE_3\nfrom .distributed import Ranks, random_state,",
+    )
+    with (package / "training/distributed.py").open("a", encoding="utf-8") as file:
+        file.write(
+            "\n\ndef mine() -> str:\n    from ..utils.device import get_device_name\n\n    return get_device_name()\n"
+        )
+    with (project / "Makefile").open("a", encoding="utf-8") as file:
+        file.write("\nwhere:\n\techo toy/training/core_algos.py toy.training.distributed\n")
+    (package / "training/own.py").write_text(
+        "from . import reward_keys\nfrom .distributed import mine\nfrom ..protocol import DataProto\n", encoding="utf-8"
+    )
+    hooks = files_of(package / "custom")
+    assert command(["upgrade", str(project), "--to", NEWEST[-1], "--offline"]) == 0
+    assert files_of(package / "custom") == hooks
+    assert "MINE_1" in (package / "vendored/algorithms/core_algos.py").read_text(encoding="utf-8")
+    assert "MINE_2" in (package / "run/watch.py").read_text(encoding="utf-8")
+    trainer = (package / "training/trainer.py").read_text(encoding="utf-8")
+    assert "from ..settings.loading import flat_keys" in trainer
+    assert "from ..vendored.utils.device import get_device_name" in (package / "run/distributed.py").read_text()
+    assert "echo toy/vendored/algorithms/core_algos.py toy.run.distributed" in (project / "Makefile").read_text()
+    assert not (project / "orphaned").exists()
+    code = "import toy.training.own as own, toy.run.distributed as now; assert own.mine is now.mine; own.mine()"
+    done = python(project, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert train(project, "trainer.total_training_steps=1")[-1]["training/global_step"] == 1
+    assert command(["upgrade", str(project), "--to", NEWEST[-1], "--offline"]) == 0
+    assert command(["status", str(project), "--check"]) in (0, 1)
+
+
+@pytest.mark.network
+@pytest.mark.thorough
+def test_another_release_comes_at_the_same_time(former: Callable[[str], Path], tmp_path: Path) -> None:
+    project = Path(shutil.copytree(former(LAST_WITH_ENGINES_IN_PROCESS), tmp_path / "toy"))
+    _replace(project / "toy/workers/dp_actor.py", "class DataParallelPPOActor", "# MINE_1\nclass DataParallelPPOActor")
+    _replace(project / "toy/training/plots.py", "import math\n", "import math  # MINE_2\n")
+    assert command(["upgrade", str(project), "--to", NEWEST[-1], "--offline"]) == 0
+    assert b"MINE_1" in (project / "orphaned/toy/vendored/workers/dp_actor.py").read_bytes()
+    assert not (project / "toy/workers/dp_actor.py").exists()
+    assert b"MINE_2" in (project / "toy/tracking/plots.py").read_bytes()
+
+
+# The rules, in small
+
+FORMER = Tree.of(
+    [
+        template("toy/training/watch.py", text("# vextract:template", "x = 1")),
+        template("toy/training/ranges.py", text("# vextract:template", "from . import reward_keys, trainer")),
+        vendored("utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto")),
+        template("main.py", text("# vextract:template", "from toy.training.watch import f")),
+    ]
+)
+TODAY = Tree.of(
+    [
+        template("toy/run/watch.py", text("# vextract:template", "x = 2")),
+        template("toy/settings/ranges.py", text("# vextract:template", "from ..training import trainer")),
+        vendored("vendored/utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto"), "u"),
+        template("main.py", text("# vextract:template", "from toy.run.watch import f")),
+    ]
+)
+
+
+def _upgraded(project: Path) -> dict[str, tuple[Verdict, Reason]]:
+    old = lock_of(FORMER, OLD)
+    base = {file.path: file.data for file in FORMER}
+    found = look(project, {file.path for file in (*FORMER, *TODAY)})
+    layout = relocated(old, base, found, {file.path for file in TODAY})
+    plan = layout.placed(plan_upgrade(Sides(layout.lock, layout.base, TODAY, layout.disk, {}, LABELS)))
+    for path in plan.removals():
+        (project / path).unlink()
+    for path, data in plan.writes().items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_bytes(data)
+    return {action.path: (action.verdict, action.reason) for action in plan.actions}
+
+
+def test_what_nobody_has_edited_is_moved(tmp_path: Path) -> None:
+    project = create(tmp_path / "toy", FORMER, OLD)
+    verdicts = _upgraded(project)
+    assert verdicts["toy/training/watch.py"] == (Verdict.DELETE, Reason.MOVED)
+    assert verdicts["toy/vendored/utils/device.py"] == (Verdict.UPDATE, Reason.MOVED)  # it is as it was
+    assert all((project / file.path).read_bytes() == file.data for file in TODAY)
+    assert not any((project / file.path).exists() for file in FORMER if file.path != "main.py")
+
+
+def test_edits_that_clash_are_a_conflict_in_the_new_place(tmp_path: Path) -> None:
+    project = create(tmp_path / "toy", FORMER, OLD)
+    (project / "toy/training/watch.py").write_bytes(text("# vextract:template", "x = 3  # mine"))
+    assert _upgraded(project)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.BOTH)
+    assert b"mine" in (project / "toy/run/watch.py").read_bytes()
+    assert not (project / "toy/training/watch.py").exists()
+
+
+def test_imports_that_the_owner_wrote_follow(tmp_path: Path) -> None:
+    project = create(tmp_path / "toy", FORMER, OLD)
+    mine = (
+        "# vextract:template\nfrom . import reward_keys, trainer\n\n\ndef f():\n"
+        "    from .watch import (  # mine\n        g,\n    )\n    import toy.utils.device as device\n\n"
+        "    return g, device\n"
+    )
+    (project / "toy/training/ranges.py").write_text(mine, encoding="utf-8")
+    (project / "toy/utils/device.py").write_bytes(
+        text("# vextract:vendored", "from ..protocol import DataProto", "x = 1")
+    )
+    _upgraded(project)
+    after = (project / "toy/settings/ranges.py").read_text(encoding="utf-8")
+    assert "    from ..run.watch import (  # mine\n        g,\n    )\n" in after
+    assert "import toy.vendored.utils.device as device" in after
+    assert (
+        (project / "toy/vendored/utils/device.py").read_bytes().endswith(b"from ..protocol import DataProto\nx = 1\n")
+    )
+
+
+def test_a_file_of_the_owners_in_the_new_place_stays(tmp_path: Path) -> None:
+    project = create(tmp_path / "toy", FORMER, OLD)
+    (project / "toy/run").mkdir()
+    (project / "toy/run/watch.py").write_bytes(b"mine\n")
+    assert _upgraded(project)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
+    assert (project / "toy/run/watch.py").read_bytes() == b"mine\n"
+
+
+def test_a_file_that_its_owner_removed_stays_removed(tmp_path: Path) -> None:
+    project = create(tmp_path / "toy", FORMER, OLD)
+    (project / "toy/training/watch.py").unlink()
+    assert _upgraded(project)["toy/run/watch.py"] == (Verdict.KEEP, Reason.REMOVED)
+    assert not (project / "toy/run/watch.py").exists()
+
+
+def test_no_name_of_today_is_a_former_one() -> None:
+    for former_name, now in former_modules().items():
+        assert moved_module(now) == now, former_name
+    assert moved_path("utils/__init__.py") == "vendored/utils/__init__.py"
+    assert moved_path("utils/notes.md") == "utils/notes.md"
