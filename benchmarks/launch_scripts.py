@@ -47,7 +47,7 @@ def start(project):
         training = importlib.import_module(f"{package}.settings.loading")
         config = training.load_config(Path("config"), ["trainer.logger=[console]"])
         where = "paths"
-        paths = importlib.import_module(f"{package}.training.path_checks")
+        paths = importlib.import_module(f"{package}.settings.path_checks")
         for key in (*paths.MODELS, *paths.DATA):  # theirs are made up: what is left is what nobody asked for
             if omegaconf.OmegaConf.select(config, key) is not None and (key != paths.reward_keys.JUDGE_PATH or
                     omegaconf.OmegaConf.select(config, paths.reward_keys.JUDGE)):

@@ -39,7 +39,7 @@ class Vendored:
     release: str
 
     def module(self, path: str) -> ModuleType:
-        """The module at a dotted path below the package ("workers.dp_actor")."""
+        """The module at a dotted path below the package ("vendored.workers.dp_actor")."""
         return importlib.import_module(f"{self.package}.{path}")
 
     def get(self, path: str, name: str) -> Any:

@@ -18,7 +18,7 @@ RESPONSE = 6
 
 def construct(package: Vendored, model: Any, dtype: str = "float32") -> Any:
     """A rollout around a model; where the class is abstract (another fix repairs that) without its constructor."""
-    rollout_class = package.get("workers.hf_rollout", "HFRollout")
+    rollout_class = package.get("vendored.workers.hf_rollout", "HFRollout")
     config = OmegaConf.create(
         {"do_sample": False, "temperature": 1.0, "response_length": RESPONSE, "dtype": dtype, "n": 1}
     )
@@ -49,10 +49,10 @@ def _no_cache_to_empty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rollout_can_be_constructed(case: Case, fixed: Vendored, broken: Vendored) -> None:
     model = tiny_model()
-    made = fixed.get("workers.hf_rollout", "HFRollout")(model, OmegaConf.create({}))
+    made = fixed.get("vendored.workers.hf_rollout", "HFRollout")(model, OmegaConf.create({}))
     assert made.module is model
     with pytest.raises(TypeError, match="abstract"):
-        broken.get("workers.hf_rollout", "HFRollout")(model, OmegaConf.create({}))
+        broken.get("vendored.workers.hf_rollout", "HFRollout")(model, OmegaConf.create({}))
 
 
 class AsTransformers4:

@@ -18,7 +18,7 @@ def test_a_batch_takes_few_calls(case: Case, fixed: Vendored, broken: Vendored) 
     labels = torch.randint(0, 151, (700,), generator=generator)
 
     def found(package: Vendored) -> tuple[torch.Tensor, int]:
-        function = package.get("utils.torch_functional", "logprobs_from_logits_v2")
+        function = package.get("vendored.utils.torch_functional", "logprobs_from_logits_v2")
         with mock.patch.object(torch, "logsumexp", wraps=torch.logsumexp) as calls:
             return function(logits, labels), calls.call_count
 

@@ -41,7 +41,7 @@ def test_gmpo_does_not_depend_on_the_passes(case: Case, fixed: Vendored, broken:
 def test_no_loss_depends_on_the_passes(vendored: Callable[..., Vendored], release: str) -> None:
     """Every registered loss, in every way of averaging: the same gradient, or it stands in the list."""
     package = vendored(release, PART)
-    names = set(package.get("training.core_algos", "POLICY_LOSS_REGISTRY")) - {"bypass_mode"}
+    names = set(package.get("vendored.algorithms.core_algos", "POLICY_LOSS_REGISTRY")) - {"bypass_mode"}
     depend = {
         name
         for name in sorted(names)
@@ -51,7 +51,7 @@ def test_no_loss_depends_on_the_passes(vendored: Callable[..., Vendored], releas
             _gradient(package, name, mode, division)[0], _gradient(package, name, mode, WHOLE)[0], rtol=1e-4, atol=1e-7
         )
     }
-    assert depend == set(package.get("training.setting_checks", "BY_PASS"))
+    assert depend == set(package.get("settings.setting_checks", "BY_PASS"))
     assert len(names) >= 10
 
 
@@ -62,7 +62,8 @@ def test_no_estimator_depends_on_the_order(vendored: Callable[..., Vendored], re
     package = vendored(release, PART)
     order = np.random.RandomState(3).permutation(ROWS)
     names = sorted(
-        str(getattr(name, "value", name)) for name in package.get("training.core_algos", "ADV_ESTIMATOR_REGISTRY")
+        str(getattr(name, "value", name))
+        for name in package.get("vendored.algorithms.core_algos", "ADV_ESTIMATOR_REGISTRY")
     )
     for name in names:
         straight, shuffled = _advantages(package, name, np.arange(ROWS)), _advantages(package, name, order)
@@ -80,7 +81,7 @@ def _gradient(package: Vendored, name: str, mode: str, division: list[list[list[
     mask = torch.arange(LENGTH) < torch.tensor([5, 1, 2, 4, 3, 5, 2, 4]).unsqueeze(1)
     new, old = (drawn[0] * 0.5 - 1).requires_grad_(), drawn[0] * 0.5 - 1 + drawn[1] * 0.3
     advantages = drawn[2, :, :1].expand(-1, LENGTH).contiguous()
-    losses, config = package.module("workers.utils.losses"), _config(package, name, mode)
+    losses, config = package.module("vendored.algorithms.losses"), _config(package, name, mode)
     reported = 0.0
     for rows in (rows for passes in division for rows in passes):
         batch = _Batch(old_log_probs=old[rows], advantages=advantages[rows], response_mask=mask[rows])
@@ -97,7 +98,7 @@ def _gradient(package: Vendored, name: str, mode: str, division: list[list[list[
 
 
 def _config(package: Vendored, name: str, mode: str) -> Any:
-    actor = package.module("workers.config.actor")
+    actor = package.module("vendored.workers.config.actor")
     policy = {"loss_mode": name, "clip_cov_ratio": 0.3, "clip_cov_lb": -5.0, "kl_cov_ratio": 0.3}
     known = actor.PolicyLossConfig.__dataclass_fields__
     policy |= {"dro_beta": 0.1} if "dro_beta" in known else {}
@@ -136,7 +137,7 @@ def _advantages(package: Vendored, name: str, order: np.ndarray) -> torch.Tensor
     config = _Batch(
         gamma=0.99, lam=0.95, norm_adv_by_std_in_grpo=True, gdpo_reward_keys=["acc", "form"], use_pf_ppo=False
     )
-    compute = package.get("training.trainer_functions", "compute_advantage")
+    compute = package.get("vendored.algorithms.trainer_functions", "compute_advantage")
     settings = {"gamma": 0.99, "lam": 0.95, "num_repeat": 2, "norm_adv_by_std_in_grpo": True, "config": config}
     found: torch.Tensor = compute(data, adv_estimator=name, **settings).batch["advantages"]
     return found

@@ -44,7 +44,7 @@ def test_overlong_prompts_are_filtered(
     }
 
     def lengths(package: Vendored) -> list[int]:
-        made = package.get("data.rl_dataset", "RLHFDataset")(
+        made = package.get("vendored.data.rl_dataset", "RLHFDataset")(
             str(tmp_path / "prompts.parquet"), tokenizer(), OmegaConf.create(config)
         )
         return [len(row["prompt"][0]["content"]) for row in made.dataframe]

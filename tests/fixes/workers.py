@@ -30,7 +30,7 @@ def actor_log_probs(package: Vendored, dtype: str, *, remove_padding: bool = Fal
             "fsdp_config": {"dtype": dtype},
         }
     )
-    actor = package.get("workers.dp_actor", "DataParallelPPOActor")(config, tiny_model())
+    actor = package.get("vendored.workers.dp_actor", "DataParallelPPOActor")(config, tiny_model())
     meta = {"micro_batch_size": 3, "temperature": TEMPERATURE, "use_dynamic_bsz": False}
     outputs = actor.compute_log_prob(_data(package, meta))
     log_probs = outputs["log_probs"] if isinstance(outputs, dict) else outputs[0]  # by name since 0.7.1
@@ -49,7 +49,7 @@ def critic_values(package: Vendored, dtype: str, *, remove_padding: bool = False
         }
     )
     model = tiny_model("Qwen2ForTokenClassification")
-    critic = package.get("workers.dp_critic", "DataParallelPPOCritic")(config, model, None)
+    critic = package.get("vendored.workers.dp_critic", "DataParallelPPOCritic")(config, model, None)
     values = critic.compute_values(_data(package, {"micro_batch_size": 3, "use_dynamic_bsz": False}))
     return _masked(values)
 
@@ -65,16 +65,18 @@ def engine_outputs(
     package: Vendored, name: str, module: torch.nn.Module, dtype: str, remove_padding: bool
 ) -> dict[str, torch.Tensor]:
     """What the vendored engine infers of the responses' tokens: each (3, RESPONSE) float32."""
-    config = package.get("workers.config.engine", "FSDPEngineConfig")(strategy="fsdp2", use_torch_compile=False)
+    config = package.get("vendored.workers.config.engine", "FSDPEngineConfig")(
+        strategy="fsdp2", use_torch_compile=False
+    )
     model = SimpleNamespace(use_remove_padding=remove_padding, lora_rank=0)
-    engine = package.get("workers.engine.fsdp.transformer_impl", name)(model, config, None, None)
+    engine = package.get("vendored.workers.engine.fsdp.transformer_impl", name)(model, config, None, None)
     engine.module, engine.optimizer = module, None
     engine._autocast_dtype = getattr(torch, dtype)
     data = _data(package, {"temperature": TEMPERATURE})
     data.batch["prompts"] = data.batch["input_ids"][:, :-RESPONSE]
-    padding = package.module("workers.utils.padding")
+    padding = package.module("vendored.workers.utils.padding")
     batch = padding.left_right_2_no_padding(data.to_tensordict())
-    package.get("utils.tensordict_utils", "assign_non_tensor")(
+    package.get("vendored.utils.tensordict_utils", "assign_non_tensor")(
         batch, use_dynamic_bsz=False, micro_batch_size_per_gpu=3, use_remove_padding=remove_padding
     )
     with engine.eval_mode(disable_auto_offload=True):

@@ -512,7 +512,7 @@ def test_operations_are_counted_as_upstream_does(release: str, root: Path, model
     model = AutoModelForCausalLM.from_pretrained(model_path)
     settings = AutoConfig.from_pretrained(model_path)
     lengths = [5, 9]
-    estimated, _ = module("utils.flops_counter").FlopsCounter(settings).estimate_flops(lengths, 2.0)
+    estimated, _ = module("vendored.utils.flops_counter").FlopsCounter(settings).estimate_flops(lengths, 2.0)
     matrices = sum(weight.numel() for weight in model.parameters() if weight.dim() == 2)
     pairs = sum(length**2 for length in lengths) * settings.num_hidden_layers * settings.hidden_size
     per_pair = 12 if release == "0.6.1" else 6

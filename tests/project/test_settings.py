@@ -144,7 +144,7 @@ def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
 def test_what_hooks_read_and_register_counts(project: Path) -> None:
     own = project / "toy" / "custom" / "own.py"
     own.write_text(
-        "from ..training.core_algos import register_adv_est\n\n\n"
+        "from ..vendored.algorithms.core_algos import register_adv_est\n\n\n"
         '@register_adv_est("mine")\ndef mine(config):\n    return config.trainer.my_setting\n'
     )
     done = python(project, "main.py", "--cfg", "algorithm.adv_estimator=mine", "+trainer.my_setting=1")

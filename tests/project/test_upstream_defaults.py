@@ -163,7 +163,7 @@ def _fields_of(project: Made) -> Iterator[tuple[str, tuple[Any, Any]]]:
     Yields:
         Upstream's key, the value, and the default of the dataclass.
     """
-    names = ("training.config_loading", "workers.policy", "workers.role_configs")
+    names = ("settings.loading", "workers.policy", "workers.role_configs")
     loading, policy, roles = (import_module(f"{PACKAGE}.{name}") for name in names)
     base = import_module(f"{PACKAGE}.base_config").BaseConfig
     config = loading.load_config(project.root / "config", ["actor_rollout_ref.model.path=model", "preset=ppo"])

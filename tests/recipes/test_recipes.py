@@ -73,8 +73,8 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
     changed = sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
     generated = (
         "vextract.lock",
-        "mine/training/provenance.py",
-        "mine/training/shipped_settings.py",
+        "mine/run/provenance.py",
+        "mine/settings/shipped_settings.py",
         ".vextract/base.zip",
         "README.md",
         "pyproject.toml",

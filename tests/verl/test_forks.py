@@ -133,7 +133,9 @@ def test_a_checkout_says_when_a_run_is_from(tmp_path: Path) -> None:
 TREE = Tree.of(
     [
         File("p/rewards/some.py", FileKind.VENDORED, b'@register("naive")\nclass A: ...\n'),
-        File("p/training/core_algos.py", FileKind.VENDORED, b'class AdvantageEstimator:\n    GRPO = "grpo"\n'),
+        File(
+            "p/vendored/algorithms/core_algos.py", FileKind.VENDORED, b'class AdvantageEstimator:\n    GRPO = "grpo"\n'
+        ),
     ]
 )
 

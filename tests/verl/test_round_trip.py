@@ -82,7 +82,7 @@ def test_a_changed_experiment_comes_back(projects: dict[str, Path], tmp_path: Pa
 def test_edits_to_vendored_files_become_a_patch(release: str, tmp_path: Path) -> None:
     project, out = tmp_path / "p", tmp_path / "out"
     assert vextract("new", project, "--verl", release).code == 0
-    edited = project / "p/training/core_algos.py"
+    edited = project / "p/vendored/algorithms/core_algos.py"
     text = edited.read_text()
     edited.write_text(text.replace("def agg_loss(", "EDITED = 1\n\n\ndef agg_loss(", 1))
     result = vextract("export", project, "-o", out, "--json")
@@ -109,7 +109,7 @@ def test_edits_to_vendored_files_become_a_patch(release: str, tmp_path: Path) ->
 def test_an_edit_that_does_not_fit_is_listed(tmp_path: Path) -> None:
     project, out = tmp_path / "p", tmp_path / "out"
     assert vextract("new", project, "--verl", PROJECT).code == 0
-    edited = project / "p/training/core_algos.py"
+    edited = project / "p/vendored/algorithms/core_algos.py"
     header = next(line for line in edited.read_text().splitlines() if line.startswith("# vextract:"))
     edited.write_text(edited.read_text().replace(header, f"{header}\n# mine", 1))
     (edit,) = vextract("export", project, "-o", out, "--json").json["edits"]
