@@ -26,7 +26,7 @@ def test_the_version_of_the_cpu_build_is_found(case: Case, fixed: Vendored, brok
     assert fixed.get("vendored.utils.vllm.utils", "get_version")("vllm") == version
     assert fixed.get("vendored.utils.vllm.utils", "is_version_ge")("vllm", "0.16")
     with pytest.raises(ValueError, match="vllm version None not supported"):
-        broken.module("third_party.vllm")
+        broken.module("vendored.third_party.vllm")
 
 
 def test_the_rollout_can_be_imported(case: Case, fixed: Vendored, broken: Vendored) -> None:

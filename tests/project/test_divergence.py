@@ -12,7 +12,7 @@ from tests.project.running import SMALL, python
 # Its value is that of the clipped loss; its gradient is not finite.
 LOSS = """
 
-from ..training.core_algos import get_policy_loss_fn, register_policy_loss  # noqa: E402
+from ..vendored.algorithms.core_algos import get_policy_loss_fn, register_policy_loss  # noqa: E402
 
 
 @register_policy_loss("steep")

@@ -24,7 +24,7 @@ def kind(verl: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(str(root))
     found = import_module(f"{package}.workers.servers.{module}")
     monkeypatch.setattr(found, "on_gpu", lambda: True)
-    load = import_module(f"{package}.training.config_loading").load_config
+    load = import_module(f"{package}.settings.loading").load_config
     config = load(root / "config", ["actor_rollout_ref.model.path=model", "actor_rollout_ref.rollout.mode=async"])
     config.actor_rollout_ref.rollout.dtype = "bfloat16"
     return SimpleNamespace(server=getattr(found, name), config=config, options=options, package=package)
@@ -39,7 +39,7 @@ def test_a_server_uses_every_gpu(kind: Any, together: int, copies: str) -> None:
 
 def test_gpus_that_would_have_nothing_to_do_are_refused_or_left_on_purpose(kind: Any) -> None:
     kind.config.actor_rollout_ref.rollout.tensor_model_parallel_size = 3
-    error = import_module(f"{kind.package}.training.errors").ConfigError
+    error = import_module(f"{kind.package}.errors").ConfigError
     with pytest.raises(error, match="does not divide the 8 GPUs"):
         kind.server.command(kind.config, 1, 64, 8)
     kind.config.local.server.arguments = [kind.options[0], "1"]
