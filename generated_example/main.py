@@ -31,9 +31,9 @@ def main(arguments: list[str]) -> int:
     if "--help" in arguments or "-h" in arguments:
         say(__doc__.strip())
         return 0
-    from generated_example.training.config_loading import load_config, notes_on, settle_device
-    from generated_example.training.errors import ConfigError
-    from generated_example.training.path_checks import check_paths
+    from generated_example.errors import ConfigError
+    from generated_example.settings.loading import load_config, notes_on, settle_device
+    from generated_example.settings.path_checks import check_paths
 
     show_config = "--cfg" in arguments
     overrides = [argument for argument in arguments if argument != "--cfg"]
@@ -58,8 +58,8 @@ def main(arguments: list[str]) -> int:
 
 def run(config: Any) -> int:
     """Train as configured; returns the exit code: 0 done, 1 failed, 2 config or data are at fault, 130 stopped."""
-    from generated_example.training.distributed import Ranks
-    from generated_example.training.failures import report
+    from generated_example.run.distributed import Ranks
+    from generated_example.run.failures import report
 
     ranks = Ranks(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
     try:
@@ -81,18 +81,18 @@ def train(config: Any, ranks: Any) -> bool:
 
     with importing_hooks():
         from generated_example import custom  # noqa: F401  what it registers can now be chosen by name
+    from generated_example.data.dataloading import build_dataloaders
     from generated_example.data.datasets import build_datasets
     from generated_example.data.toy import ensure_toy_model
-    from generated_example.training.checkpoint import Checkpoints, load_optimizer_state, load_state, restoring, step_of
-    from generated_example.training.checks import check_config
-    from generated_example.training.dataloading import build_dataloaders
-    from generated_example.training.distributed import seed_everything
-    from generated_example.training.next_steps import noting_checkpoint, say_where
+    from generated_example.run.checkpoint import Checkpoints, load_optimizer_state, load_state, restoring, step_of
+    from generated_example.run.distributed import seed_everything
+    from generated_example.run.next_steps import noting_checkpoint, say_where
+    from generated_example.run.run_lock import lock_run_directory
+    from generated_example.run.stray_errors import stray_errors_in
+    from generated_example.settings.checks import check_config
+    from generated_example.tracking.run_tracker import RunTracker
     from generated_example.training.rewarding import Rewards
     from generated_example.training.rollouts import Rollouts
-    from generated_example.training.run_lock import lock_run_directory
-    from generated_example.training.stray_errors import stray_errors_in
-    from generated_example.training.tracking import RunTracker
     from generated_example.training.trainer import LocalPPOTrainer
     from generated_example.workers.models import load_tokenizer
     from generated_example.workers.policy import Policy, Reference

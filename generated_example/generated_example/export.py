@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .errors import ConfigError
 from .output import say
+from .run.checkpoint import all_checkpoints, best_of
+from .run.checkpoint_files import MANIFEST, OUTDATED, WRITING, sync_tree, what_is_wrong
 from .shims.precision import to_dtype
-from .training.checkpoint import all_checkpoints, best_of
-from .training.checkpoint_files import MANIFEST, OUTDATED, WRITING, sync_tree, what_is_wrong
-from .training.errors import ConfigError
-from .training.tracking import CONFIG
+from .tracking.run_tracker import CONFIG
 from .workers.adapters import ADAPTER_CONFIG
 
 DTYPES = ("float32", "bfloat16", "float16")

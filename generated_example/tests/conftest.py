@@ -21,7 +21,7 @@ from transformers import AutoTokenizer
 
 from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.toy import ensure_toy_model
-from generated_example.protocol import DataProto
+from generated_example.vendored.protocol import DataProto
 
 PACKAGE = "generated_example"
 torch.set_num_threads(1)
@@ -117,7 +117,7 @@ def train(tmp_path: Path, engine_settings: Any, monkeypatch: pytest.MonkeyPatch)
 
     runs = itertools.count()
     # A plot takes longer than such a run; tests/test_tracking.py has it drawn.
-    monkeypatch.setattr(f"{PACKAGE}.training.plots.draw_curves", lambda *arguments: None)
+    monkeypatch.setattr(f"{PACKAGE}.tracking.plots.draw_curves", lambda *arguments: None)
 
     def run(*overrides: str, code: int = 0, directory: Path | None = None) -> Path:
         directory = directory or tmp_path / f"run_{next(runs)}"

@@ -6,7 +6,7 @@ import torch
 from omegaconf import OmegaConf
 
 from generated_example import custom  # noqa: F401  (registers the hooks)
-from generated_example.training.core_algos import get_adv_estimator_fn, get_policy_loss_fn
+from generated_example.vendored.algorithms.core_algos import get_adv_estimator_fn, get_policy_loss_fn
 
 
 def test_group_rank_ranks_within_each_group():

@@ -9,8 +9,8 @@ import signal
 import pytest
 from test_trainer import CONFIG_DIRECTORY, reproducible
 
-from generated_example.training.config_loading import flat_keys, load_config
-from generated_example.training.tracking import read_rows
+from generated_example.settings.loading import flat_keys, load_config
+from generated_example.tracking.run_tracker import read_rows
 
 CHOICE = "actor_rollout_ref.actor.optim.optimizer"
 
@@ -79,7 +79,7 @@ def test_going_on_from_an_earlier_checkpoint_sets_the_later_ones_aside(train):
 
 def test_two_runs_do_not_share_a_directory(train, capsys, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr("generated_example.training.run_lock.PATIENCE", 0)
+    monkeypatch.setattr("generated_example.run.run_lock.PATIENCE", 0)
     run = train()
     with (run / ".lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

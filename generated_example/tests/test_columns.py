@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from generated_example.training.columns import (
+from generated_example.tracking.columns import (
     COLUMNS,
     cell,
     clock,

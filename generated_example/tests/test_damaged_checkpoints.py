@@ -9,9 +9,10 @@ import shutil
 import pytest
 import torch
 
+from generated_example.errors import ConfigError
 from generated_example.export import find_checkpoint
-from generated_example.training.checkpoint import Checkpoints, check_storable
-from generated_example.training.checkpoint_files import (
+from generated_example.run.checkpoint import Checkpoints, check_storable
+from generated_example.run.checkpoint_files import (
     FORMER_ENTRIES,
     MANIFEST,
     read_state,
@@ -19,8 +20,7 @@ from generated_example.training.checkpoint_files import (
     what_is_wrong,
     write_manifest,
 )
-from generated_example.training.errors import ConfigError
-from generated_example.training.tracking import read_rows
+from generated_example.tracking.run_tracker import read_rows
 
 EVERY_STEP = "trainer.save_freq=1"
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from generated_example.custom.env_dataset import environment_rows
+from generated_example.data.dataloading import build_loaders
 from generated_example.data.datasets import DataError, build_datasets
 from generated_example.data.prepare import write_splits
-from generated_example.data.rl_dataset import collate_fn
-from generated_example.training.dataloading import build_loaders
 from generated_example.training.hook_errors import HookError
+from generated_example.vendored.data.rl_dataset import collate_fn
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
 

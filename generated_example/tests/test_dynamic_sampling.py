@@ -6,9 +6,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from generated_example.protocol import DataProto
+from generated_example.errors import ConfigError
 from generated_example.training.dynamic_sampling import group_metrics, sample_until_full, varying_groups
-from generated_example.training.errors import ConfigError
+from generated_example.vendored.protocol import DataProto
 
 
 def scored(uids, rewards):

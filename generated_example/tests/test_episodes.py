@@ -10,10 +10,10 @@ import torch
 from conftest import object_array
 
 from generated_example.custom import env_wrapper
-from generated_example.protocol import DataProto
-from generated_example.training.config_loading import load_config
-from generated_example.training.outcomes import episode_metrics
+from generated_example.episodes.outcomes import episode_metrics
+from generated_example.settings.loading import load_config
 from generated_example.training.rollouts import Rollouts
+from generated_example.vendored.protocol import DataProto
 
 PROMPT_LENGTH, RESPONSE_LENGTH = 5, 12
 

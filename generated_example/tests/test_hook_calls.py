@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from generated_example import custom
-from generated_example.training import core_algos, hook_calls, registries
+from generated_example.training import hook_calls, registries
 from generated_example.training.hook_errors import HookError
+from generated_example.vendored.algorithms import core_algos
 
 METRICS = hook_calls._with_metrics()
 
@@ -111,9 +112,9 @@ def test_an_estimator_that_cannot_be_used_is_named(estimator, message, monkeypat
         ("x = 1\ndef f(:\n", "not valid Python: SyntaxError: invalid syntax\n  def f(:", 2),
         ("def f():\nreturn 1\n", "not valid Python: IndentationError", 2),
         ("\nimport no_such_module\n", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'", 2),
-        ("from ..training.core_algos import nothing\n", "training/hook_surface.py lists", 1),
+        ("from ..vendored.algorithms.core_algos import nothing\n", "training/hook_surface.py lists", 1),
         (
-            "try:\n    from ..training.core_algos import nothing\n"
+            "try:\n    from ..vendored.algorithms.core_algos import nothing\n"
             "except ImportError:\n    from verl.trainer.ppo.core_algos import nothing\n",
             "cannot import name 'nothing'",
             2,

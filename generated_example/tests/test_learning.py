@@ -4,7 +4,7 @@
 import pytest
 
 from generated_example.custom.env_dataset import environment_rows
-from generated_example.training.tracking import read_rows
+from generated_example.tracking.run_tracker import read_rows
 
 pytestmark = pytest.mark.skipif(
     not environment_rows("train", {})[0]["data_source"].startswith("toy_"), reason="the environment is another one"

@@ -12,13 +12,14 @@ import pytest
 import torch
 from test_trainer import CONFIG_DIRECTORY
 
+from generated_example.errors import ConfigError
 from generated_example.output import PROJECT, module_command
 from generated_example.rewards.scoring import Scorer, ScoringError
-from generated_example.training import reward_keys, run_lock
-from generated_example.training.config_loading import load_config
-from generated_example.training.errors import ConfigError
-from generated_example.training.path_checks import check_paths
-from generated_example.training.stray_errors import FILE, stray_errors_in
+from generated_example.run import run_lock
+from generated_example.run.stray_errors import FILE, stray_errors_in
+from generated_example.settings import reward_keys
+from generated_example.settings.loading import load_config
+from generated_example.settings.path_checks import check_paths
 
 
 def test_a_path_that_is_not_there_is_named_before_torch_is_imported():

@@ -3,7 +3,7 @@
 
 import pytest
 
-from generated_example.training.plots import draw_curves, series
+from generated_example.tracking.plots import draw_curves, series
 
 pytest.importorskip("matplotlib")
 

@@ -16,7 +16,7 @@ from generated_example.report.__main__ import main
 from generated_example.report.curves import NUMBERS, buckets
 from generated_example.report.runs import read_runs
 from generated_example.report.serve import ReportServer
-from generated_example.training.tracking import RunTracker
+from generated_example.tracking.run_tracker import RunTracker
 
 NASTY = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} é 🦙 \u2028 \x00"
 

@@ -9,7 +9,7 @@ import torch
 
 from generated_example import custom  # noqa: F401  (registers the hooks)
 from generated_example.rewards.scoring import ScoringError
-from generated_example.training.config_loading import load_config
+from generated_example.settings.loading import load_config
 from generated_example.training.reward_managers import RewardLoop, load_manager, registered_managers
 
 SCORES = """

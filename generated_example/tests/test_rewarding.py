@@ -5,8 +5,9 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from generated_example.training import reward, reward_keys
-from generated_example.training.tracking import read_rows
+from generated_example.settings import reward_keys
+from generated_example.tracking.run_tracker import read_rows
+from generated_example.vendored.algorithms import reward
 
 
 @pytest.fixture

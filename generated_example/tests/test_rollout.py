@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from generated_example.protocol import DataProto
-from generated_example.training.config_loading import load_config, settle_device
-from generated_example.training.distributed import Ranks
+from generated_example.run.distributed import Ranks
+from generated_example.settings.loading import load_config, settle_device
+from generated_example.vendored.protocol import DataProto
 from generated_example.workers.policy import Policy
 from generated_example.workers.rollout_engine import RolloutEngine
 

@@ -3,8 +3,8 @@
 
 import pytest
 
-from generated_example.training import timing
-from generated_example.training.timing import Phase, advance, begin, current_phase, expect, phases, timed, under_way
+from generated_example.tracking import timing
+from generated_example.tracking.timing import Phase, advance, begin, current_phase, expect, phases, timed, under_way
 
 
 class Kept(list[Phase]):

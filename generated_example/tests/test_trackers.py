@@ -8,8 +8,9 @@ import sys
 import pytest
 from omegaconf import OmegaConf
 
-from generated_example.training import trackers
-from generated_example.training.trackers import (
+from generated_example.tracking import trackers
+from generated_example.tracking.run_tracker import RunTracker, read_starts
+from generated_example.tracking.trackers import (
     LOGGERS,
     TRACKERS,
     Run,
@@ -20,7 +21,6 @@ from generated_example.training.trackers import (
     unknown_loggers,
     without_secrets,
 )
-from generated_example.training.tracking import RunTracker, read_starts
 
 SECRET = "not-to-be-seen"
 SAMPLE = {"prompt": "37=", "response": "4|8`\n\ud800é", "ground_truth": "48", "score": 1.0, "data_source": "a"}

@@ -7,7 +7,7 @@ import math
 import pytest
 from omegaconf import OmegaConf
 
-from generated_example.training.tracking import RunTracker, read_rows, read_starts
+from generated_example.tracking.run_tracker import RunTracker, read_rows, read_starts
 
 CONFIG = OmegaConf.create({"trainer": {"logger": ["console"], "project_name": "p", "experiment_name": "e"}})
 METRICS = {"critic/rewards/mean": 0.25, "actor/entropy": 1.5, "timing_s/gen": 0.02, "perf/throughput": 12345.0}

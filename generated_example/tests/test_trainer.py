@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from generated_example.training import ranges, reward, reward_keys
-from generated_example.training.config_loading import flat_keys, load_config
-from generated_example.training.errors import ConfigError
+from generated_example.errors import ConfigError
+from generated_example.settings import ranges, reward_keys
+from generated_example.settings.loading import flat_keys, load_config
+from generated_example.tracking.run_tracker import read_rows
 from generated_example.training.registries import POLICY_LOSS_REGISTRY
-from generated_example.training.tracking import read_rows
+from generated_example.vendored.algorithms import reward
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parents[1] / "config"
 UPSTREAM_NAMES = {

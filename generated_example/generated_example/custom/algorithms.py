@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 try:
-    from ..training.core_algos import agg_loss, get_policy_loss_fn, register_adv_est, register_policy_loss
-    from ..utils.torch_functional import masked_mean
+    from ..vendored.algorithms.core_algos import agg_loss, get_policy_loss_fn, register_adv_est, register_policy_loss
+    from ..vendored.utils.torch_functional import masked_mean
 except ImportError:  # under full verl, where this project's own copy is not there
     from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, register_adv_est, register_policy_loss
     from verl.utils.torch_functional import masked_mean

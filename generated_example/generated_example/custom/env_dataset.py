@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from .env_wrapper import make_env
 
 try:
-    from ..data.rl_dataset import RLHFDataset
+    from ..vendored.data.rl_dataset import RLHFDataset
 except ImportError:  # under full verl, where this project's own copy is not there
     from verl.utils.dataset.rl_dataset import RLHFDataset
 

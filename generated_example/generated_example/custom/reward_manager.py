@@ -13,7 +13,7 @@ from ..rewards.manager import TextRewardManager
 from .env_wrapper import make_env
 
 try:
-    from ..workers.reward_manager.registry import register
+    from ..vendored.workers.reward_manager.registry import register
 except ImportError:  # under full verl, where this project's own copy is not there
     from verl.workers.reward_manager.registry import register
 

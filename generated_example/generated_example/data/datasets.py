@@ -21,8 +21,8 @@ from omegaconf import OmegaConf
 from torch.utils.data import Dataset
 
 from ..training.hook_errors import HookError, hook_file_of
+from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
-from .rl_dataset import RLHFDataset
 
 PACKAGE = __name__.split(".")[0]
 PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]

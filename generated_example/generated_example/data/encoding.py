@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
-from ..utils.model import compute_position_id_with_mask
-from ..utils.torch_functional import postprocess_data
+from ..vendored.utils.model import compute_position_id_with_mask
+from ..vendored.utils.torch_functional import postprocess_data
 
 
 def encoded(dataset: Dataset, tokenizer: Any, data: Any) -> Dataset:

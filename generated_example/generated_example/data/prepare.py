@@ -45,8 +45,8 @@ def write_splits(out: Path, settings: Mapping[str, Any]) -> list[Path]:
 
 def main(arguments: list[str]) -> int:
     """Run with these command-line arguments; returns the exit code."""
-    from ..training.config_loading import load_config
-    from ..training.errors import ConfigError
+    from ..errors import ConfigError
+    from ..settings.loading import load_config
     from .datasets import DataError
 
     parser = argparse.ArgumentParser(

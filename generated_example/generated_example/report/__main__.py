@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..output import say
-from ..training.tracking import write_whole
+from ..tracking.run_tracker import write_whole
 from .page import render
 from .runs import ReportError, read_runs
 from .serve import ReportServer

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from ..training.tracking import CONFIG, ENVIRONMENT, GENERATIONS, METRICS, read_rows, read_starts
+from ..tracking.run_tracker import CONFIG, ENVIRONMENT, GENERATIONS, METRICS, read_rows, read_starts
 
 _NUMBERED = re.compile(r"metrics(\.\d+)?\.jsonl")
 _SECRET = re.compile(r"(^|[_.])(api_?key|password|passwd|secret|access_token|auth_token)$", re.IGNORECASE)

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..protocol import DataProto
+from ..vendored.protocol import DataProto
 
 
 class BaseRollout(ABC):

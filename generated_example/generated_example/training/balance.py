@@ -1,8 +1,8 @@
 # vextract:template base/__package__/training/balance.py - edit freely
 """The place of batch balancing, in a project that was created without it."""
 
-from ..protocol import DataProto
-from .errors import ConfigError
+from ..errors import ConfigError
+from ..vendored.protocol import DataProto
 
 
 def balance_batch(batch: DataProto, world_size: int) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..protocol import DataProto
+from ..vendored.protocol import DataProto
 
 # What the reward needs, which stays with the batch; the other columns go to the rollout, and come back from it.
 REWARD_COLUMNS = {"data_source", "reward_model", "extra_info", "uid"}

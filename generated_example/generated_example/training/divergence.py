@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ..protocol import DataProto
-from .distributed import Ranks
+from ..run.distributed import Ranks
+from ..vendored.protocol import DataProto
 from .suspects import Suspects
 
 LOSSES = {"actor": "actor/pg_loss", "critic": "critic/vf_loss"}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..protocol import DataProto
-from .errors import ConfigError
+from ..errors import ConfigError
+from ..vendored.protocol import DataProto
 
 Scored = tuple[DataProto, torch.Tensor, dict[str, list[Any]]]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from ..protocol import DataProto
+from ..vendored.protocol import DataProto
 
 
 def flops_metrics(

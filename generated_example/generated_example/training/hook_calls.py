@@ -16,14 +16,15 @@ from typing import Any
 
 import torch
 
-from . import core_algos, registries
+from ..vendored.algorithms import core_algos
+from . import registries
 from .hook_errors import HookError, raised_in, source_of
 
 LOSS_ARGUMENTS = "old_log_prob, log_prob, advantages, response_mask, loss_agg_mode, config and, from 0.6.1 on, another"
 ESTIMATOR_ARGUMENTS = "token_level_rewards, response_mask, index, config and whatever else the release passes"
 
 # Where the functions are defined that verl registers itself.
-VERLS = (core_algos.__name__, f"{__package__}.trainer_functions", f"{__package__}.rollout_corr_helper")
+VERLS = tuple(f"{core_algos.__package__}.{name}" for name in ("core_algos", "trainer_functions", "rollout_corr_helper"))
 
 
 @contextmanager

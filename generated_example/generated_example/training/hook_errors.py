@@ -20,15 +20,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..protocol import DataProto
 from ..rewards import components, manager, scoring, time_limit
 from ..rewards.scoring import ScoringError
+from ..vendored.protocol import DataProto
 from . import registries
 
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
 # Where verl's reward managers are, and what computes rewards with them.
-MANAGERS = tuple(str(Path(__file__).parents[1] / place) for place in ("workers/reward_", "training/reward"))
+MANAGERS = tuple(
+    str(Path(__file__).parents[1] / place)
+    for place in ("vendored/workers/reward_", "vendored/algorithms/reward", "training/reward")
+)
 
 
 class HookError(RuntimeError):

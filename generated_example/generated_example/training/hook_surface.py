@@ -10,9 +10,9 @@ SURFACE: dict[str, tuple[str, ...]] = {
     "data.datasets": ("DataError",),
     "data.encoding": ("encoded",),
     "data.hub": ("load_rows",),
-    "data.rl_dataset": ("RLHFDataset",),
+    "vendored.data.rl_dataset": ("RLHFDataset",),
     "data.toy": ("ensure_toy_model",),
-    "protocol": ("DataProto",),
+    "vendored.protocol": ("DataProto",),
     "rewards.components": ("ComponentError", "WeightedComponents"),
     "rewards.manager": ("GIVEN", "TextRewardManager"),
     "rewards.text": (
@@ -25,7 +25,7 @@ SURFACE: dict[str, tuple[str, ...]] = {
         "tags_share",
     ),
     "rewards.verified_math": ("same_answer",),
-    "training.core_algos": (
+    "vendored.algorithms.core_algos": (
         "agg_loss",
         "get_adv_estimator_fn",
         "get_policy_loss_fn",
@@ -39,8 +39,8 @@ SURFACE: dict[str, tuple[str, ...]] = {
         "register_adv_est",
         "register_policy_loss",
     ),
-    "utils.torch_functional": ("masked_mean",),
-    "workers.reward_manager.registry": ("register",),
+    "vendored.utils.torch_functional": ("masked_mean",),
+    "vendored.workers.reward_manager.registry": ("register",),
 }
 
 # The same for projects of a recipe that brings problems of its own; a project keeps its recipe.

@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 import torch
 from omegaconf import OmegaConf
 
-from ..protocol import DataProto
 from ..rewards.scoring import ScoringError, own_line, source_of
-from ..utils.import_utils import load_extern_object
-from ..workers.reward_loop.registry import REWARD_MANAGER
-from ..workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
-from . import reward_keys
-from .reward import extract_reward, get_custom_reward_fn, load_reward_manager
+from ..settings import reward_keys
+from ..vendored.algorithms.reward import extract_reward, get_custom_reward_fn, load_reward_manager
+from ..vendored.protocol import DataProto
+from ..vendored.utils.import_utils import load_extern_object
+from ..vendored.workers.reward_loop.registry import REWARD_MANAGER
+from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
 
 T = TypeVar("T")
 

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from ..protocol import DataProto
+from ..errors import ConfigError
 from ..rewards.reward_model import RewardModel
 from ..rewards.sandboxing.isolation import SandboxError
-from . import reward_keys
-from .distributed import Ranks
-from .errors import ConfigError
+from ..run.distributed import Ranks
+from ..settings import reward_keys
+from ..vendored.protocol import DataProto
 from .reward_managers import load_manager, manager_class
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ..protocol import DataProto
+from ..vendored.protocol import DataProto
 
 
 def rollout_metrics(batch: DataProto) -> dict[str, Any]:

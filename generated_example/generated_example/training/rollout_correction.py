@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from ..protocol import DataProto
+from ..vendored.protocol import DataProto
 
 
 def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:

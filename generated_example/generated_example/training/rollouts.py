@@ -3,13 +3,13 @@
 
 from typing import Any
 
-from ..protocol import DataProto
+from ..episodes.loop import EpisodeLoop
+from ..episodes.outcomes import Outcomes
+from ..run.distributed import Ranks
 from ..shims.device import empty_cache
+from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
 from .batches import REWARD_COLUMNS
-from .distributed import Ranks
-from .episodes import EpisodeLoop
-from .outcomes import Outcomes
 
 
 class Rollouts:

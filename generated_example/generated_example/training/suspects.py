@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from ..protocol import DataProto
+from ..run.distributed import Ranks
+from ..vendored.protocol import DataProto
 from .batches import sample_rows
-from .distributed import Ranks
 
 # What is computed for each token of a response, in the order in which it is computed.
 COLUMNS = (

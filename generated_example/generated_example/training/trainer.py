@@ -19,36 +19,36 @@ import numpy as np
 import torch
 from omegaconf import OmegaConf
 
-from ..protocol import DataProto
-from ..utils.metric.utils import reduce_metrics
+from ..episodes.outcomes import episode_metrics
+from ..run.checkpoint import CheckpointError, Checkpoints, check_storable
+from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
+from ..run.failures import add_note, notes_on
+from ..run.interrupts import StopRequested, StopSignal
+from ..run.watch import is_connection_error
+from ..settings import reward_keys
+from ..tracking.run_tracker import RunTracker, as_numbers
+from ..tracking.terminal import validation_score
+from ..tracking.timing import advance, expect, timed, under_way
+from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
+from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
+from ..vendored.algorithms.trainer_functions import apply_kl_penalty, compute_response_mask
+from ..vendored.protocol import DataProto
+from ..vendored.utils.metric.utils import reduce_metrics
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_interface import RolloutError
 from ..workers.value_model import Critic
-from . import reward_keys
 from .balance import balance_batch
 from .batches import add_columns, generation_batch, sample_rows, shown_rows, shown_training_rows, write_rows
-from .checkpoint import CheckpointError, Checkpoints, check_storable
-from .core_algos import agg_loss, get_kl_controller
-from .distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from .divergence import DivergenceCheck, DivergenceError
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
-from .failures import add_note, notes_on
 from .hook_calls import calling_estimator
 from .hook_errors import call_reward, check_advantages, reward_metrics
-from .interrupts import StopRequested, StopSignal
-from .metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
-from .outcomes import episode_metrics
 from .registries import AdvantageEstimator, compute_advantage
 from .rollout_check import rollout_metrics
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
 from .suspects import Suspects
-from .terminal import validation_score
-from .timing import advance, expect, timed, under_way
-from .tracking import RunTracker, as_numbers
-from .trainer_functions import apply_kl_penalty, compute_response_mask
 from .validation import validation_metrics
-from .watch import is_connection_error
 
 Metrics = dict[str, Any]
 Reward = tuple[torch.Tensor, dict[str, list[Any]]]

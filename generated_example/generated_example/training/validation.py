@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .metric_utils import process_validation_metrics
+from ..vendored.algorithms.metric_utils import process_validation_metrics
 
 
 def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 
-from ..protocol import DataProto
-from .engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from ..vendored.algorithms.losses import ppo_loss
+from ..vendored.protocol import DataProto
+from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from ..vendored.workers.utils.padding import no_padding_2_padding
 from .local_engine import LocalEngine, named
-from .utils.losses import ppo_loss
-from .utils.padding import no_padding_2_padding
 
 
 class Actor(LocalEngine, FSDPEngineWithLMHead):

@@ -4,9 +4,9 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..training.checkpoint_files import check_saved_model
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
+from ..errors import ConfigError
+from ..run.checkpoint_files import check_saved_model
+from ..run.distributed import Ranks
 
 ADAPTER_CONFIG = "adapter_config.json"
 SECTION = "actor_rollout_ref.model"

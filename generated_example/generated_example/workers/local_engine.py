@@ -8,14 +8,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..protocol import DataProto
 from ..shims.precision import to_dtype
-from ..utils import tensordict_utils as tu
-from ..utils.metric.utils import Metric
-from ..utils.py_functional import append_to_dict
+from ..vendored.protocol import DataProto
+from ..vendored.utils import tensordict_utils as tu
+from ..vendored.utils.metric.utils import Metric
+from ..vendored.utils.py_functional import append_to_dict
+from ..vendored.workers.utils.padding import left_right_2_no_padding, no_padding_2_padding
 from .role_configs import engine_config, optimizer_config
 from .shared_forward import SharedForward
-from .utils.padding import left_right_2_no_padding, no_padding_2_padding
 
 # What the engine and its losses read of a batch, where it is there.
 COLUMNS = (

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
+from ..errors import ConfigError
+from ..run.distributed import Ranks
 from .adapters import Start, wants_adapter
 
 

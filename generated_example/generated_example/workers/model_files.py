@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..training.errors import ConfigError
+from ..errors import ConfigError
 
 KEY = "actor_rollout_ref.model.path"
 WEIGHTS = ("*.safetensors", "*.bin")

@@ -10,10 +10,10 @@ import torch
 from omegaconf import OmegaConf
 from torch import nn
 
+from ..errors import ConfigError
+from ..run.checkpoint_files import check_saved_model
+from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
-from ..training.checkpoint_files import check_saved_model
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
 from .model_files import check_model_directory
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from .config.optimizer import FSDPOptimizerConfig
-from .config.optimizer import build_optimizer as build_optimizer_from_config
+from ..vendored.workers.config.optimizer import FSDPOptimizerConfig
+from ..vendored.workers.config.optimizer import build_optimizer as build_optimizer_from_config
 
 
 def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:

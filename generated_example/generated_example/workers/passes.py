@@ -15,8 +15,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ..protocol import DataProto
-from ..training.distributed import Ranks
+from ..run.distributed import Ranks
+from ..vendored.protocol import DataProto
 
 
 class SharedPasses:

@@ -11,12 +11,12 @@ import psutil
 import torch
 from omegaconf import OmegaConf, open_dict
 
-from ..protocol import DataProto
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
+from ..errors import ConfigError
+from ..run.distributed import Ranks
+from ..tracking.timing import expect
 from ..training.flops import flops_metrics
 from ..training.hook_calls import calling_policy_loss
-from ..training.timing import expect
+from ..vendored.protocol import DataProto
 from .actor import Actor
 from .adapters import starting_point
 from .devices import get_device_id

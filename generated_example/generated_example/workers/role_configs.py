@@ -6,9 +6,9 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ..training.rollout_correction import policy_loss_changes
-from .config.actor import FSDPActorConfig, PolicyLossConfig
-from .config.engine import FSDPEngineConfig
-from .config.optimizer import FSDPOptimizerConfig
+from ..vendored.workers.config.actor import FSDPActorConfig, PolicyLossConfig
+from ..vendored.workers.config.engine import FSDPEngineConfig
+from ..vendored.workers.config.optimizer import FSDPOptimizerConfig
 
 # Whether the actor, on the only update of a batch, takes the log-probabilities that it computes as the old ones, too.
 TAKES_OWN_LOG_PROBS = True

@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
+from ..errors import ConfigError
+from ..run.distributed import Ranks
 from .rollout_engine import RolloutEngine as HFRolloutEngine
 from .rollout_interface import RolloutEngine
 from .trained_model import TrainedModel

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from ..protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
-from ..training.distributed import Ranks, random_state, set_random_state
-from ..training.timing import advance, begin, expect
+from ..run.distributed import Ranks, random_state, set_random_state
+from ..tracking.timing import advance, begin, expect
+from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
+from ..vendored.workers.hf_rollout import HFRollout
 from .devices import get_device_id
-from .hf_rollout import HFRollout
 from .padding import WHOLE_SEQUENCE, common_left_padding
 from .trained_model import TrainedModel
 

@@ -4,7 +4,7 @@
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ..protocol import DataProto
+from ..vendored.protocol import DataProto
 
 
 class RolloutError(Exception):

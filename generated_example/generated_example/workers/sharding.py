@@ -9,9 +9,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
-from ..training.distributed import Ranks
-from ..utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
+from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
 from .devices import get_device_id, get_device_name
 
 

@@ -7,9 +7,9 @@ import torch
 import torch.distributed as dist
 from torch.nn.utils.rnn import pad_sequence
 
-from ..protocol import DataProto
-from ..training.timing import begin
-from ..utils import tensordict_utils as tu
+from ..tracking.timing import begin
+from ..vendored.protocol import DataProto
+from ..vendored.utils import tensordict_utils as tu
 from .passes import SharedPasses
 
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
-from ..utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
+from ..errors import ConfigError
+from ..run.distributed import Ranks
+from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import get_device_id
 from .lora import adapter_settings, adapter_weights, plain_weights, save_adapter
 from .offload import rests, state_at_rest, weights_at_rest

@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from ..protocol import DataProto
-from ..training.distributed import Ranks
-from ..training.errors import ConfigError
+from ..errors import ConfigError
+from ..run.distributed import Ranks
+from ..vendored.protocol import DataProto
 from .trained_model import TrainedModel
 
 

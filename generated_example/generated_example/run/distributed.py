@@ -1,0 +1,214 @@
+# vextract:template base/__package__/run/distributed.py - edit freely
+"""The processes of a run: one, or as many as torchrun started.
+
+Every process runs the same training loop. What upstream's driver does over the global batch, each process does over
+the global batch too, so they all hold the same numbers; what upstream sends to its workers, each process does for its
+share, and the shares are gathered again. With one process every function here is the identity.
+"""
+
+import contextlib
+import datetime
+import os
+import pickle
+import random
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
+from .watch import Watch
+
+T = TypeVar("T")
+
+
+class Ranks:
+    """This process among its peers.
+
+    Args:
+        timeout_seconds: after which a collective operation fails that some process does not take part in.
+        peer_timeout: seconds without a sign of life from a process after which the others end; 0: never.
+
+    Attributes:
+        rank: this process, counted from 0.
+        world_size: how many there are.
+        local_rank: this process among those on the same machine; the GPU it uses.
+        watch: knows how the other processes are; None if there are none.
+        leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
+    """
+
+    def __init__(self, timeout_seconds: int = 600, peer_timeout: float = 45.0) -> None:
+        self.rank = int(os.environ.get("RANK", 0))
+        self.world_size = int(os.environ.get("WORLD_SIZE", 1))
+        self.local_rank = int(os.environ.get("LOCAL_RANK", 0))
+        self.watch: Watch | None = None
+        self.leaves_group_open = False
+        timeout = datetime.timedelta(seconds=timeout_seconds)
+        backend = "gloo"
+        if torch.cuda.is_available():
+            torch.cuda.set_device(self.local_rank)
+            backend = "cpu:gloo,cuda:nccl"
+        if self.world_size == 1:
+            # The vendored code asks for its rank, so one process is a group as well: of one, without a port.
+            store: dist.Store = dist.HashStore()
+        else:
+            store, _, _ = next(iter(dist.rendezvous("env://", timeout=timeout)))
+            self.watch = Watch(dist.PrefixStore("watch", store.clone()), self.rank, self.world_size, peer_timeout)
+        group = dist.PrefixStore("group", store)
+        dist.init_process_group(backend, store=group, rank=self.rank, world_size=self.world_size, timeout=timeout)
+        if self.watch is not None:
+            self.watch.start()
+
+    def close(self) -> None:
+        """Leave the group."""
+        if self.watch is not None:
+            self.watch.leave()
+        if dist.is_initialized() and not self.leaves_group_open:
+            dist.destroy_process_group()
+
+    def fail(self, code: int) -> NoReturn:
+        """End this process, which the others may be waiting for, at once."""
+        if self.watch is not None:
+            self.watch.leave("failed")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    def barrier(self) -> None:
+        """Wait until every process is here."""
+        if self.world_size > 1:
+            dist.barrier()
+
+    def share(self, batch: DataProto) -> DataProto:
+        """Return this process's rows of a global batch, which is the same on every process."""
+        if self.world_size == 1:
+            return batch
+        return batch[np.array_split(np.arange(len(batch)), self.world_size)[self.rank]]
+
+    def gather(self, part: DataProto) -> DataProto:
+        """Return the global batch from each process's part, in the order of the ranks."""
+        if self.world_size == 1:
+            return part
+        return DataProto.concat(self.gather_objects(part))
+
+    def spread(self, function: Callable[[DataProto], DataProto], batch: DataProto) -> DataProto:
+        """Return what `function` makes of a global batch, row by row: each process applies it to its share.
+
+        Args:
+            function: gives a row for each row; may use collective operations, and is called with equally many rows on
+                every process.
+            batch: the same on every process, of any size.
+        """
+        if self.world_size == 1:
+            return function(batch)
+        padded, padding = pad_dataproto_to_divisor(batch, self.world_size)
+        return unpad_dataproto(self.gather(function(self.share(padded))), padding)
+
+    def gather_objects(self, value: T) -> list[T]:
+        """Gather each process's value, in the order of the ranks, on every process."""
+        if self.world_size == 1:
+            return [value]
+        values: list[Any] = [None] * self.world_size
+        dist.all_gather_object(values, value)
+        return values
+
+    def on_driver(self, function: Callable[[], T]) -> T:
+        """Run `function` on rank 0 only and give every process its result, or raise its exception everywhere."""
+        if self.world_size == 1:
+            return function()
+        outcomes: list[Any] = [None]
+        failure = None
+        if self.rank == 0:
+            outcomes[0], failure = _outcome(function)
+        dist.broadcast_object_list(outcomes, src=0)
+        if failure is not None:
+            raise failure
+        return _result(outcomes[0], 0)
+
+    def together(self, function: Callable[[], T]) -> T:
+        """Run `function`, which uses no collective operation, on every process; if it fails on one, fail on all."""
+        if self.world_size == 1:
+            return function()
+        result: list[T] = []
+        outcome, failure = _outcome(lambda: result.append(function()))
+        for rank, other in enumerate(self.gather_objects(outcome)):
+            if rank == self.rank and failure is not None:
+                raise failure
+            _result(other, rank)
+        return result[0]
+
+    def any(self, flag: bool) -> bool:
+        """Tell whether the flag is set on at least one process."""
+        if self.world_size == 1:
+            return flag
+        value = torch.tensor(int(flag))
+        dist.all_reduce(value, op=dist.ReduceOp.MAX)
+        return bool(value)
+
+    def all_arrive(self, place: str, seconds: float = 5.0) -> bool:
+        """Tell whether every process calls this within the time. It works even if a collective operation has failed."""
+        return self.watch is None or self.watch.all_arrive(place, seconds)
+
+
+@contextlib.contextmanager
+def same_random_numbers(seed: str) -> Iterator[None]:
+    """Have the global generators give the numbers that belong to `seed` within it: the same on every process."""
+    before = random_state()
+    seed_everything(zlib.crc32(seed.encode()))
+    try:
+        yield
+    finally:
+        set_random_state(before)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python's, NumPy's and torch's global generators."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def random_state() -> dict[str, Any]:
+    """Return the state of the global random generators, to be given back to `set_random_state`."""
+    state = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Put the global random generators back to where they were."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+
+
+def _outcome(function: Callable[[], Any]) -> tuple[bytes, Exception | None]:
+    """Return the result of a function or its exception, ready to be sent; and the exception itself."""
+    try:
+        return pickle.dumps((function(), None)), None
+    except Exception as error:
+        kind = type(error)
+        try:
+            data = pickle.dumps((None, (kind, error.args, error.__dict__)))
+            pickle.loads(data)
+        except Exception:  # for example, of a class that cannot be pickled
+            data = pickle.dumps((None, (RuntimeError, (f"{kind.__name__}: {error}",), {})))
+        return data, error
+
+
+def _result(outcome: bytes, rank: int) -> Any:
+    value, failure = pickle.loads(outcome)
+    if failure is None:
+        return value
+    kind, arguments, attributes = failure
+    error = kind.__new__(kind, *arguments)  # recreated without calling its __init__
+    error.__dict__.update(attributes)
+    error.raised_by = rank
+    raise error

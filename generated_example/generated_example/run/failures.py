@@ -1,0 +1,65 @@
+# vextract:template base/__package__/run/failures.py - edit freely
+"""What a run says when it fails: one message, however many processes it has."""
+
+import sys
+import traceback
+from typing import Any
+
+from ..data.datasets import DataError
+from ..errors import ConfigError
+from ..shims.not_vendored import FeatureNotVendored
+from ..training.divergence import DivergenceError
+from ..training.hook_errors import HookError
+from ..workers.rollout_interface import RolloutError
+from .checkpoint import CheckpointError
+from .distributed import Ranks
+from .watch import HINT, is_connection_error
+
+
+def report(error: BaseException, ranks: Ranks) -> int:
+    """Say what went wrong, unless another process does.
+
+    Returns:
+        The exit code: 1 failed, 2 config or data are at fault, 130 interrupted.
+
+    Raises:
+        BaseException: the error itself, if it is none of the known ones and there is only this process.
+    """
+    code, text = _describe(error)
+    if ranks.watch is None:
+        if text is None:
+            raise error
+    else:
+        text = text or "".join(traceback.format_exception(error)).rstrip()
+        text = f"{text}\n(on rank {ranks.rank} of {ranks.world_size})" if code == 1 else text
+        if is_connection_error(error):
+            reason = ranks.watch.explain(error)
+            if reason is None:
+                return code
+            code, text = 1, f"error: {reason}\n{HINT}"
+        elif getattr(error, "raised_by", ranks.rank) != ranks.rank or not ranks.watch.is_first_to_fail():
+            return code
+    print(text, file=sys.stderr, flush=True)
+    return code
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Have `note` shown below the error, as `add_note` does, which Python has since 3.11."""
+    error.__notes__ = [*notes_on(error), note]  # type: ignore[attr-defined]
+
+
+def notes_on(error: BaseException) -> list[Any]:
+    """Return what `add_note` has added."""
+    return list(getattr(error, "__notes__", []))
+
+
+def _describe(error: BaseException) -> tuple[int, str | None]:
+    """Exit code and text of an error that is not a bug; no text if it may be one, which needs its traceback."""
+    notes = notes_on(error)
+    if isinstance(error, KeyboardInterrupt):
+        return 130, "\n".join(["interrupted", *notes])
+    if isinstance(error, (ConfigError, DataError, FeatureNotVendored)):
+        return 2, "\n".join([f"error: {error}", *notes])
+    if isinstance(error, (HookError, RolloutError, CheckpointError, DivergenceError)):
+        return 1, "\n".join([f"error: {error}", *notes])
+    return 1, None

@@ -1,0 +1,110 @@
+# vextract:template base/__package__/run/interrupts.py - edit freely
+"""Stop at the end of a step when the user, or the scheduler of the machine, asks for it; at once when asked again."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any
+
+from ..output import say
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+# A signal within this many seconds of the first counts as the same one: a process group and torchrun both pass it on.
+SAME = 0.5
+# Seconds that the process has to end by itself, once it has been interrupted.
+GRACE = 10.0
+INTERRUPTED = 130
+
+
+class StopRequested(Exception):
+    """What waits for others, and would for long, gives up because the run was asked to stop."""
+
+
+_active: "list[StopSignal]" = []
+
+
+def stop_requested() -> bool:
+    """Tell whether the run was asked to stop, and is about to."""
+    return any(signals.requested for signals in _active)
+
+
+class StopSignal:
+    """Within it, the first Ctrl-C or SIGTERM sets `requested`; a second one of either interrupts at once.
+
+    Where Python cannot be interrupted, since code in C hangs, or since what is interrupted goes on, the process ends
+    `GRACE` seconds after the second one.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._first = 0.0
+        self._before: dict[signal.Signals, Any] = {}
+        self._wakeup: tuple[int, int, int] | None = None
+
+    def __enter__(self) -> "StopSignal":
+        for number in NUMBERS:
+            try:
+                self._before[number] = signal.signal(number, self._note)
+            except ValueError:  # not the main thread, as in some notebooks: signals stay as they are
+                return self
+        self._watch()
+        _active.append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self in _active:
+            _active.remove(self)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if error is not None and os.environ.get("WORLD_SIZE", "1") != "1":
+            # torchrun ends the other processes when one has failed. They end by themselves, with their errors printed.
+            signal.signal(signal.SIGTERM, _ignore_once)
+        if self._wakeup is not None and error is None:  # otherwise keep watching: what follows may hang too
+            signal.set_wakeup_fd(self._wakeup[2])
+            os.close(self._wakeup[1])
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            if time.monotonic() - self._first < SAME:
+                return
+            raise KeyboardInterrupt
+        self.requested = True
+        self._first = time.monotonic()
+        if os.environ.get("RANK", "0") != "0":
+            return
+        if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
+            return  # torchrun sends it, too, when another process has failed
+        again = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+        with contextlib.suppress(RuntimeError):  # the signal may have come while something was being printed
+            say(f"stopping after this step ({again} again: at once)")
+
+    def _watch(self) -> None:
+        """Have a thread see the signals, too: it does so even where the main thread is in code that hangs."""
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        self._wakeup = reading, writing, signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        threading.Thread(target=_end_if_asked_twice, args=(reading,), daemon=True, name="signals").start()
+
+
+def _end_if_asked_twice(reading: int) -> None:
+    """End the process `GRACE` seconds after the second signal, unless it has ended; return when the pipe is closed."""
+    first: float | None = None
+    with contextlib.closing(os.fdopen(reading, "rb", buffering=0)) as numbers:
+        while number := numbers.read(1):
+            if number[0] not in NUMBERS:
+                continue
+            if first is None:
+                first = time.monotonic()
+            elif time.monotonic() - first >= SAME:
+                time.sleep(GRACE)
+                os.write(2, b"interrupted; the process did not end by itself\n")
+                os._exit(INTERRUPTED)
+
+
+def _ignore_once(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,215 @@
+# vextract:template base/__package__/run/watch.py - edit freely
+"""Notices when another process of the run has died or hangs, so that none waits for it for ever.
+
+torchrun ends the processes of its own machine when one of them fails. It does not see one that hangs, nor do the other
+machines hear of it. So each process leaves a sign of life in the run's store every second, and says where it is.
+"""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import torch.distributed as dist
+
+from ..tracking.terminal import release_terminal
+from ..tracking.timing import current_phase
+
+PERIOD = 1.0
+GRACE = 5.0  # seconds in which a process may end by itself before the watch ends it
+HINT = "hint: the same command goes on from the last checkpoint in trainer.default_local_dir"
+# How torch's backends report a peer that has ended or never joined. Some of these errors have no class of their own.
+CONNECTION = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe|Timed out waiting", re.IGNORECASE)
+
+
+class Watch(threading.Thread):
+    """Tells the other processes that this one lives, and ends it when one of them does not.
+
+    Args:
+        store: that all processes share; for the watch alone, since a store serves one thread at a time.
+        rank: this process.
+        world_size: how many there are.
+        patience: seconds of silence after which a process counts as lost; 0: for ever.
+    """
+
+    def __init__(self, store: dist.Store, rank: int, world_size: int, patience: float) -> None:
+        super().__init__(name="watch", daemon=True)
+        self.store = store
+        self.rank = rank
+        self.world_size = world_size
+        self.patience = patience
+        self._host = socket.gethostname()
+        self._beats = 0
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._phase = (current_phase(), time.monotonic())
+        now = time.monotonic()
+        self._answered = now  # when the store last did
+        self._peers: list[dict[str, Any]] = [{} for _ in range(world_size)]
+        self._changed = [now] * world_size
+        self._signs_of_life = threading.Thread(target=self._keep_exchanging, name="signs of life", daemon=True)
+        self._tell()  # before the group forms: from then on every process has told
+
+    def start(self) -> None:
+        """Begin."""
+        now = time.monotonic()
+        self._answered, self._changed = now, [now] * self.world_size
+        super().start()
+        self._signs_of_life.start()
+
+    def run(self) -> None:
+        """End this process when another has been silent for too long."""
+        while not self._over.wait(PERIOD):
+            if failed := [rank for rank, peer in enumerate(self._peers) if peer.get("state") == "failed"]:
+                elsewhere = self._peers[failed[0]]["host"] != self._host  # its message is in the log there
+                if time.monotonic() - self._changed[failed[0]] > GRACE:
+                    self._end(f"{self._who(failed[0])} failed; its message is there" if elsewhere else None)
+            elif self.patience and (text := self.loss(self.patience)):
+                self._end(text)
+
+    def loss(self, seconds: float) -> str | None:
+        """Return which processes have not been heard of for so long; None if all have."""
+        now = time.monotonic()
+        if now - self._answered > seconds:
+            return f"rank 0's machine, where all processes meet, has not answered for {seconds:.0f} s"
+        silent = [
+            rank
+            for rank in range(self.world_size)
+            if now - self._changed[rank] > seconds and self._peers[rank].get("state") != "left"
+        ]
+        if not silent:
+            return None
+        return "; ".join(self._fate(rank, seconds) for rank in silent)
+
+    def explain(self, error: BaseException) -> str | None:
+        """Return why a collective operation failed; None if the process that made it fail tells it itself."""
+        for _ in range(20):  # a process that was killed falls silent
+            time.sleep(0.5)
+            try:
+                if self.add("failures", 0):
+                    return None
+            except RuntimeError:
+                pass
+            if text := self.loss(5.0):
+                return text
+        where = "; ".join(
+            f"rank {rank}: {peer.get('phase')} for {peer.get('seconds', 0):.0f} s"
+            for rank, peer in enumerate(self._peers)
+        )
+        reason = str(error).strip().splitlines()[0][:300]
+        return f"the processes cannot work together any more: {reason}\nwhere they are: {where}"
+
+    def is_first_to_fail(self) -> bool:
+        """Tell whether no other process has reported a failure yet: then this one must."""
+        try:
+            return self.add("failures", 1) == 1
+        except RuntimeError:  # no store any more
+            return int(os.environ.get("LOCAL_RANK", 0)) == 0
+
+    def all_arrive(self, place: str, seconds: float) -> bool:
+        """Tell whether every process calls this with the same place within the time."""
+        try:
+            if self.add(f"arrived/{place}", 1) == self.world_size:
+                with self._access():
+                    self.store.set(f"all/{place}", "yes")
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                with self._access():
+                    if self.store.check([f"all/{place}"]):
+                        return True
+                time.sleep(0.05)
+        except RuntimeError:
+            pass
+        return False
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number in the store; returns what it is then."""
+        with self._access():
+            return int(self.store.add(key, amount))
+
+    def leave(self, state: str = "left") -> None:
+        """Say that this process ends: "left" in good order, so that nobody waits, or "failed", so that all end."""
+        self._over.set()
+        try:
+            self._tell(state)
+        except RuntimeError:
+            pass
+
+    def _keep_exchanging(self) -> None:
+        while not self._over.wait(PERIOD):
+            try:
+                self._tell()
+                with self._access():
+                    told = self.store.multi_get([str(rank) for rank in range(self.world_size)])
+            except RuntimeError:
+                continue
+            now = time.monotonic()
+            self._answered = now
+            for rank, data in enumerate(told):
+                peer = json.loads(data)
+                if peer != self._peers[rank]:
+                    self._peers[rank], self._changed[rank] = peer, now
+
+    def _tell(self, state: str = "running") -> None:
+        phase, now = current_phase(), time.monotonic()
+        if phase != self._phase[0]:
+            self._phase = (phase, now)
+        self._beats += 1
+        sign = {
+            "beat": self._beats,
+            "phase": phase,
+            "seconds": round(now - self._phase[1], 1),
+            "process": os.getpid(),
+            "host": self._host,
+            "state": state,
+        }
+        with self._access():
+            self.store.set(str(self.rank), json.dumps(sign))
+
+    @contextlib.contextmanager
+    def _access(self) -> Iterator[None]:
+        """The store, for one thread at a time; it may not answer, and nobody is to wait for that."""
+        if not self._lock.acquire(timeout=5.0):
+            raise RuntimeError("the store does not answer")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _fate(self, rank: int, seconds: float) -> str:
+        peer = self._peers[rank]
+        if peer.get("host") == self._host and not psutil.pid_exists(peer.get("process", 0)):
+            return f"{self._who(rank)} was killed in phase {peer.get('phase')}"
+        fate = f"{self._who(rank)} has given no sign of life for {seconds:.0f} s; it was in phase {peer.get('phase')}"
+        return f"{fate}, and hangs or is cut off"
+
+    def _who(self, rank: int) -> str:
+        peer = self._peers[rank]
+        return f"rank {rank} (process {peer.get('process')} on {peer.get('host')})"
+
+    def _end(self, text: str | None) -> None:
+        """End this process from outside its main thread, which may be waiting where no exception reaches it."""
+        try:
+            tells = self.add(f"told on {self._host}", 1) == 1
+        except RuntimeError:
+            tells = int(os.environ.get("LOCAL_RANK", 0)) == 0
+        if tells and text:
+            print(f"error: {text}\n{HINT}", file=sys.stderr, flush=True)
+        release_terminal()
+        os._exit(1)
+
+
+def is_connection_error(error: BaseException | None) -> bool:
+    """Tell whether an exception only says that another process is gone, or has not come."""
+    while error is not None:
+        if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and CONNECTION.search(str(error))):
+            return True
+        error = error.__cause__
+    return False

@@ -1,0 +1,131 @@
+# vextract:template base/__package__/settings/checks.py - edit freely
+"""What is checked before anything is loaded: settings that only make sense together."""
+
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from ..errors import ConfigError
+from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
+from ..training.reward_managers import registered_managers
+from ..training.rollout_correction import correct
+from ..vendored.protocol import DataProto
+from ..workers.lora import check_adapter
+from . import reward_keys
+
+# Estimators that compare the responses to a prompt, and have no advantage where there is only one.
+COMPARING = ("gdpo", "grpo_passk", "optimal_token_baseline", "rloo_vectorized", "tir_optimal_token_baseline")
+
+
+def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
+    """Check the config for this many processes.
+
+    Returns:
+        Whether the reference model is needed, and whether the critic is.
+
+    Raises:
+        ConfigError: settings contradict each other, or name something that does not exist.
+    """
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    algorithm, data = config.algorithm, config.data
+    _check_registered("algorithm.adv_estimator", algorithm.adv_estimator, ADV_ESTIMATOR_REGISTRY)
+    _check_registered(
+        "actor_rollout_ref.actor.policy_loss.loss_mode", actor.policy_loss.loss_mode, POLICY_LOSS_REGISTRY
+    )
+    _check_registered(reward_keys.MANAGER, OmegaConf.select(config, reward_keys.MANAGER), registered_managers())
+    if data.train_batch_size < actor.ppo_mini_batch_size:
+        raise ConfigError(
+            f"data.train_batch_size is {data.train_batch_size}, "
+            f"less than actor_rollout_ref.actor.ppo_mini_batch_size, which is {actor.ppo_mini_batch_size}",
+            "an optimizer step uses at most one batch: lower actor_rollout_ref.actor.ppo_mini_batch_size",
+        )
+    if algorithm.adv_estimator in COMPARING and rollout.n == 1:
+        raise ConfigError(
+            f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one",
+            "set actor_rollout_ref.rollout.n to 2 or more",
+        )
+    if rollout.val_kwargs.do_sample and rollout.val_kwargs.temperature == 0:
+        raise ConfigError(
+            "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
+            "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
+        )
+    check_adapter(config.actor_rollout_ref.model)
+    _check_token_budgets(config)
+    if "rollout_correction" in algorithm:
+        _check_correction(algorithm.rollout_correction)
+    if rollout.multi_turn.enable:
+        _check_episodes(config)
+    critic = config.get("critic")
+    needs_values = algorithm.adv_estimator == AdvantageEstimator.GAE
+    use_critic = needs_values if critic is None or critic.enable is None else bool(critic.enable)
+    if needs_values and critic is None:
+        raise ConfigError(
+            "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
+            "vextract upgrade --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
+        )
+    if needs_values and not use_critic:
+        raise ConfigError("algorithm.adv_estimator=gae needs the critic", "leave critic.enable out")
+    return bool(actor.use_kl_loss or algorithm.use_kl_in_reward), use_critic
+
+
+def _check_token_budgets(config: Any) -> None:
+    """A pass that is formed by tokens must have room for the longest sequence."""
+    section, critic = config.actor_rollout_ref, config.get("critic")
+    budgets = {
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
+        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": section.rollout.log_prob_use_dynamic_bsz,
+        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": section.ref.log_prob_use_dynamic_bsz,
+        "critic.ppo_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
+        "critic.forward_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
+    }
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    for key, used in budgets.items():
+        if used and OmegaConf.select(config, key) < longest:
+            raise ConfigError(
+                f"{key} is {OmegaConf.select(config, key)}, and a sequence may have {longest} tokens",
+                f"set {key} to {longest} or more; several times as much makes good use of a GPU",
+            )
+
+
+def _check_correction(section: Any) -> None:
+    """Correct a batch of two tokens: upstream's functions refuse settings that they do not know."""
+    token = torch.ones(2, 1)
+    batch = DataProto.from_dict({"old_log_probs": -token, "rollout_log_probs": -token, "response_mask": token})
+    config = OmegaConf.create({"algorithm": {"rollout_correction": {**section, "bypass_mode": False}}})
+    try:
+        correct(batch, config)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"algorithm.rollout_correction cannot be used as it is: {error}",
+            "config/rollout_correction/rollout_corr.yaml says what each setting may be",
+        ) from error
+
+
+def _check_episodes(config: Any) -> None:
+    multi_turn, env = config.actor_rollout_ref.rollout.multi_turn, config.local.env
+    limits = {
+        "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": multi_turn.max_assistant_turns,
+        "actor_rollout_ref.rollout.multi_turn.max_user_turns": multi_turn.max_user_turns,
+        "local.env.max_turn_tokens": env.max_turn_tokens,
+        "local.env.concurrency": env.concurrency,
+    }
+    for key, value in limits.items():
+        if value is not None and value < 1:
+            raise ConfigError(f"{key} is {value}", "it must be at least 1; where the default is null, null is no limit")
+    function = f"{reward_keys.FUNCTION}.path"
+    weights = f"{reward_keys.MANAGER_ARGUMENTS}.weights"
+    if env.is_reward and OmegaConf.select(config, function) and not OmegaConf.select(config, weights):
+        raise ConfigError(
+            f"{function} scores texts, and with local.env.is_reward the environments give the reward",
+            f"local.env.is_reward=false, or weigh both: {weights} (rm is the environments')",
+        )
+    if env.timeout is not None and env.timeout <= 0:
+        raise ConfigError(f"local.env.timeout is {env.timeout}", "it is in seconds; null is no limit")
+
+
+def _check_registered(key: str, name: str, registry: dict[str, Any]) -> None:
+    if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
+        raise ConfigError(
+            f"{key} is {name!r}, which is not registered", f"choose one of: {', '.join(sorted(registry))}"
+        )

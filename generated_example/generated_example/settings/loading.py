@@ -1,0 +1,209 @@
+# vextract:template base/__package__/settings/loading.py - edit freely
+"""From the files in config/ and the command line to one checked config.
+
+The YAML is composed by Hydra, so `key=value`, `+new.key=value` and `preset=ppo` work as they do with verl. What differs
+is what a mistake gets: an unknown key names the nearest known one, a value of the wrong type says which type is right.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from ..errors import ConfigError
+from .former_keys import FORMER_KEYS, present_name
+from .ranges import out_of_range
+from .setting_checks import launch_answer, notes, problems
+from .setting_types import CHOICES, ENGINES, TYPES_OF_NULL
+from .suggestions import choose, nearest
+
+GROUPS = ("preset", "recipe", "scale", "critic_scale")
+
+
+def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
+    """Compose config/ppo_trainer.yaml with `overrides`, and check it.
+
+    Args:
+        directory: the project's config directory.
+        overrides: `key=value`, `+key=value`, `~key` or `group=option`, as on the command line.
+
+    Returns:
+        The config; unknown keys raise from now on.
+
+    Raises:
+        ConfigError: an override is malformed, its key is unknown, or a value cannot be right.
+    """
+    chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
+    for override in chosen:
+        _check_choice(override, directory)
+    default = _compose(directory, chosen)  # a preset may have settings that others lack
+    for override in overrides:
+        _check_override(override, default)
+    config = _compose(directory, overrides) if overrides else default
+    if config.actor_rollout_ref.model.path is None and not _names(overrides, "scale"):
+        sizes = ["scale=toy"] + ["critic_scale=toy"] * (directory / "critic_scale").is_dir()
+        config = _compose(directory, [*sizes, *overrides])
+    _check_former_names(config)
+    check_types(config, default)
+    for problem in problems(config, _set_by(overrides)):
+        raise ConfigError(*problem)
+    return config
+
+
+def notes_on(config: DictConfig, overrides: Sequence[str]) -> list[str]:
+    """Return what to say about settings, above all of the command line, that are in order and do not count."""
+    return list(notes(config, _set_by(overrides)))
+
+
+def _set_by(overrides: Sequence[str]) -> list[str]:
+    return [override.partition("=")[0].lstrip("+") for override in overrides]
+
+
+def settle_device(config: DictConfig) -> None:
+    """Fill in `local.device` and `local.dtype`, and make the vendored code, which looks for a GPU itself, agree."""
+    if config.local.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks
+    import torch
+
+    if config.local.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("local.device is cuda, and torch finds no GPU", "leave local.device out to run on the CPU")
+    config.local.device = "cuda" if torch.cuda.is_available() else "cpu"
+    config.local.dtype = config.local.dtype or ("bfloat16" if config.local.device == "cuda" else "float32")
+    if config.local.num_threads is not None:
+        torch.set_num_threads(config.local.num_threads)
+
+
+def flat_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
+    """Return the dotted names of all settings, and of the sections that hold them."""
+    for key in config:
+        name = f"{prefix}{key}"
+        yield name
+        node = config._get_node(key)
+        if isinstance(node, DictConfig) and not node._is_none() and not node._is_interpolation():
+            yield from flat_keys(node, f"{name}.")
+
+
+def check_types(config: DictConfig, default: DictConfig) -> None:
+    """Compare the type of each setting with its default's, and its value with those that are allowed."""
+    for name in flat_keys(default):
+        value = OmegaConf.select(config, name)
+        if name in CHOICES and value not in CHOICES[name]:
+            raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
+        expected = TYPES_OF_NULL.get(name) or _expected_type(OmegaConf.select(default, name))
+        if not (expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected)):
+            better = f"[{value}]" if expected is list and isinstance(value, str) else "..."
+            raise ConfigError(
+                f"{name} is {value!r}, which is not {_type_name(expected)}", f"python main.py {name}={better}"
+            )
+        problem = out_of_range(name, value)
+        if problem is not None:
+            raise ConfigError(*problem)
+
+
+def _compose(directory: Path, overrides: Sequence[str]) -> DictConfig:
+    import yaml
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(directory.resolve()), version_base="1.3"):
+            config = compose("ppo_trainer", overrides=[_with_package(override) for override in overrides])
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"a file in config/ is not valid YAML: {reason}", "correct it there") from error
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
+    return config
+
+
+def _with_package(override: str) -> str:
+    """Hydra's full name of a choice such as preset=ppo, whose settings go to the top of the config."""
+    group, equals, option = override.partition("=")
+    return f"{group}@_global_={option}" if equals and group in GROUPS else override
+
+
+def _check_choice(override: str, directory: Path) -> None:
+    """An override such as preset=ppo must name a file."""
+    group, _, option = override.partition("=")
+    options = sorted(path.stem for path in (directory / group).glob("*.yaml"))
+    if option not in options:
+        raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
+
+
+def _check_override(override: str, default: DictConfig) -> None:
+    name, equals, value = override.partition("=")
+    if name.startswith("-"):
+        raise ConfigError(f"unknown option {override}", "python main.py --help")
+    if name.startswith("~"):
+        return
+    if not equals:
+        raise ConfigError(f"{override!r} is not key=value", "python main.py --help")
+    known = set(flat_keys(default))
+    key = name.lstrip("+")
+    launch = launch_answer(key, value)
+    if launch is not None:
+        raise ConfigError(*launch)
+    if key in known or key in GROUPS:
+        return
+    now = present_name(key, known)
+    if now is not None:
+        plus = "" if now in known else "+"
+        raise ConfigError(f"{key} is called {now} in this release of verl", f"{plus}{now}={value}")
+    if name.startswith("+"):
+        return
+    meant = nearest(key, known | set(GROUPS))
+    hint = f"did you mean {meant}?" if meant else "python main.py --cfg prints all keys"
+    if key.startswith("critic."):
+        hint = "this project has no critic: vextract upgrade --algorithm ppo, or --with critic"
+    raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key for code of your own)")
+
+
+def _check_former_names(config: DictConfig) -> None:
+    """Refuse what a file in config/ sets under a name that nothing reads any more."""
+    known = set(flat_keys(config))
+    for key in FORMER_KEYS:
+        now = present_name(key, known) if key in known else None
+        if now is not None:
+            raise ConfigError(
+                f"a file in config/ sets {key}, which is called {now} in this release of verl", "rename it there"
+            )
+
+
+def _other_choice(name: str, value: Any) -> str:
+    if name in ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"):
+        (kept, *others) = CHOICES[name]
+        also = f" ({' or '.join(others)})" if others else ""
+        engine = value if value in ENGINES else "NAME"
+        return f"leave it {kept}{also}; another engine ({', '.join(ENGINES)}): vextract upgrade --engine {engine}"
+    options = ["null" if choice is None else str(choice) for choice in CHOICES[name]]
+    return choose(str(value), options)
+
+
+def _names(overrides: Sequence[str], group: str) -> bool:
+    return any(override.startswith(f"{group}=") for override in overrides)
+
+
+def _expected_type(default: Any) -> type | tuple[type, ...] | None:
+    if default is None or isinstance(default, DictConfig):
+        return None
+    return list if isinstance(default, ListConfig) else type(default)
+
+
+def _fits(value: Any, expected: type | tuple[type, ...]) -> bool:
+    kinds = expected if isinstance(expected, tuple) else (expected,)
+    if isinstance(value, bool):
+        return bool in kinds
+    if isinstance(value, int):
+        return int in kinds or float in kinds
+    return isinstance(value, tuple(ListConfig if kind is list else kind for kind in kinds))
+
+
+def _type_name(expected: type | tuple[type, ...]) -> str:
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list"}
+    kinds = expected if isinstance(expected, tuple) else (expected,)
+    return " or ".join(names[kind] for kind in kinds)

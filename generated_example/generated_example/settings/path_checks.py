@@ -1,0 +1,74 @@
+# vextract:template base/__package__/settings/path_checks.py - edit freely
+"""Check that the files and directories that a config names are there, before anything slow is imported."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from ..errors import ConfigError
+from . import reward_keys
+
+# Directories with a model, or names on the hub.
+MODELS = (
+    "actor_rollout_ref.model.path",
+    "actor_rollout_ref.model.lora_adapter_path",
+    "actor_rollout_ref.ref.model.path",
+    "critic.model.path",
+    "critic.model.tokenizer_path",
+    reward_keys.JUDGE_PATH,
+)
+DATA = ("data.train_files", "data.val_files")
+# Files with the owner's code.
+CODE = (
+    f"{reward_keys.FUNCTION}.path",
+    f"{reward_keys.MANAGER.rpartition('.')[0]}.module.path",
+    "data.custom_cls.path",
+)
+
+
+def check_paths(config: DictConfig) -> None:
+    """Check that what a config names is there. Only rank 0 reads it, so only rank 0 looks.
+
+    Raises:
+        ConfigError: a file or directory is missing.
+    """
+    if os.environ.get("RANK", "0") == "0":
+        for message, hint in _missing(config):
+            raise ConfigError(message, hint)
+
+
+def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
+    for key in MODELS:
+        for path in _paths(config, key):
+            if _is_of_this_machine(path) and not _exists(path):
+                yield f"no model at {path}: there is no such directory", f"check {key}"
+    own_class = config.data.custom_cls.path is not None  # it may take anything for the name of a file
+    for key in () if own_class else DATA:
+        for path in _paths(config, key):
+            if "://" not in path and not _exists(path):
+                yield f"no such file: {path}", f"check {key}"
+    for key in CODE:
+        for path in _paths(config, key):
+            if "://" not in path and not Path(path).expanduser().is_file():
+                yield f"{key} is not a file: {path}", "give the path of a Python file"
+    resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
+    if resume is not None and not _exists(resume):
+        yield f"{resume} is not a global_step_N directory", "set trainer.resume_from_path=.../global_step_N"
+
+
+def _paths(config: DictConfig, key: str) -> Iterable[str]:
+    value = OmegaConf.select(config, key)
+    if value is None or value == "":
+        return []
+    return [value] if isinstance(value, str) else [str(item) for item in value]
+
+
+def _is_of_this_machine(path: str) -> bool:
+    """Tell whether this cannot be a name on the hub, nor a place elsewhere."""
+    return "://" not in path and (path.startswith(("/", ".", "~")) or path.count("/") > 1)
+
+
+def _exists(path: str) -> bool:
+    return Path(path).expanduser().exists()

@@ -1,0 +1,121 @@
+# vextract:template base/__package__/settings/project_code.py - edit freely
+"""Look things up in the text of the project's code, hooks included, without importing any of it."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+# Modules that list settings by name, for checks: that does not count as a use.
+TABLES = ("former_keys.py", "ranges.py", "setting_checks.py", "setting_types.py", "shipped_settings.py", "unread.py")
+# Comments, docstrings and messages: a word in them does not count as a use; one in the braces of an f-string does.
+STRING_OR_COMMENT = re.compile(
+    r"""(?P<prefix>\b[rbufRBUF]{1,2})?
+    (?P<string>\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    |\#[^\n]*""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@cache
+def words_of_code(more: tuple[str, ...] = ()) -> frozenset[str]:
+    """Collect the words in the project's code, without comments and docstrings.
+
+    Args:
+        more: further files: the owner's, outside the project.
+    """
+    words: set[str] = set()
+    for path in (*_files(), *(Path(name) for name in more if Path(name).is_file())):
+        if path.name not in TABLES:
+            words.update(re.findall(r"\w+", _without_text(_text(path))))
+    return frozenset(words)
+
+
+def is_quoted(name: str) -> bool:
+    """Tell whether a text stands in the project's code between quotation marks."""
+    quoted = re.compile(rf"[\"']{re.escape(name)}[\"']")
+    return any(quoted.search(_text(path)) for path in _files())
+
+
+def registered_names(decorator: str, enumeration: str = "") -> frozenset[str] | None:
+    """List the names that a decorator registers things under, as far as the code says them.
+
+    Args:
+        decorator: the function's name: register_adv_est.
+        enumeration: a class of the project whose values may stand for names.
+
+    Returns:
+        None if a name is computed, so that they cannot be read off the code.
+    """
+    members = _members(enumeration) if enumeration else {}
+    found = set(members.values())
+    for call in _calls(decorator):
+        if not call.args:
+            continue
+        name = call.args[0]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            found.add(name.value)
+        elif not (isinstance(name, ast.Attribute) and name.attr in members):
+            return None
+    return frozenset(found)
+
+
+def _files() -> Iterator[Path]:
+    """Yield the project's files, those first where a name is likeliest found."""
+    first = [PACKAGE / "vendored" / "algorithms" / "core_algos.py", *sorted((PACKAGE / "custom").rglob("*.py"))]
+    yield from (path for path in first if path.is_file())
+    yield from (path for path in sorted(PACKAGE.rglob("*.py")) if path not in first)
+    yield from (path for path in (PACKAGE.parent / "main.py",) if path.is_file())
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _without_text(code: str) -> str:
+    """Return code without its comments, its docstrings, and its strings that are not names."""
+    return STRING_OR_COMMENT.sub(_name_in, code)
+
+
+def _name_in(match: re.Match[str]) -> str:
+    """Keep a string that may be a name (a.b.c, or an f-string), and drop everything else that was matched."""
+    string = match["string"] or ""
+    is_name = "f" in (match["prefix"] or "").lower() or re.fullmatch(r"[\w./:-]*", string[1:-1])
+    return string if is_name else " "
+
+
+def _trees(word: str) -> Iterable[ast.Module]:
+    """Parse the files that have a word; a file that is not Python is skipped."""
+    for path in _files():
+        if word in _text(path):
+            try:
+                yield ast.parse(_text(path))
+            except SyntaxError:
+                continue
+
+
+def _calls(decorator: str) -> Iterator[ast.Call]:
+    for tree in _trees(f"{decorator}("):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == decorator:
+                yield node
+
+
+def _members(enumeration: str) -> dict[str, str]:
+    """Read name and value of the members of an enumeration."""
+    for tree in _trees(f"class {enumeration}("):
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name == enumeration:
+                assigned = [item for item in node.body if isinstance(item, ast.Assign)]
+                return {
+                    target.id: item.value.value
+                    for item in assigned
+                    for target in item.targets
+                    if isinstance(target, ast.Name)
+                    and isinstance(item.value, ast.Constant)
+                    and isinstance(item.value.value, str)
+                }
+    return {}

@@ -1,0 +1,155 @@
+# vextract:template base/__package__/settings/setting_checks.py - edit freely
+"""Checks of a composed config that need nothing slow: does something read each setting, does each name exist."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from ..tracking.trackers import missing_loggers, unknown_loggers
+from . import reward_keys
+from .project_code import PACKAGE, is_quoted, registered_names
+from .shipped_settings import FEATURES, READERS, SETTINGS
+from .suggestions import choose, nearest
+from .unread import switched_off, without_effect
+
+# Settings that name something which is registered: by which decorator, and the enumeration that has verl's own names.
+REGISTERED = {
+    "algorithm.adv_estimator": ("register_adv_est", "AdvantageEstimator"),
+    "actor_rollout_ref.actor.policy_loss.loss_mode": ("register_policy_loss", ""),
+    reward_keys.MANAGER: ("register", ""),
+}
+
+
+# Settings that need an optional part of verl unless they have this value.
+ASK_FOR: tuple[tuple[str, object, str], ...] = (
+    ("actor_rollout_ref.actor.use_dynamic_bsz", False, "dynamic_bsz"),
+    ("actor_rollout_ref.model.lora_adapter_path", None, "lora"),
+    ("actor_rollout_ref.model.lora_rank", 0, "lora"),
+    ("actor_rollout_ref.model.use_remove_padding", False, "remove_padding"),
+    ("actor_rollout_ref.ref.log_prob_use_dynamic_bsz", False, "dynamic_bsz"),
+    ("actor_rollout_ref.rollout.log_prob_use_dynamic_bsz", False, "dynamic_bsz"),
+    ("critic.model.use_remove_padding", False, "remove_padding"),
+    ("critic.use_dynamic_bsz", False, "dynamic_bsz"),
+    ("trainer.balance_batch", False, "dynamic_bsz"),
+)
+# Processes that share one sequence (Ulysses): upstream has them for models that its own workers build.
+SHARED_SEQUENCES = "ulysses_sequence_parallel_size"
+# Losses that choose tokens among those of a pass, so that what is learned depends on how a batch is cut into passes.
+BY_PASS = ("clip_cov", "kl_cov")
+# Estimators that compare the responses to a prompt, and take the score itself where there is only one.
+WITHOUT_BASELINE = ("grpo", "grpo_vectorized", "opo", "rloo")
+
+
+def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Say what is wrong with a config, each with a hint: settings that nothing reads, names that do not exist.
+
+    Args:
+        config: the whole config.
+        names: the settings that were made on the command line. A tracker that is asked for there must be installed;
+            one that only a file names is left out, and a note says so.
+    """
+    for name, value in without_effect(config):
+        yield launch_answer(name, value) or _unread(name, value)
+    prompts = ("actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length")
+    lengths = [OmegaConf.select(config, name) for name in prompts]
+    if lengths[0] != lengths[1]:
+        yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
+    yield from _features(config)
+    yield from _names(config)
+    yield from unknown_loggers(config)
+    if "trainer.logger" in names:
+        yield from missing_loggers(config)
+
+
+def launch_answer(key: str, value: Any) -> tuple[str, str] | None:
+    """Answer verl's settings for the number of processes, which is torchrun's here; None for any other setting."""
+    name = key.rpartition(".")[2]
+    if name not in ("n_gpus_per_node", "nnodes"):
+        return None
+    command = f"torchrun --nproc-per-node {value} main.py ..."
+    if name == "nnodes":
+        command = (
+            f"on each machine: torchrun --nnodes {value} --nproc-per-node GPUS --rdzv-backend c10d "
+            "--rdzv-endpoint HOST:29500 main.py ..."
+        )
+    return f"{key} is not read here: there are as many processes as torchrun starts", command
+
+
+def _unread(name: str, value: Any) -> tuple[str, str]:
+    if name in SETTINGS:
+        hint = "leave it out"
+        if parts := READERS.get(name):
+            options = " or ".join(f"--{part.replace('feature', 'with')}" for part in parts.split(", "))
+            hint = f"leave it out, or add what reads it: vextract upgrade {options}"
+        return f"{name} is {value}, and nothing in this project reads it", hint
+    meant = nearest(name, SETTINGS)
+    hint = f"did you mean {meant}? " if meant else ""
+    custom = f"{PACKAGE.name}/custom"
+    return (
+        f"unknown key {name}: nothing in this project reads it",
+        f"{hint}A key of your own counts once code in {custom} reads it",
+    )
+
+
+def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Find settings that ask for an optional part of verl, which the project was made without."""
+    for name, without, feature in ASK_FOR:
+        value = OmegaConf.select(config, name)
+        if value not in (without, None) and feature not in FEATURES:
+            yield (
+                f"{name}={str(value).lower()} asks for {feature}, which this project was made without",
+                f"leave it out, or: vextract upgrade --with {feature}",
+            )
+    for section in ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "critic"):
+        size = OmegaConf.select(config, f"{section}.{SHARED_SEQUENCES}")
+        if size not in (1, None):
+            yield (
+                f"{section}.{SHARED_SEQUENCES} is {size}, and processes do not share a sequence here",
+                "leave it 1; for long sequences: actor_rollout_ref.model.enable_gradient_checkpointing=true, "
+                "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1, and fsdp_config.offload_policy=true",
+            )
+
+
+def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Find names that nothing in the project can be registered as."""
+    if OmegaConf.select(config, "actor_rollout_ref.model.external_lib") is not None:
+        return  # it may register names
+    if f"{PACKAGE.name}.training.registries" in sys.modules:
+        return  # nothing slow is left to import: checks.py looks names up where they are registered
+    for key, (decorator, enumeration) in REGISTERED.items():
+        name = OmegaConf.select(config, key)
+        source = OmegaConf.select(config, f"{key.rpartition('.')[0]}.source") or "register"
+        if not isinstance(name, str) or source != "register" or is_quoted(name):
+            continue
+        known = registered_names(decorator, enumeration)
+        if known is not None:
+            yield f"{key} is {name!r}, which is not registered", choose(name, known)
+
+
+def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
+    """Say what is to be known of settings that are in order and yet do not count.
+
+    Args:
+        config: the whole config.
+        names: the settings that were made on the command line.
+    """
+    for name, switch in switched_off(config, sorted({*names} & SETTINGS)):
+        yield f"{name} has no effect without {switch}"
+    actor = config.actor_rollout_ref.actor
+    responses = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
+    one_pass = actor.ppo_micro_batch_size_per_gpu >= responses and not actor.use_dynamic_bsz
+    if actor.policy_loss.loss_mode in BY_PASS and not one_pass:
+        yield (
+            f"the loss {actor.policy_loss.loss_mode} chooses tokens among those of a pass, as verl's does: what is "
+            f"learned depends on how the {responses} responses of an update are cut into passes"
+        )
+    for text, hint in missing_loggers(config):
+        yield f"{text}: nothing is logged there ({hint})"
+    estimator = config.algorithm.adv_estimator
+    if estimator in WITHOUT_BASELINE and config.actor_rollout_ref.rollout.n == 1:
+        yield (
+            f"algorithm.adv_estimator={estimator} compares the responses to a prompt, and there is one: its score is "
+            "the advantage (actor_rollout_ref.rollout.n is how many)"
+        )

@@ -1,0 +1,110 @@
+# vextract:template base/__package__/settings/unread.py - edit freely
+"""Find settings that would change nothing: those that nothing in this project reads, and those that are switched off.
+
+A setting counts as read if its name stands in the project's code, hooks included. Which of the shipped ones do not is
+noted in shipped_settings.py; the code is only searched for what is not as shipped.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from . import reward_keys
+from .project_code import words_of_code
+from .shipped_settings import SETTINGS, UNREAD
+
+# Sections that are handed on whole to what they configure: a model, an engine, a function.
+OPEN = re.compile(r"(^|\.)(\w*kwargs|override_\w*config)(\.|$)")
+_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+_MODEL = "actor_rollout_ref.model"
+# Settings, or sections, that count only while another setting has a certain value ("!x": any but x).
+SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    ((f"{_ACTOR}.kl_loss_coef", f"{_ACTOR}.kl_loss_type"), f"{_ACTOR}.use_kl_loss", "true"),
+    (("algorithm.kl_ctrl.horizon", "algorithm.kl_ctrl.target_kl"), "algorithm.kl_ctrl.type", "adaptive"),
+    (("algorithm.kl_penalty", "algorithm.kl_ctrl"), "algorithm.use_kl_in_reward", "true"),
+    (("algorithm.lam",), "algorithm.adv_estimator", "gae"),
+    (("algorithm.pf_ppo",), "algorithm.use_pf_ppo", "true"),
+    ((f"{_ACTOR}.ppo_max_token_len_per_gpu",), f"{_ACTOR}.use_dynamic_bsz", "true"),
+    ((f"{_ROLLOUT}.log_prob_max_token_len_per_gpu",), f"{_ROLLOUT}.log_prob_use_dynamic_bsz", "true"),
+    (
+        ("actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",),
+        "actor_rollout_ref.ref.log_prob_use_dynamic_bsz",
+        "true",
+    ),
+    ((f"{_MODEL}.lora_alpha", f"{_MODEL}.target_modules", f"{_MODEL}.exclude_modules"), f"{_MODEL}.lora_rank", "!0"),
+    (("critic",), "algorithm.adv_estimator", "gae"),
+    (("local.env",), f"{_ROLLOUT}.multi_turn.enable", "true"),
+    (("local.server",), f"{_ROLLOUT}.mode", "async"),
+    (("trainer.resume_from_path",), "trainer.resume_mode", "resume_path"),
+    (("trainer.total_epochs",), "trainer.total_training_steps", "null"),
+    (
+        tuple(f"{_ROLLOUT}.val_kwargs.{name}" for name in ("temperature", "top_k", "top_p")),
+        f"{_ROLLOUT}.val_kwargs.do_sample",
+        "true",
+    ),
+    (tuple(f"{_ROLLOUT}.{name}" for name in ("temperature", "top_k", "top_p")), f"{_ROLLOUT}.do_sample", "true"),
+)
+
+
+_ABSENT = object()
+
+
+def handed_on_with(name: str) -> str | None:
+    """Name the section that a setting stands in, if that takes anything and is handed on as a whole."""
+    section = name.rpartition(".")[0]
+    opened = OPEN.search(section)
+    if opened is not None:
+        return opened[2]
+    return section.rpartition(".")[2] if section in SETTINGS else None
+
+
+def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
+    """Find the settings that are not as shipped, and that nothing reads, with their values."""
+    files: tuple[str, ...] = tuple(
+        path
+        for key in ("data.custom_cls.path", f"{reward_keys.FUNCTION}.path")
+        if isinstance(path := OmegaConf.select(config, key), str)
+    )
+    for name, value in leaves(OmegaConf.to_container(config, resolve=False)):
+        if name in SETTINGS and value in UNREAD.get(name, (value,)):
+            continue
+        if (handed_on_with(name) or name.rpartition(".")[2]) not in words_of_code(files):
+            yield name, value
+
+
+def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Find those of the settings that another one switches off, and say what that one would have to be."""
+    for name in names:
+        for switch, wanted in _switches_of(name):
+            value = OmegaConf.select(config, switch, default=_ABSENT)
+            if value is not _ABSENT and not _is(value, wanted):
+                yield name, f"{switch}={wanted}"
+                break
+
+
+def _switches_of(name: str) -> Iterator[tuple[str, str]]:
+    """List the settings that switch this one on, and the value that each must have."""
+    parts = name.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        switch = ".".join([*parts[:end], "enable"])
+        if switch != name and switch != "critic.enable":
+            yield switch, "true"
+    for settings, switch, wanted in SWITCHES:
+        if any(name == setting or name.startswith(f"{setting}.") for setting in settings):
+            yield switch, wanted
+
+
+def _is(value: Any, wanted: str) -> bool:
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return text != wanted[1:] if wanted.startswith("!") else text == wanted
+
+
+def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted name and value of all settings; an empty section is a value."""
+    for key, value in config.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

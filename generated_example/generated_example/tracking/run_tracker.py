@@ -1,0 +1,298 @@
+# vextract:template base/__package__/tracking/run_tracker.py
+"""Where the numbers of a run go: the terminal, metrics.jsonl, generations.jsonl, curves.png, and trackers.
+
+Beside them stand config.yaml, the run's settings, and environment.json, where and when it ran; `report/` makes a page
+of all of it. Nothing heavy is imported before it is needed, so the first step does not wait for a plotting library.
+"""
+
+import json
+import math
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from ..output import module_command
+from ..rewards.alarm import RewardAlarm
+from ..run.provenance import surroundings
+from .terminal import QuietView, View, make_view
+from .trackers import TRACKERS, Run, Trackers, is_installed, logger_names, without_secrets
+
+METRICS = "metrics.jsonl"
+GENERATIONS = "generations.jsonl"
+CONFIG = "config.yaml"
+ENVIRONMENT = "environment.json"
+CURVES = "curves.png"
+RECORDS = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
+
+
+class RunTracker:
+    """Records a run. Use it as a context manager: it closes, and plots, on an exception too.
+
+    Only rank 0 writes; on other ranks every method does nothing.
+
+    Args:
+        config: the whole config. `trainer.logger` lists where metrics go besides the files: to the console, or to one
+            of TRACKERS. `trainer.project_name` and `trainer.experiment_name` name the run.
+        run_dir: directory of the files, created if need be.
+        total_steps: how many steps the run has in all.
+        start_step: the step of the checkpoint that the run resumes from. Rows after it are dropped from the files.
+            With 0 the run is new: files of an earlier run are kept as metrics.1.jsonl and so on.
+        processes: how many processes train.
+    """
+
+    def __init__(
+        self, config: Any, run_dir: Path, total_steps: int, *, start_step: int = 0, processes: int = 1
+    ) -> None:
+        self.active = int(os.environ.get("RANK", "0")) == 0
+        self.run_dir = Path(run_dir)
+        self._config = config
+        self._start_step, self._step, self._total_steps = start_step, start_step, total_steps
+        self._closed = not self.active
+        if not self.active:
+            return
+        self.run_dir.mkdir(parents=True, exist_ok=True)
+        trainer = config.trainer
+        self._backends = logger_names(config)
+        self._trackers: Trackers | None = None
+        if start_step == 0:
+            _move_aside(self.run_dir)
+        self._record_start(processes)
+        self._metrics = JsonLines(self.run_dir / METRICS, start_step)
+        self._generations = JsonLines(self.run_dir / GENERATIONS, start_step)
+        self._title = " / ".join(
+            str(trainer.get(key)) for key in ("project_name", "experiment_name") if trainer.get(key)
+        )
+        self._view: View = QuietView()
+        self._alarm = RewardAlarm(**(OmegaConf.select(config, "local.reward.alarm") or {}))
+
+    def __enter__(self) -> "RunTracker":
+        if self.active:
+            quiet = "console" not in self._backends
+            self._open_trackers()  # before the table is there: one may ask for a password
+            self._view = make_view(self._title, self._total_steps, self._start_step, quiet=quiet)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close(error)
+        except OSError:  # a full disk, say, which must not hide why the run ended
+            if error is None:
+                raise
+
+    def log(self, metrics: Mapping[str, Any], step: int) -> None:
+        """Record a step's metrics, under upstream's names. Call it once a step, with everything in one mapping."""
+        if self._closed:
+            return
+        self._step = step
+        numbers = as_numbers(metrics)
+        self._metrics.append({"step": step, "time": round(time.time(), 3), **numbers})
+        if self._trackers is not None:
+            self._trackers.log(numbers, step)
+        self._view.row(step, numbers)
+        for text in self._alarm.look(numbers):
+            self._view.message(f"warning: is the reward being hacked? {text}")
+
+    def log_missing(self, metrics: Mapping[str, Any], step: int) -> None:
+        """Record the metrics of the step that a run goes on from, if it was killed before it did so itself."""
+        if not self._closed and not any(row.get("step") == step for row in read_rows(self.run_dir / METRICS)):
+            self.log(metrics, step)
+
+    def log_generations(self, rows: Iterable[Mapping[str, Any]], step: int) -> None:
+        """Record what the model wrote.
+
+        Args:
+            rows: prompt, response, ground_truth, score, components (of the reward, by name), data_source, and whatever
+                else goes into JSON.
+            step: the step it was written in.
+        """
+        if self._closed:
+            return
+        rows = list(rows)
+        for row in rows:
+            self._generations.append({"step": step, **row})
+        if rows:
+            self._view.sample(rows[-1])
+            if self._trackers is not None:
+                self._trackers.samples(rows, step)
+
+    def message(self, text: str) -> None:
+        """Show a line of text, above the table while there is one."""
+        if not self._closed:
+            self._view.message(text)
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Close the files, note how the run ended, and draw the curves. Calling it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._view.close()
+        self._metrics.close()
+        self._generations.close()
+        outcome = self._record_end(error)
+        if self._trackers is not None:
+            self._trackers.close(outcome)
+        self._plot()
+
+    def _record_start(self, processes: int) -> None:
+        """Write config.yaml, and add this start to those in environment.json."""
+        import yaml
+        from omegaconf import OmegaConf
+
+        settings = without_secrets(OmegaConf.to_container(self._config, resolve=True))
+        self._settings = settings
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        text = yaml.dump(settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
+        write_whole(self.run_dir / CONFIG, text)
+        self._starts = read_starts(self.run_dir / ENVIRONMENT) if self._start_step else []
+        begin = {"time": round(time.time(), 3), "step": self._start_step, "total_steps": self._total_steps}
+        self._starts.append({**begin, "processes": processes, **surroundings()})
+        self._write_starts()
+
+    def _record_end(self, error: BaseException | None) -> str:
+        """Add how this start ended: finished, stopped (by a person, or before its last step) or failed."""
+        outcome = "finished" if self._step >= self._total_steps or self._config.trainer.get("val_only") else "stopped"
+        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
+            outcome = "failed"
+        end = {"time": round(time.time(), 3), "step": self._step, "outcome": outcome}
+        if outcome == "failed":
+            end["error"] = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        self._starts[-1]["end"] = end
+        self._write_starts()
+        return outcome
+
+    def _write_starts(self) -> None:
+        text = json.dumps({"starts": self._starts}, indent=2, ensure_ascii=False, default=str)
+        write_whole(self.run_dir / ENVIRONMENT, text + "\n")
+
+    def _open_trackers(self) -> None:
+        trainer = self._config.trainer
+        run = Run(
+            project=str(trainer.get("project_name") or "project"),
+            name=str(trainer.get("experiment_name") or "run"),
+            config=self._settings,
+            directory=self.run_dir,
+            start_step=self._start_step,
+            has_table="console" in self._backends and sys.stdout.isatty(),
+        )
+        there = [name for name in self._backends if name in TRACKERS and is_installed(TRACKERS[name].package)]
+        self._trackers = Trackers(there, run, self.message)
+
+    def _plot(self) -> None:
+        rows = read_rows(self.run_dir / METRICS)
+        if len(rows) < 2:
+            return
+        try:
+            from .plots import draw_curves
+
+            draw_curves(rows, self.run_dir / CURVES, self._title)
+        except Exception as error:  # a missing picture must not hide how the run ended
+            self._view.message(f"no {CURVES}: {error}")
+        else:
+            self._view.message(f"curves: {self.run_dir / CURVES}")
+            name = shlex.quote(str(self.run_dir))
+            self._view.message(f"report: {module_command('report')} {name}")
+
+
+class JsonLines:
+    """A file of one JSON object a line, each flushed as it is written.
+
+    Args:
+        path: the file.
+        start_step: rows with a later `step` are dropped.
+    """
+
+    def __init__(self, path: Path, start_step: int) -> None:
+        if path.exists():
+            kept = [row for row in read_rows(path) if row.get("step", 0) <= start_step]
+            write_whole(path, "".join(_json_line(row) for row in kept))
+        # What UTF-8 has no bytes for, half a surrogate pair, is written as JSON's \uXXXX.
+        self._file = path.open("a", encoding="utf-8", errors="backslashreplace")
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        self._file.write(_json_line(row))
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a JSON lines file; a last line that a killed process left half-written is skipped."""
+    if not path.exists():
+        return []
+    rows = []
+    # Lines end with \n and nothing else: str.splitlines would also break at the odd characters that models write.
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def read_starts(path: Path) -> list[dict[str, Any]]:
+    """Read the starts of a run in environment.json, the first one first; none if it is missing or damaged."""
+    try:
+        starts = json.loads(path.read_text(encoding="utf-8"))["starts"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [start for start in starts if isinstance(start, dict)] if isinstance(starts, list) else []
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that whoever reads it sees all of it, or what was there before."""
+    scratch = path.with_name(path.name + ".tmp")
+    scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
+    scratch.replace(path)
+
+
+def _move_aside(run_dir: Path) -> None:
+    """Give the files of an earlier run, if there was one, a number that none of them has yet."""
+    paths = [path for name in RECORDS if (path := run_dir / name).exists()]
+    if not any(path.stat().st_size for path in paths if path.name in (METRICS, GENERATIONS)):
+        return
+    numbers = (number for number in range(1, 10**6) if not any(run_dir.glob(f"*.{number}.*")))
+    number = next(numbers)
+    for path in paths:
+        path.rename(path.with_name(f"{path.stem}.{number}{path.suffix}"))
+
+
+def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return metrics as plain numbers, whatever tensors or arrays of one value they were."""
+    return {name: _number(value) for name, value in metrics.items()}
+
+
+def _number(value: Any) -> float:
+    return float(value.item() if hasattr(value, "item") else value)
+
+
+def _json_line(row: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_jsonable) + "\n"
+    except ValueError:  # NaN is not JSON
+        return json.dumps(_without_nan(row), ensure_ascii=False, default=_jsonable) + "\n"
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _without_nan(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    return _without_nan(_jsonable(value)) if hasattr(value, "tolist") else value
+
+
+def _jsonable(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
