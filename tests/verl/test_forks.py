@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun import earlier, fitting, report, settings, startable
+from extractor.usecases.export.keys import candidates
+from extractor.usecases.export.target import Defaults, Target
+from extractor.usecases.fromrun import earlier, easyr1, fitting, report, settings, startable
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
 from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
+from tests.releases import NEWEST, source_of
 
 LAUNCH = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
 
@@ -97,6 +101,97 @@ def test_a_placeholder_is_a_text(tmp_path: Path) -> None:
     ]
 
 
+def test_what_hydra_writes_of_a_run(tmp_path: Path) -> None:
+    place = tmp_path / "outputs" / ".hydra"
+    place.mkdir(parents=True)
+    (place / "config.yaml").write_text("data:\n  max_prompt_length: 9\nalgorithm:\n  gamma: 0.5\n")
+    (place / "overrides.yaml").write_text("- algorithm.gamma=0.5\n")
+    run = read_run(place.parent, {}, {})
+    assert [(item.key, item.value) for item in run.overrides] == [("algorithm.gamma", 0.5)]
+    assert run.defaults == {"data": {"max_prompt_length": 9}, "algorithm": {"gamma": 0.5}}
+    assert run.is_whole
+    assert read_run(place, {}, {}).overrides == run.overrides
+    with pytest.raises(UsageError, match="no output of Hydra"):
+        read_run(tmp_path, {}, {})
+
+
+EASYR1 = """
+data: {train_files: some/rows@train, rollout_batch_size: 64, format_prompt: a.jinja, max_prompt_length: 100}
+algorithm: {adv_estimator: grpo, use_kl_loss: true, kl_penalty: low_var_kl, kl_coef: 0.01}
+worker:
+  actor: {global_batch_size: 16, loss_avg_mode: seq, loss_type: gspo, model: {model_path: a/b},
+    fsdp: {torch_dtype: bf16}}
+  rollout: {n: 5, val_override_config: {temperature: 0.6}}
+  reward: {reward_function: "./math.py:compute_score"}
+trainer: {save_limit: -1, val_freq: 3, find_last_checkpoint: false}
+"""
+
+
+def translated(run: Run) -> dict[str, Any]:
+    return {item.key: item.value for item in run.overrides}
+
+
+def test_a_config_of_easyr1(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(EASYR1)
+    run = read_run(file, {}, {})
+    found = translated(run)
+    actor = "actor_rollout_ref.actor"
+    assert {
+        "algorithm.adv_estimator": "grpo",
+        "data.train_batch_size": 64,
+        f"{actor}.ppo_mini_batch_size": 16,
+        f"{actor}.clip_ratio_high": 0.3,  # EasyR1's own default
+        f"{actor}.use_kl_loss": True,
+        f"{actor}.kl_loss_coef": 0.01,
+        f"{actor}.kl_loss_type": "low_var_kl",
+        "algorithm.use_kl_in_reward": False,
+        f"{actor}.loss_agg_mode": "seq-mean-token-mean",
+        f"{actor}.policy_loss.loss_mode": "gspo",
+        "actor_rollout_ref.model.path": "a/b",
+        "actor_rollout_ref.rollout.val_kwargs.do_sample": True,
+        "trainer.max_actor_ckpt_to_keep": None,
+        "trainer.test_freq": 3,
+        "trainer.resume_mode": "disable",
+    }.items() <= found.items()
+    assert [(item.key, item.what) for item in run.remarks] == [
+        ("data.train_files", "to do"),
+        ("worker.reward.reward_function", "to do"),
+        ("data.format_prompt", "not carried over"),
+        ("worker.actor.fsdp.torch_dtype", "dropped"),
+    ]
+
+
+def test_every_name_of_easyr1_has_one_in_verl(verl: object) -> None:
+    defaults = Defaults.of(Target.of(source_of(NEWEST[-1])))
+    both = [
+        f"{section}.{name}" for section in ("actor_rollout_ref.actor", "critic") for name in easyr1._OF_BOTH.values()
+    ]
+    # Of these verl has no default, and its code reads them.
+    read = {"algorithm.filter_groups.enable", "algorithm.filter_groups.max_num_gen_batches"}
+    for name in {*easyr1._NAMES.values(), *both} - read:
+        assert any(item in defaults for item in candidates(name, lambda key: None)), name
+
+
+@pytest.mark.parametrize(
+    ("words", "in_loss", "in_reward"),
+    [("", True, False), ("algorithm.use_kl_loss=false", False, True), ("algorithm.disable_kl=true", False, False)],
+)
+def test_a_launch_of_easyr1(tmp_path: Path, words: str, in_loss: bool, in_reward: bool) -> None:
+    text = f"""N=3
+python3 -m verl.trainer.main config=own/config.yaml {words} worker.rollout.n=$N \\
+    worker.rollout.val_override_config='{{"n":16,"temperature":1.0}}'
+"""
+    run = run_of(tmp_path, text, {"own/config.yaml": EASYR1})
+    found = translated(run)
+    assert found["actor_rollout_ref.rollout.n"] == 3
+    assert found["actor_rollout_ref.rollout.val_kwargs.n"] == 16
+    assert found["actor_rollout_ref.actor.use_kl_loss"] is in_loss
+    assert found["algorithm.use_kl_in_reward"] is in_reward
+    with pytest.raises(UsageError, match="not here"):
+        run_of(tmp_path, "python3 -m verl.trainer.main config=nowhere.yaml")
+
+
 KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
 
 
@@ -142,7 +237,7 @@ TREE = Tree.of(
 
 def settled(wanted: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[Remark]]:
     project = {"data.train_batch_size": 8, "actor_rollout_ref.actor.ppo_mini_batch_size": 8}
-    return startable.settle(TREE, "p", wanted, project, Places((folder,)))
+    return startable.settle(TREE, "p", wanted, project, wanted, Places((folder,)))
 
 
 def test_a_step_takes_at_most_one_batch(tmp_path: Path) -> None:
@@ -150,6 +245,27 @@ def test_a_step_takes_at_most_one_batch(tmp_path: Path) -> None:
     assert changed == {"actor_rollout_ref.actor.ppo_mini_batch_size": 8}
     assert [item.what for item in remarks] == ["changed"]
     assert settled({"data.train_batch_size": 64}, tmp_path) == ({}, [])
+
+
+def test_an_asynchronous_trainer_updates_by_mini_batches(tmp_path: Path) -> None:
+    mini = "actor_rollout_ref.actor.ppo_mini_batch_size"
+    run = {"data.train_batch_size": 0, mini: 32, "async_training.require_batches": 4}
+    changed, remarks = settled(run, tmp_path)
+    assert changed == {"data.train_batch_size": 128}
+    assert [item.what for item in remarks] == ["changed"]
+
+
+@pytest.mark.parametrize(("lower", "bounds"), [(0.8, "0.5_1.25"), (None, "0.5_2")])
+def test_rejection_sampling_of_earlier_releases(tmp_path: Path, lower: float | None, bounds: str) -> None:
+    key = "algorithm.rollout_correction.rollout_rs"
+    run = {key: "geometric", f"{key}_threshold": 2.0, f"{key}_threshold_lower": lower}
+    later = Tree.of(
+        [*TREE, File("p/training/rollout_corr_helper.py", FileKind.VENDORED, b'OPTIONS = {"seq_mean_k1"}\n')]
+    )
+    changed, remarks = startable.settle(later, "p", run, {}, run, Places((tmp_path,)))
+    assert changed == {key: "seq_mean_k1", f"{key}_threshold": bounds}
+    assert [item.what for item in remarks] == ["changed"]
+    assert settled(run, tmp_path) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -197,9 +313,9 @@ def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
 def test_a_reward_model_that_is_not_used_need_not_be_there(tmp_path: Path) -> None:
     path, switch = "reward.reward_model.model_path", "reward.reward_model.enable"
     project: dict[str, Any] = {path: None, switch: False}
-    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such"}, project, Places((tmp_path,)))
+    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such"}, project, {}, Places((tmp_path,)))
     assert (changed, remarks) == ({path: None}, [])
-    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such", switch: True}, project, Places((tmp_path,)))
+    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such", switch: True}, project, {}, Places((tmp_path,)))
     assert (changed, [item.key for item in remarks]) == ({}, [path])
 
 

@@ -95,9 +95,9 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
         step(f"reading verl {candidate}")
         target = Target.of(open_source(releases.load(candidate).pin, offline=request.offline))
         fits.append(fitting.fit(run, target))
-        if not fitting.unhandled(fits[-1].problems):
+        if not fitting.unhandled(fits[-1].problems) and not fitting.strange(run, target):
             break
-    best = min(fits, key=lambda item: len(fitting.unhandled(item.problems)))
+    best = min(fits, key=lambda item: (len(fitting.unhandled(item.problems)), fitting.strange(run, item.target)))
     if fitting.unhandled(best.problems):
         best = fitting.fit(run, best.target, [item.target for item in fits])
     unknown = fitting.unhandled(best.problems)
@@ -199,7 +199,9 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     settings, dropped = assemble.without_readers(tree, options.package, settings)
     if not found.run.hints:
-        mended, about = startable.settle(tree, options.package, settings, project, found.run.places)
+        mended, about = startable.settle(
+            tree, options.package, settings, project, found.experiment.wanted, found.run.places
+        )
         settings, remarks = {**settings, **mended}, [*remarks, *about]
         wanted = {key: value for key, value in wanted.items() if key not in mended}
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
@@ -217,7 +219,7 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     made = assemble.with_unknown(done.tree, found.run, found.unknown)
     remarks = [item for item in remarks if item.key not in found.unknown]
     aside = [Remark(key, value, "not carried over", _ASIDE) for key, value in sorted(found.unknown.items())]
-    every = (*found.experiment.remarks, *remarks, *aside, *dropped, *done.remarks)
+    every = (*found.run.remarks, *found.experiment.remarks, *remarks, *aside, *dropped, *done.remarks)
     config = assemble.load_config(made)
     head = report.headline(found.run.file, found.target.release, config, len(done.settings))
     if not found.run.hints:

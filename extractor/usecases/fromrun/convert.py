@@ -64,6 +64,11 @@ def convert(
     config = resolve(found.config, run.environment)
     flat = flatten(config)
     _check_known(run, flat)
+    if flat.get("algorithm.adv_estimator", "gae") is None:
+        raise UsageError(
+            f"{run.file}: algorithm.adv_estimator is null: its trainer learns without advantages, as none here does",
+            hint="pass a run of main_ppo, or say +algorithm.adv_estimator=... in it",
+        )
     remarks: list[Remark] = []
     chosen = _engine(
         str(flat.get("actor_rollout_ref.rollout.name")), engine or run.hints.get("engine"), manifest, remarks

@@ -91,6 +91,11 @@ def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
     return Fit(target, config, tuple(problems), tuple(named))
 
 
+def strange(run: Run, target: Target) -> int:
+    """Count the keys that a run has or lacks as against a release; 0 where the whole of its config is not known."""
+    return len(set(flatten(run.defaults)) ^ set(flatten(target.compose().config))) if run.is_whole else 0
+
+
 def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     """Put the defaults of the run's own checkout, and its own configs, over a release's config.
 

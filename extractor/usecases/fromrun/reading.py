@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun import checkout, own_config
+from extractor.usecases.fromrun import checkout, easyr1, own_config
 from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
 from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override
@@ -30,6 +31,7 @@ _PLACEHOLDER = re.compile(r"<[^<>]+>")
 # Commands in quotes in each other.
 _INSIDE = 3
 _QUOTES = "'\""
+_OF_HYDRA = ("config.yaml", "overrides.yaml")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Run:
         kept: Settings that it has left there, by the project's keys.
         environment: Variables that the command would see.
         places: Where its relative paths may lead.
+        remarks: What became of settings that verl has no name for.
+        is_whole: Whether the defaults are all that its release had.
     """
 
     file: str
@@ -63,6 +67,8 @@ class Run:
     kept: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     places: Places = field(default_factory=lambda: Places(()), repr=False)
+    remarks: tuple[Remark, ...] = ()
+    is_whole: bool = False
 
 
 def read_run(
@@ -92,6 +98,8 @@ def read_run(
 def _read(
     path: Path, given: Mapping[str, str], environment: Mapping[str, str], config_dirs: Sequence[Path], places: Places
 ) -> Run:
+    if path.is_dir():
+        return _from_hydra(path)
     try:
         text = readers.read_text(path)
     except FileNotFoundError:
@@ -113,6 +121,21 @@ def _read(
     return _from_script(path, text, given, environment, config_dirs, places)
 
 
+def _from_hydra(folder: Path) -> Run:
+    """Read what Hydra writes of a run: `.hydra/config.yaml`, of which `overrides.yaml` is what the command line set."""
+    places = (folder / ".hydra", folder)
+    place = next((item for item in places if all((item / name).is_file() for name in _OF_HYDRA)), None)
+    if place is None:
+        raise UsageError(
+            f"{folder}: no output of Hydra: no .hydra with {' and '.join(_OF_HYDRA)} in it",
+            hint="pass the run's directory, outputs/DATE/TIME, or a launch script",
+        )
+    config, overrides = (_from_yaml(place / name, readers.read_text(place / name)) for name in _OF_HYDRA)
+    if config.resolved is None:
+        raise UsageError(f"{place / _OF_HYDRA[0]}: no config", hint="pass the directory as Hydra wrote it")
+    return replace(overrides, file=str(folder), defaults=config.resolved, is_whole=True)
+
+
 def _from_yaml(path: Path, text: str) -> Run:
     try:
         config = read_yaml(text)
@@ -121,6 +144,8 @@ def _from_yaml(path: Path, text: str) -> Run:
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         # Hydra's own .hydra/overrides.yaml
         return Run(str(path), _overrides(config, str(path)))
+    if easyr1.is_config(config):
+        return _of_easyr1(path, *easyr1.translated(config))
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",
@@ -149,6 +174,8 @@ def _from_script(
     if len(launches) > 1:
         notes.append(f"{len(launches)} launches: the first, in line {launches[0][0].line}, is the one that is taken")
     command, (module, arguments) = launches[0]
+    if module == easyr1.MODULE:
+        return replace(_of_easyr1(path, *easyr1.launched(path, arguments, places)), notes=tuple(notes))
     if "main_ppo" not in module:
         notes.append(
             f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
@@ -176,6 +203,10 @@ def _from_script(
     )
 
 
+def _of_easyr1(path: Path, overrides: tuple[Override, ...], remarks: tuple[Remark, ...]) -> Run:
+    return Run(str(path), overrides, remarks=remarks)
+
+
 _Launches = list[tuple[Command, tuple[str, list[str]]]]
 
 
@@ -201,7 +232,7 @@ def _launch(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | Non
     if (words and words[0] in ("echo", "printf", "grep", "cat", "pkill", "ps")) or depth > _INSIDE:
         return None
     for index, word in enumerate(words):
-        if _MAIN.search(word) and "=" not in word:
+        if (_MAIN.search(word) or word == easyr1.MODULE) and "=" not in word:
             return word, list(words[index + 1 :])
     own = _own_program(words)
     if own is not None:

@@ -13,6 +13,10 @@ from extractor.usecases.fromrun.unknowns import unknowns
 from extractor.values.tree import Tree
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
+_DRAWN = "data.gen_batch_size"
+_REJECTED = "algorithm.rollout_correction.rollout_rs"
+# What rejection sampling compared before it took divergences, and the divergence that compares the same.
+_REJECTIONS = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq_mean_k1"}
 _MINI_BATCHES = (_MINI_BATCH, "critic.ppo_mini_batch_size")
 _ESTIMATOR = "algorithm.adv_estimator"
 _MANAGERS = ("reward.reward_manager.name", "reward_model.reward_manager")
@@ -34,7 +38,12 @@ _FILE = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
 
 
 def settle(
-    tree: Tree, package: str, settings: Mapping[str, Any], project: Mapping[str, Any], places: Places
+    tree: Tree,
+    package: str,
+    settings: Mapping[str, Any],
+    project: Mapping[str, Any],
+    run: Mapping[str, Any],
+    places: Places,
 ) -> tuple[dict[str, Any], list[Remark]]:
     """Change the settings that a project would refuse and verl takes, and name what its owner has to supply.
 
@@ -43,24 +52,57 @@ def settle(
         package: Its package.
         settings: The run's, by the project's keys.
         project: The project's config before.
+        run: The run's config, flat and resolved, in its release's names.
         places: Where the run's paths may lead.
 
     Returns:
         Settings in place of those that are there, and what a user should know.
     """
 
-    def value(key: str) -> Any:
-        return settings.get(key, project.get(key))
-
+    whole = {**project, **settings}
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
-    batch = value(_BATCH)
+    for mended, about in (
+        _batches(whole, project, run),
+        _algorithms(tree, package, settings, run),
+        _paths(settings, project, whole, places),
+    ):
+        changed.update(mended)
+        remarks += about
+    return changed, remarks
+
+
+_Mended = tuple[dict[str, Any], list[Remark]]
+
+
+def _batches(whole: Mapping[str, Any], project: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
+    """Make a step take at most one batch, and a batch something."""
+    changed: dict[str, Any] = {}
+    remarks: list[Remark] = []
+    batch = whole.get(_BATCH)
+    if batch == 0 and isinstance(whole.get(_MINI_BATCH), int):
+        # An asynchronous trainer has no batches of prompts: it updates whenever it has so many mini-batches.
+        batch = whole[_MINI_BATCH] * int(run.get("async_training.require_batches") or 1)
+        changed.update({_BATCH: batch, **({_DRAWN: None} if _DRAWN in project else {})})
+        remarks.append(Remark(_BATCH, 0, "changed", f"{batch}: what its asynchronous trainer updates with at a time"))
     for key in _MINI_BATCHES:
-        size = value(key)
+        size = whole.get(key)
         if isinstance(size, int) and isinstance(batch, int) and size > batch:
             changed[key] = batch
             why = f"{batch}: an optimizer step takes at most one batch, of {_BATCH} prompts"
             remarks.append(Remark(key, size, "changed", why))
+    return changed, remarks
+
+
+def _algorithms(tree: Tree, package: str, settings: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
+    """Name what nothing in the project is registered as, and say what it has under another name."""
+    changed: dict[str, Any] = {}
+    remarks: list[Remark] = []
+    found = _rejection(tree, run) if settings.get(_REJECTED) in _REJECTIONS else None
+    if found is not None:
+        changed.update(found)
+        said = " ".join(f"{key.rpartition('.')[2]}={new}" for key, new in found.items())
+        remarks.append(Remark(_REJECTED, settings[_REJECTED], "changed", f"the same in this release: {said}"))
     manager = next((key for key in _MANAGERS if key in settings), None)
     if manager is not None and settings[manager] not in _registered(tree, package):
         name = settings[manager]
@@ -70,11 +112,20 @@ def settle(
         else:
             why = f"no manager of this name in the project: register it in {package}/custom/reward_manager.py"
             remarks.append(Remark(manager, name, "to do", why))
-    estimator = value(_ESTIMATOR)
-    if _ESTIMATOR in settings and not _computes(tree, package, str(estimator)):
+    estimator = settings.get(_ESTIMATOR)
+    if estimator is not None and not _computes(tree, package, str(estimator)):
         why = f"no estimator of this name in the project: register it in {package}/custom/algorithms.py"
         remarks.append(Remark(_ESTIMATOR, estimator, "to do", why))
-    if not any(value(key) for key in _JUDGE_ENABLED):
+    return changed, remarks
+
+
+def _paths(
+    settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapping[str, Any], places: Places
+) -> _Mended:
+    """Say which models and data are not here, and where those are that are."""
+    changed: dict[str, Any] = {}
+    remarks: list[Remark] = []
+    if not any(whole.get(key) for key in _JUDGE_ENABLED):
         changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
     for key in (*_DATA, *_MODELS):
         if key in changed:
@@ -103,6 +154,21 @@ def _computes(tree: Tree, package: str, estimator: str) -> bool:
     texts = (file.data.decode() for file in tree if file.path.startswith(f"{package}/") and file.path.endswith(".py"))
     named = re.compile(rf"[\"']{re.escape(estimator)}[\"']")
     return any("AdvantageEstimator" in text and named.search(text) is not None for text in texts)
+
+
+def _rejection(tree: Tree, run: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return rejection sampling in the names of later releases; None where the project's has the run's own.
+
+    They compare the logarithm of rollout over policy and not the other way round, so that the bounds change places.
+    """
+    option = _REJECTIONS[run[_REJECTED]]
+    upper, lower = (run.get(f"{_REJECTED}_threshold{name}") for name in ("", "_lower"))
+    if not any(f'"{option}"' in file.data.decode() for file in tree if file.path.endswith(".py")):
+        return None
+    if not isinstance(upper, (int, float)) or not isinstance(lower, (int, float, type(None))) or upper <= 0:
+        return None
+    bounds = f"{1 / upper:.9g}_{1 / (lower or 1 / upper):.9g}"
+    return {_REJECTED: option, f"{_REJECTED}_threshold": bounds}
 
 
 def _is_model(path: Path) -> bool:
