@@ -2,6 +2,7 @@
 
 A script counts as started where its project's own `load_config` and `check_config` accept its config and the files that
 the run names (reward function, dataset) import; it logs to the console only. Its models and data are taken to be there.
+A file or a registered class that is not with the script is `to supply`: the conversion says so, and the start stops.
 Scripts that set nothing of verl's trainer, or are for other back ends than FSDP with vLLM, SGLang or HF, are out of
 scope; the same script in two checkouts counts once, in the first.
 """
@@ -26,7 +27,9 @@ from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
 
-LAUNCH = re.compile(r"\bmain_(?:ppo|dapo)\b|\bpython\S*\s.*\\\n(?:.*\\\n)*.*\bactor_rollout_ref\.actor\.")
+LAUNCH = re.compile(
+    r"\bmain_(?:ppo|dapo)\b|\bverl\.trainer\.main\s|\bpython\S*\s.*\\\n(?:.*\\\n)*.*\bactor_rollout_ref\.actor\."
+)
 ELSEWHERE = re.compile(r"megatron|npu|ascend|trtllm|torchtitan|veomni|mindspeed|automodel", re.IGNORECASE)
 ASKED = re.compile(r"--set (\w+)=")
 
@@ -68,7 +71,8 @@ def start(project):
                 spec = importlib.util.spec_from_file_location("named_file", value)
                 spec.loader.exec_module(importlib.util.module_from_spec(spec))
     except BaseException as error:
-        return where, f"{type(error).__name__}: {error}"
+        supply = "which nothing is registered as" in str(error)
+        return "to supply" if supply else where, f"{type(error).__name__}: {error}"
     return "starts", ""
 
 for line in sys.stdin:

@@ -9,7 +9,7 @@ import pytest
 
 from extractor.usecases.export.keys import candidates
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import earlier, easyr1, fitting, report, settings, startable
+from extractor.usecases.fromrun import earlier, easyr1, fitting, report, settings, startable, trl
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
 from extractor.usecases.fromrun.reading import Run, read_run
@@ -162,14 +162,14 @@ def test_a_config_of_easyr1(tmp_path: Path) -> None:
     ]
 
 
-def test_every_name_of_easyr1_has_one_in_verl(verl: object) -> None:
+def test_every_name_of_another_library_has_one_in_verl(verl: object) -> None:
     defaults = Defaults.of(Target.of(source_of(NEWEST[-1])))
     both = [
         f"{section}.{name}" for section in ("actor_rollout_ref.actor", "critic") for name in easyr1._OF_BOTH.values()
     ]
     # Of these verl has no default, and its code reads them.
     read = {"algorithm.filter_groups.enable", "algorithm.filter_groups.max_num_gen_batches"}
-    for name in {*easyr1._NAMES.values(), *both} - read:
+    for name in {*easyr1._NAMES.values(), *trl._NAMES.values(), *both} - read:
         assert any(item in defaults for item in candidates(name, lambda key: None)), name
 
 
@@ -190,6 +190,73 @@ python3 -m verl.trainer.main config=own/config.yaml {words} worker.rollout.n=$N 
     assert found["algorithm.use_kl_in_reward"] is in_reward
     with pytest.raises(UsageError, match="not here"):
         run_of(tmp_path, "python3 -m verl.trainer.main config=nowhere.yaml")
+
+
+TRL = """
+import trl
+SIZE = 4
+config = trl.GRPOConfig(
+    output_dir="out", num_generations=SIZE, per_device_train_batch_size=4, gradient_accumulation_steps=8, beta=0.04,
+    learning_rate=5e-6, loss_type="dr_grpo", scale_rewards=False, lr_scheduler_type="polynomial", report_to="wandb",
+    max_steps=100, save_steps=computed(), min_p=0.1, use_vllm=True,
+)
+trl.GRPOTrainer(model="a/b", reward_funcs=[score], args=config, peft_config=LoraConfig(r=8, lora_alpha=16)).train()
+"""
+
+
+def test_a_training_script_of_trl(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(TRL)
+    run = read_run(file, {}, {})
+    actor = "actor_rollout_ref.actor"
+    assert {
+        "algorithm.adv_estimator": "grpo",
+        "algorithm.norm_adv_by_std_in_grpo": False,
+        f"{actor}.loss_agg_mode": "seq-mean-token-sum-norm",
+        f"{actor}.use_kl_loss": True,
+        f"{actor}.kl_loss_coef": 0.04,
+        f"{actor}.optim.lr": 5e-6,
+        f"{actor}.optim.weight_decay": 0.0,  # TRL's own default
+        f"{actor}.clip_ratio_high": 0.2,
+        f"{actor}.ppo_mini_batch_size": 8,
+        "data.train_batch_size": 8,
+        "data.max_response_length": 256,
+        "data.train_files": "data/train.parquet",
+        "actor_rollout_ref.model.path": "a/b",
+        "actor_rollout_ref.model.lora_rank": 8,
+        "actor_rollout_ref.rollout.name": "vllm",
+        "actor_rollout_ref.rollout.n": 4,
+        "trainer.total_training_steps": 100,
+        "trainer.logger": ["console", "wandb"],
+    }.items() <= translated(run).items()
+    assert [(item.key, item.what) for item in run.remarks] == [
+        ("min_p", "not carried over"),
+        ("output_dir", "dropped"),
+        ("reward_funcs", "to do"),
+        ("save_steps", "to do"),
+        ("per_device_train_batch_size * gradient_accumulation_steps", "changed"),
+        ("lr_scheduler_type", "changed"),
+    ]
+
+
+def test_trl_s_command_and_its_yaml_say_the_same(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("model_name_or_path: a/b\nnum_generations: 4\nbeta: 0.1\ndataset_name: c/d\n")
+    alone = read_run(tmp_path / "own.yaml", {}, {})
+    launch = "L=2e-6\naccelerate launch -m trl grpo --config own.yaml --learning_rate $L --num-generations=2 --use_vllm"
+    run = run_of(tmp_path, launch)
+    assert translated(alone)["actor_rollout_ref.rollout.n"] == 4
+    assert translated(run) == {
+        **translated(alone),
+        "actor_rollout_ref.rollout.n": 2,
+        "actor_rollout_ref.rollout.name": "vllm",
+        "actor_rollout_ref.actor.optim.lr": 2e-6,
+        "actor_rollout_ref.actor.ppo_mini_batch_size": 4,
+        "data.train_batch_size": 4,
+    }
+    script = tmp_path / "nothing.py"
+    script.write_text("print(1)\n")
+    with pytest.raises(UsageError, match="no GRPOConfig"):
+        read_run(script, {}, {})
 
 
 KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"

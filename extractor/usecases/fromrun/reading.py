@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun import checkout, easyr1, own_config
+from extractor.usecases.fromrun import checkout, easyr1, own_config, pasted, trl
 from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
@@ -110,15 +109,29 @@ def _read(
         raise UsageError(f"{path}: empty", hint="pass a launch script, overrides or a resolved config")
     if path.suffix in (".yaml", ".yml"):
         return _from_yaml(path, text)
-    listed = _listed(text)
+    listed = pasted.listed(text)
     if listed is not None and any(map(_is_override, listed)):
         return Run(str(path), _overrides([item for item in listed if _is_override(item)], str(path)))
-    text = _pasted(text)
+    if path.suffix == ".py":
+        return _from_python(path, text)
+    text = pasted.script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     if path.suffix not in (".sh", ".bash") and lines and all(_is_override(line.rstrip("\\ ")) for line in lines):
         overrides = _overrides([own_config.unquoted(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), overrides, hints=_hints(path, text), kept=_kept(path, text))
     return _from_script(path, text, given, environment, config_dirs, places)
+
+
+def _from_python(path: Path, text: str) -> Run:
+    try:
+        found = trl.of_python(text)
+    except SyntaxError as error:
+        raise UsageError(
+            f"{path}: no Python: {error.msg}", hint="pass a launch script, or TRL's training script"
+        ) from None
+    if found is None:
+        raise UsageError(f"{path}: it makes no GRPOConfig of TRL", hint="pass the script that starts the training")
+    return _translated(path, found)
 
 
 def _from_hydra(folder: Path) -> Run:
@@ -144,8 +157,9 @@ def _from_yaml(path: Path, text: str) -> Run:
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         # Hydra's own .hydra/overrides.yaml
         return Run(str(path), _overrides(config, str(path)))
-    if easyr1.is_config(config):
-        return _of_easyr1(path, *easyr1.translated(config))
+    for other in (easyr1, trl):
+        if other.is_config(config):
+            return _translated(path, other.translated(config))
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",
@@ -165,6 +179,9 @@ def _from_script(
 ) -> Run:
     reading, launches = _started(path, text, given, environment, places)
     if not launches:
+        other = next((command for command in reading.commands if trl.is_launch(command.words)), None)
+        if other is not None:
+            return replace(_translated(path, trl.launched(path, other.words, places)), notes=reading.notes)
         if re.search(r"verl\.trainer\.(sft|fsdp_sft|main_eval|main_generation)", text):
             what = "it starts another program of verl's, not its RL trainer"
         else:
@@ -175,7 +192,7 @@ def _from_script(
         notes.append(f"{len(launches)} launches: the first, in line {launches[0][0].line}, is the one that is taken")
     command, (module, arguments) = launches[0]
     if module == easyr1.MODULE:
-        return replace(_of_easyr1(path, *easyr1.launched(path, arguments, places)), notes=tuple(notes))
+        return replace(_translated(path, easyr1.launched(path, arguments, places)), notes=tuple(notes))
     if "main_ppo" not in module:
         notes.append(
             f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
@@ -203,8 +220,9 @@ def _from_script(
     )
 
 
-def _of_easyr1(path: Path, overrides: tuple[Override, ...], remarks: tuple[Remark, ...]) -> Run:
-    return Run(str(path), overrides, remarks=remarks)
+def _translated(path: Path, found: tuple[tuple[Override, ...], tuple[Remark, ...]]) -> Run:
+    """Return a run of another library, in verl's names."""
+    return Run(str(path), found[0], remarks=found[1])
 
 
 _Launches = list[tuple[Command, tuple[str, list[str]]]]
@@ -262,27 +280,6 @@ def _own_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
                 rest.pop(0)
             return (rest[0], rest[1:]) if rest and "=" not in rest[0] else None
     return None
-
-
-_PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
-_FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
-
-
-def _pasted(text: str) -> str:
-    """Return a script as it was before it was pasted: without a fence around it, and without a terminal's prompts."""
-    fenced = next((body for body in _FENCE.findall(text) if _MAIN_IN.search(body)), None)
-    text = text if fenced is None else fenced
-    return _PROMPT.sub("", text) if re.search(r"^[ \t]*\$ \S", text, re.MULTILINE) else text
-
-
-def _listed(text: str) -> list[str] | None:
-    """Return the overrides of a Python list, perhaps with a name; None for any other text."""
-    match = re.fullmatch(r"\s*(?:\w+\s*=\s*)?(\[.*\])\s*", text, re.DOTALL)
-    tree = None if match is None else readers.expression(match[1])
-    if not isinstance(tree, ast.List):
-        return None
-    items = [item.value for item in tree.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    return items if len(items) == len(tree.elts) else None
 
 
 def _others(commands: Sequence[Command], launch: Command) -> list[str]:
