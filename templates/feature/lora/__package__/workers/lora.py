@@ -132,8 +132,8 @@ def save_adapter(module: nn.Module, directory: Path, ranks: Ranks) -> None:
             whole = _whole(parameter)
             if ranks.rank == 0:
                 weights[name] = whole.cpu()
-    if ranks.rank == 0:
-        module.save_pretrained(directory, state_dict=weights, save_embedding_layers=False)  # type: ignore[operator]
+    write: Any = module.save_pretrained
+    ranks.on_driver(lambda: write(directory, state_dict=weights, save_embedding_layers=False), patient=True)
 
 
 def _read_settings(adapter: str | None, model: Any) -> Any:
