@@ -30,7 +30,7 @@ class OneProcess:
 
     rank = 0
 
-    def on_driver(self, function):
+    def on_driver(self, function, patient=False):
         return function()
 
 

@@ -22,6 +22,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +100,12 @@ class Checkpoints:
         score = score if score is not None and math.isfinite(score) else None
         with self._writing(scratch):
             self._write(scratch, models, data, trainer, {"step": step, "score": score, "finished": finished})
-            if self.ranks.rank == 0:
-                replace_directory(scratch, path)
-                self._mark(step)
-        self.ranks.barrier()
+            self.ranks.on_driver(lambda: self._give_its_name(scratch, path, step), patient=True)
         return path
+
+    def _give_its_name(self, scratch: Path, path: Path, step: int) -> None:
+        replace_directory(scratch, path)
+        self._mark(step)
 
     def _write(
         self,
@@ -113,21 +115,26 @@ class Checkpoints:
         trainer: Mapping[str, Any],
         notes: dict[str, Any],
     ) -> None:
-        writes = self.ranks.rank == 0
-        if writes:
-            for leftover in self.directory.glob(f"{WRITING}global_step_*"):  # of a run that was killed
-                shutil.rmtree(leftover, ignore_errors=True)
+        ranks = self.ranks
+        ranks.on_driver(self._remove_leftovers, patient=True)
         for name, model in models.items():  # one after the other: rank 0 holds a whole model meanwhile
-            model.save(scratch / name, self.ranks)
-            optimizer_state = model.optimizer_state(self.ranks)
-            if writes:
-                _save(optimizer_state, scratch / name / "optimizer.pt")
+            model.save(scratch / name, ranks)
+            optimizer_state = model.optimizer_state(ranks)
+            ranks.on_driver(partial(_save, optimizer_state, scratch / name / "optimizer.pt"), patient=True)
             del optimizer_state
-        random_states = self.ranks.gather_objects(trainer["random"])
-        if writes:
+        random_states = ranks.gather_objects(trainer["random"])
+
+        def write_rest() -> None:
             _save(data, scratch / "data.pt")
             _save({**trainer, "random": random_states}, scratch / "trainer.pt")
             write_manifest(scratch, notes)
+
+        ranks.on_driver(write_rest, patient=True)
+
+    def _remove_leftovers(self) -> None:
+        """Remove what a run that was killed has left."""
+        for leftover in self.directory.glob(f"{WRITING}global_step_*"):
+            shutil.rmtree(leftover, ignore_errors=True)
 
     @contextlib.contextmanager
     def _writing(self, scratch: Path) -> Iterator[None]:
@@ -166,7 +173,7 @@ class Checkpoints:
         Those are the complete checkpoints of later steps than `start`, the one that the run goes on from; None: it
         starts anew, so that they are all.
         """
-        self.ranks.on_driver(lambda: self._begin(start))
+        self.ranks.on_driver(lambda: self._begin(start), patient=True)
 
     def _begin(self, start: Path | None) -> None:
         step = 0 if start is None else step_of(start)
@@ -213,7 +220,7 @@ class Checkpoints:
 
     def to_resume(self, mode: str, path: str | None) -> Path | None:
         """Find what `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk."""
-        return self.ranks.on_driver(lambda: self._to_resume(mode, path))
+        return self.ranks.on_driver(lambda: self._to_resume(mode, path), patient=True)
 
     def _to_resume(self, mode: str, path: str | None) -> Path | None:
         for found in recover(self.directory):
@@ -272,7 +279,8 @@ def step_of(path: Path) -> int:
 
 def load_state(path: Path, ranks: Ranks) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:
     """Read the state of trainer and data loader, and the random state of this process; None if the run had fewer."""
-    trainer, data = ranks.on_driver(lambda: [read_state(path / name) for name in ("trainer.pt", "data.pt")])
+    names = ("trainer.pt", "data.pt")
+    trainer, data = ranks.on_driver(lambda: [read_state(path / name) for name in names], patient=True)
     random_states = trainer.pop("random")
     return trainer, data, random_states[ranks.rank] if ranks.rank < len(random_states) else None
 
@@ -281,7 +289,7 @@ def load_optimizer_state(path: Path, ranks: Ranks) -> dict[str, Any] | None:
     """Read optimizer's and scheduler's state of one of a checkpoint's models; None on other processes than rank 0."""
     # An error that rank 0 alone knew would leave the others waiting.
     state: list[dict[str, Any]] = []
-    ranks.on_driver(lambda: state.append(read_state(path / "optimizer.pt")))
+    ranks.on_driver(lambda: state.append(read_state(path / "optimizer.pt")), patient=True)
     return state[0] if state else None
 
 

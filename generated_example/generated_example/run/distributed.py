@@ -46,6 +46,7 @@ class Ranks:
         self.world_size = int(os.environ.get("WORLD_SIZE", 1))
         self.local_rank = int(os.environ.get("LOCAL_RANK", 0))
         self.watch: Watch | None = None
+        self._waits = 0
         self.leaves_group_open = False
         timeout = datetime.timedelta(seconds=timeout_seconds)
         backend = "gloo"
@@ -116,18 +117,35 @@ class Ranks:
         dist.all_gather_object(values, value)
         return values
 
-    def on_driver(self, function: Callable[[], T]) -> T:
-        """Run `function` on rank 0 only and give every process its result, or raise its exception everywhere."""
+    def on_driver(self, function: Callable[[], T], *, patient: bool = False) -> T:
+        """Run `function` on rank 0 only and give every process its result, or raise its exception everywhere.
+
+        Args:
+            function: uses no collective operation.
+            patient: it reads or writes files: the others wait for as long as a disk takes, see `wait_for_driver`.
+        """
         if self.world_size == 1:
             return function()
         outcomes: list[Any] = [None]
         failure = None
         if self.rank == 0:
             outcomes[0], failure = _outcome(function)
+        if patient:
+            self.wait_for_driver()
         dist.broadcast_object_list(outcomes, src=0)
         if failure is not None:
             raise failure
         return _result(outcomes[0], 0)
+
+    def wait_for_driver(self) -> None:
+        """Wait until rank 0 is here too; every process must call this.
+
+        It is no collective operation, which would end the run after its timeout: a disk may take longer. A rank 0 that
+        has died ends the run as always.
+        """
+        self._waits += 1
+        if self.watch is not None:
+            self.watch.wait_for_driver(str(self._waits))
 
     def together(self, function: Callable[[], T]) -> T:
         """Run `function`, which uses no collective operation, on every process; if it fails on one, fail on all."""

@@ -129,6 +129,21 @@ class Watch(threading.Thread):
             pass
         return False
 
+    def wait_for_driver(self, place: str) -> None:
+        """Return when rank 0 has called this with the same place, however long that takes."""
+        key = f"driver/{place}"
+        while True:
+            try:
+                with self._access():
+                    if self.rank == 0:
+                        self.store.set(key, "here")
+                    if self.store.check([key]):
+                        return
+            except RuntimeError:  # the store does not answer: if it stays so, the watch ends this process
+                if not self.patience:
+                    raise
+            time.sleep(0.05)
+
     def add(self, key: str, amount: int) -> int:
         """Add to a number in the store; returns what it is then."""
         with self._access():

@@ -151,7 +151,7 @@ class LocalPPOTrainer:
                     self.train_loader.dataset.on_batch_end(batch=batch)
                 self._remember_state()
                 if step == first:
-                    self.ranks.on_driver(lambda: check_storable(self._remembered["data"]))
+                    self.ranks.on_driver(lambda: check_storable(self._remembered["data"]), patient=True)
                 stopping = self.ranks.any(stop.requested) and not is_last
                 if stopping or self.failure is not None or self._is_to_be_saved(step):
                     # A run that is killed before the step is logged logs it when it goes on.

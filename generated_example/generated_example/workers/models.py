@@ -93,6 +93,8 @@ def load_model(
                 return auto_class.from_config(model_config, **arguments)
         except Exception as error:
             raise _explained(error, path, attention) from error
+        finally:
+            ranks.wait_for_driver()  # which may have much to read
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)

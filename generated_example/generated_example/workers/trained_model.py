@@ -125,10 +125,9 @@ class TrainedModel:
                 save_adapter(self.module, directory, ranks)
         else:
             weights = {name: weight for name, weight in self.full_weights() if ranks.rank == 0}
-            if ranks.rank == 0:
-                self.module.save_pretrained(directory, state_dict=weights)  # type: ignore[operator]
-        if ranks.rank == 0:
-            self.tokenizer.save_pretrained(directory)
+            write: Any = self.module.save_pretrained
+            ranks.on_driver(lambda: write(directory, state_dict=weights), patient=True)
+        ranks.on_driver(lambda: bool(self.tokenizer.save_pretrained(directory)), patient=True)
 
     def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes.
