@@ -393,6 +393,17 @@ def test_how_long_a_run_is_goes_as_with_verl_where_it_does_not_say(key: str, car
     assert (remark is not None and remark.what == KEPT) is not carried
 
 
+@pytest.mark.parametrize(
+    ("value", "carried"),
+    [("${fork.size}", False), ("${mul:2,${fork.n}}", False), ("${oc.env:HOME}/a", True), ("a", True)],
+)
+def test_a_reference_that_leads_nowhere_is_not_carried(value: str, carried: bool) -> None:
+    key = "data.gen_batch_size"
+    found, remark = settings._local(key, key, value, None, {key: value}, None, exported=False)  # type: ignore[arg-type]
+    assert (found == value) is carried
+    assert (remark is None) is carried
+
+
 def test_the_file_names_every_kind_of_remark() -> None:
     remarks = [Remark(f"a.{number}", "x|y", what, "since\nthen") for number, what in enumerate(report.TITLES)]
     text = report.text("run.sh, written for verl 0.9.1", remarks, ["line 3: looked at"])

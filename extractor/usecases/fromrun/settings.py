@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -135,6 +136,8 @@ def _local(
         return _ABSENT, None
     if exported:
         return value, None
+    if isinstance(value, str) and _LEADS_NOWHERE.search(value):
+        return _ABSENT, Remark(name, value, "not carried over", "it follows what the project has not; its own stays")
     if value is False and current is None:  # configs of long ago have False where there is no path
         return _ABSENT, None
     if key == "actor_rollout_ref.rollout.name":
@@ -160,6 +163,8 @@ def _local(
     return value, None
 
 
+# A reference that was not resolved, to a key or a function of a fork's; what the environment has, a project resolves.
+_LEADS_NOWHERE = re.compile(r"\$\{(?!oc\.(?:env|select|decode))")
 # Of what is about the machine otherwise, this says how long a run is and when it looks: it goes as it would with verl.
 _OF_THE_RUN = (
     "data.seed",
