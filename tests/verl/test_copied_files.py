@@ -108,5 +108,9 @@ def test_a_reward_function_imports_in_the_project(repository: Path, tmp_path: Pa
     run = result.json["run"]
     assert run["settings"]["data.train_files"] == str(repository / "recipe/mine/run.sh")
     to_do = [f"{item['key']}: {item['why']}" for item in run["remarks"] if item["what"] == "to do"]
-    assert to_do == ["data.custom_cls.path: not found: put it at p/custom/verl_dataset.py, or say --cwd"]
+    assert to_do == [
+        "data.val_files: not here: put it there, or python main.py data.val_files=...",
+        "actor_rollout_ref.model.path: not here: put it there, or python main.py actor_rollout_ref.model.path=...",
+        "data.custom_cls.path: not found: put it at p/custom/verl_dataset.py, or say --cwd",
+    ]
     assert any("goes without Worker" in item["why"] for item in run["remarks"])
