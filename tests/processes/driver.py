@@ -10,6 +10,7 @@ process (R is a rank) fail in step N, goes on from what was saved, and leaves th
 failure-<rank>.json. With `rollouts=own` the project writes its own responses, and only the memory is kept.
 """
 
+import contextlib
 import copy
 import json
 import multiprocessing
@@ -40,6 +41,13 @@ steps: list[dict[str, Any]] = []
 failure = ("", "")  # step, and where
 own_rollouts = False
 generate, sync_weights = Rollouts.generate, Rollouts.sync_weights
+
+
+def trained(config: Any, ranks: Any) -> bool:
+    """As main.py does it; whether the run has reached its last step."""
+    with contextlib.ExitStack() as around:
+        trainer = program.assemble(config, ranks, around)
+        return trainer is None or bool(trainer.fit())
 
 
 def given_responses(rollouts: Any, prompts: Any) -> Any:
@@ -117,13 +125,13 @@ def run(name: str, settings: list[str], default: Any, directory: Path, ranks: An
         failure = (step, place)
         os.environ["REWARD_FAILS_AT"] = step if place == "reward" else ""
         try:
-            program.train(config, ranks)
+            trained(config, ranks)
         except Exception as error:
             seen = {"type": type(error).__name__, "text": str(error), "notes": getattr(error, "__notes__", [])}
             (where / f"failure-{ranks.rank}.json").write_text(json.dumps(seen))
         failure = ("", "")
         os.environ["REWARD_FAILS_AT"] = ""
-    assert program.train(config, ranks)
+    assert trained(config, ranks)
     torch.save(steps, where / f"steps-{ranks.rank}.pt")
 
 

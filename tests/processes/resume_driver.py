@@ -8,6 +8,7 @@ been imported by then. With `kills`, runs `killed_1` and so on are killed at ran
 together, and started again until they end.
 """
 
+import contextlib
 import copy
 import json
 import multiprocessing
@@ -34,6 +35,13 @@ warnings.filterwarnings("ignore")
 sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each start would take most of the time
 
 
+def trained(config: Any, ranks: Any) -> bool:
+    """As main.py does it; whether the run has reached its last step."""
+    with contextlib.ExitStack() as around:
+        trainer = program.assemble(config, ranks, around)
+        return trainer is None or bool(trainer.fit())
+
+
 def start(rank: int, case: dict[str, Any], directory: str, stop_after: int | None, port: int, default: Any) -> None:
     """One process of one start; its exit code is 0 if the run has reached its last step, 7 if it was stopped."""
     if case["processes"] > 1:
@@ -54,7 +62,7 @@ def start(rank: int, case: dict[str, Any], directory: str, stop_after: int | Non
     settle_device(config)
     ranks = Ranks(timeout_seconds=120)
     try:
-        finished = program.train(config, ranks)
+        finished = trained(config, ranks)
     except Exception as error:
         report(error, ranks)
         os._exit(1)

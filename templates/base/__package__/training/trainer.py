@@ -135,7 +135,8 @@ class LocalPPOTrainer:
                 is_last = step >= self.total_steps
                 timing: dict[str, float] = {}
                 try:
-                    batch, metrics = self._try_step(prompts, timing)
+                    with self._saving_if_unchanged():
+                        batch, metrics = self.train_step(prompts, timing)
                 except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
                     self.tracker.message("\n".join(notes_on(stopped)))
                     return False
@@ -288,13 +289,14 @@ class LocalPPOTrainer:
         while self.steps_done < self.total_steps:
             yield from self.train_loader
 
-    def _try_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
-        """Do a step; if it fails before it has changed any weight, the state from before it is saved."""
+    @contextlib.contextmanager
+    def _saving_if_unchanged(self) -> Iterator[None]:
+        """If a step fails within it before any weight has changed, save the state from before the step."""
         stepped: list[bool] = []
         optimizers = [model.optimizer for model in (self.policy, self.critic) if model is not None]
         hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
         try:
-            return self.train_step(prompts, timing)
+            yield
         except Exception as error:
             if isinstance(error, DivergenceError) or is_connection_error(error):
                 raise

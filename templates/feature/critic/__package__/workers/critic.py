@@ -1,6 +1,7 @@
 # vextract:template - edit freely
 """The vendored engine with verl's loss, as the critic that the trainer knows."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,8 +12,11 @@ from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithValueH
 from .local_engine import LocalEngine, named
 
 
-class SharedCritic(LocalEngine, FSDPEngineWithValueHead):
+class SharedCritic:
     """Upstream's `FSDPEngineWithValueHead` and `value_loss`, around a model that is there already.
+
+    Attributes:
+        passes: how its passes are shared between the processes.
 
     Args:
         config: the section `critic`.
@@ -24,12 +28,18 @@ class SharedCritic(LocalEngine, FSDPEngineWithValueHead):
         config.use_remove_padding = config.model.use_remove_padding
         config.fsdp_config = config.model.fsdp_config
         config.loss_scale_factor = None
-        super().__init__(config, module, optimizer)
+        self.config = config
+        self._local = LocalEngine(FSDPEngineWithValueHead, config, module, optimizer)
+        self.passes = self._local.passes
 
     def compute_values(self, data: DataProto) -> torch.Tensor:
         """Return the value at each token of the responses, (bs, response_length) float32, 0 on padding."""
-        return self.infer(data)["values"]
+        return self._local.infer(data)["values"]
 
     def update_critic(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named critic/*, each a list."""
-        return named("critic/", self.train(data, value_loss))
+        loss, found = partial(value_loss, self.config), dict[str, Any]()
+        with self._local.training():
+            for batch in self._local.mini_batches(data):
+                self._local.note(found, self._local.engine.train_batch(batch, loss_function=loss))
+        return named("critic/", found)

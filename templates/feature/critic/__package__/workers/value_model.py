@@ -43,7 +43,7 @@ class Critic(TrainedModel):
         self.section = section
         self._world_size = ranks.world_size
         self.critic = SharedCritic(node, self.module, self.optimizer)
-        self.critic.share_between(ranks)
+        self.critic.passes.share_between(ranks)
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """Return the value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
@@ -62,7 +62,7 @@ class Critic(TrainedModel):
         Returns:
             Metrics named critic/*; those of mini- and micro-batches are lists.
         """
-        prepared = self._prepare(self.critic.part_of(batch))
+        prepared = self._prepare(self.critic.passes.part_of(batch))
         expect(len(prepared) * self.section.ppo_epochs, "sequences")
         with self.in_use(optimizer=True):
             start = time.perf_counter()

@@ -11,14 +11,28 @@ from .padding import without_common_padding
 from .shared_forward import SharedForward
 
 
-class Actor(SharedForward, DataParallelPPOActor):
-    """Upstream's `DataParallelPPOActor`; `noting_entropy` makes its next update note the entropy."""
+class Actor:
+    """Upstream's `DataParallelPPOActor`; `noting_entropy` makes its next update note the entropy.
 
-    noting_entropy = False
+    Attributes:
+        passes: how its passes are shared between the processes.
+
+    Args:
+        config: the section of the config (actor or ref), with `use_remove_padding`.
+        module: the model, on its device.
+        optimizer: of what is trained; None: it is not trained.
+    """
+
+    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+        self.config = config
+        self.noting_entropy = False
+        self._actor = DataParallelPPOActor(config, module, optimizer)
+        self.passes = SharedForward(self._actor._forward_micro_batch, config)
+        self._actor._forward_micro_batch = self._forward_micro_batch
 
     def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """`compute_log_prob` by name: log_probs and, if asked for, entropys, (bs, response_length)."""
-        log_probs, entropys = self.compute_log_prob(data, calculate_entropy=calculate_entropy)
+        log_probs, entropys = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
         return {"log_probs": log_probs, "entropys": entropys} if calculate_entropy else {"log_probs": log_probs}
 
     def update_policy(self, data: Any) -> dict[str, Any]:
@@ -30,9 +44,12 @@ class Actor(SharedForward, DataParallelPPOActor):
         """
         self._entropies: list[torch.Tensor] = []
         self._masks: list[torch.Tensor] = []
-        metrics: dict[str, Any] = super().update_policy(data)
+        metrics: dict[str, Any] = self._actor.update_policy(data)
         if self._entropies:
-            entropies, masks = self.rows_of_all(torch.cat(self._entropies)), self.rows_of_all(torch.cat(self._masks))
+            entropies, masks = (
+                self.passes.rows_of_all(torch.cat(self._entropies)),
+                self.passes.rows_of_all(torch.cat(self._masks)),
+            )
             metrics["actor/entropy"] = agg_loss(entropies, masks, self.config.loss_agg_mode).item()
         return metrics
 
@@ -42,7 +59,7 @@ class Actor(SharedForward, DataParallelPPOActor):
         """Log-probabilities of a micro-batch, and their entropy if asked for: both (bs, response_length)."""
         noting = self.noting_entropy and torch.is_grad_enabled()
         inputs = without_common_padding(micro_batch)
-        entropy, log_probs = super()._forward_micro_batch(inputs, temperature, calculate_entropy or noting)
+        entropy, log_probs = self.passes.forward(inputs, temperature, calculate_entropy or noting)
         if noting:
             self._entropies.append(entropy.detach())
             self._masks.append(micro_batch["response_mask"])

@@ -1,6 +1,7 @@
 # vextract:template - edit freely
 """How a process forwards its part of a pass that it shares with others."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,18 +11,26 @@ from .passes import SharedPasses
 
 
 class SharedForward(SharedPasses):
-    """Mixed into the vendored actor and critic, before them; with one process it changes nothing."""
+    """Stands before the forward pass of the vendored actor or critic; with one process it changes nothing.
 
-    def _forward_micro_batch(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    Args:
+        forward: the vendored `_forward_micro_batch`.
+        config: the section of the model.
+    """
+
+    def __init__(self, forward: Callable[..., Any], config: Any) -> None:
+        super().__init__(config, uneven=True)
+        self._forward = forward
+
+    def forward(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """One pass. In an update all rows of it come back, though this process has forwarded only some of them."""
         begin(len(micro_batch["responses"]))
-        forward = super()._forward_micro_batch  # type: ignore[misc]
         if self.sharers == 1 or not torch.is_grad_enabled():
-            return forward(micro_batch, *args, **kwargs)
+            return self._forward(micro_batch, *args, **kwargs)
         partition = self.partition(micro_batch["attention_mask"].sum(dim=-1))
         rows = self.own(partition)
         part = {name: value[rows] if hasattr(value, "shape") else value for name, value in micro_batch.items()}
-        outputs = forward(part, *args, **kwargs)
+        outputs = self._forward(part, *args, **kwargs)
         if isinstance(outputs, dict):
             return {name: self.whole(output, partition) for name, output in outputs.items()}
         if isinstance(outputs, tuple):
