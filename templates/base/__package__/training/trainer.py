@@ -173,6 +173,20 @@ class LocalPPOTrainer:
     def train_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.
 
+        The phases, as `timing` names them, and what `batch.batch` has after each that it had not before. There are bs
+        rows, `rollout.n` for each prompt; P and R are data.max_prompt_length and data.max_response_length.
+
+            gen           prompts                                                       (bs, P)      int64
+                          responses, response_mask                                      (bs, R)      int64
+                          input_ids, attention_mask, position_ids                       (bs, P + R)  int64
+            old_log_prob  old_log_probs                                                 (bs, R)      float32
+            ref           ref_log_prob                                                  (bs, R)      float32
+            values        values                                                        (bs, R)      float32
+            adv           token_level_scores, token_level_rewards, advantages, returns  (bs, R)      float32
+
+        `batch.non_tensor_batch` has the columns of the prompts, `uid` (which prompt a row belongs to) and, after adv,
+        what the reward says besides the score. A phase is left out where nothing that is configured needs it.
+
         Args:
             prompts: a batch of the data loader: tensors (prompts, max_prompt_length) and arrays of the other columns.
             timing: receives the seconds that each phase took.

@@ -1,0 +1,82 @@
+"""A step as a reader of the trainer follows it: how deep it goes, and what the batch has after each phase."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project.running import overrides, python
+from tests.project.support import PACKAGE, Configuration, Made
+from tests.releases import NEWEST
+
+pytestmark = pytest.mark.slow
+DRIVER = Path(__file__).with_name("step_driver.py")
+MOST_FRAMES = 9
+PROMPT, RESPONSE = 16, 8
+ROW = re.compile(r" {12}(?P<phase>\w+)? +(?P<names>\w+(?:, \w+)*) +\(bs, (?P<length>P|R|P \+ R)\) +(?P<type>\w+)")
+LENGTHS = {"P": PROMPT, "R": RESPONSE, "P + R": PROMPT + RESPONSE}
+
+
+@pytest.fixture(scope="module")
+def seen(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What the driver saw of a step with every phase."""
+    source = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
+    root = Path(shutil.copytree(source, tmp_path_factory.mktemp("step") / "project"))
+    settings = overrides(
+        "trainer.total_training_steps=1",
+        "algorithm.use_kl_in_reward=true",
+        "local.recompute_old_log_probs=true",
+        f"data.max_prompt_length={PROMPT}",
+        f"data.max_response_length={RESPONSE}",
+    )
+    done = python(root, str(DRIVER), "seen.json", *settings)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: Mapping[str, Any] = json.loads((root / "seen.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_from_main_to_the_loss(seen: Mapping[str, Any]) -> None:
+    stack = seen["stack"]
+    assert stack[:3] == ["main", "fit", "train_step"]
+    assert stack[-1] == "ppo_loss"
+    assert len(stack) <= MOST_FRAMES, stack
+
+
+def test_the_actor_is_put_together(made: Callable[[Configuration], Made]) -> None:
+    """It holds what it uses: nothing is inherited, and no call is passed on to a class that is not named."""
+    root = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
+    for name in ("actor", "critic"):
+        text = (root / PACKAGE / f"workers/{name}.py").read_text(encoding="utf-8")
+        classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+        assert [node.bases for node in classes] == [[]]
+        assert "super()" not in text
+        assert "type: ignore" not in text
+
+
+def test_the_table_of_what_the_batch_has(made: Callable[[Configuration], Made], seen: Mapping[str, Any]) -> None:
+    root = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
+    text = (root / PACKAGE / "training/trainer.py").read_text(encoding="utf-8")
+    stated: dict[str, dict[str, tuple[int, str]]] = {}
+    phase = ""
+    for match in ROW.finditer(text):
+        phase = match["phase"] or phase
+        for name in match["names"].split(", "):
+            stated.setdefault(phase, {})[name] = (LENGTHS[match["length"]], match["type"])
+    # What was generated is put into the batch when the phase is over; the next one has it.
+    phases = {"gen" if name == "reward" else name: columns for name, columns in seen["phases"].items()}
+    assert list(stated) == [name for name in phases if name in stated]
+    known: set[str] = set()
+    for name in stated:
+        new = {column: value for column, value in phases[name].items() if column not in known}
+        rows = {shape[0] for shape, _ in new.values()}
+        assert rows == {8 * 4}
+        assert {column: (shape[1], kind) for column, (shape, kind) in new.items()} == stated[name]
+        known |= new.keys()
+    assert not {column for columns in phases.values() for column in columns} - known
