@@ -25,7 +25,38 @@ CONFIG_DIRECTORY = Path(__file__).resolve().parent / "config"
 
 
 def main(arguments: list[str]) -> int:
-    """Run with these command-line arguments; returns the exit code."""
+    """Train with these command-line arguments.
+
+    Returns:
+        The exit code: 0 done, 1 failed, 2 config or data are at fault, 130 stopped.
+    """
+    config = read_config(arguments)
+    if isinstance(config, int):
+        return config
+    from generated_example.run.distributed import Ranks
+    from generated_example.run.failures import report
+    from generated_example.run.next_steps import say_where
+
+    ranks = Ranks(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
+    try:
+        with contextlib.ExitStack() as around:
+            trainer = assemble(config, ranks, around)
+            finished = trainer is None or trainer.fit()
+        if trainer is not None:
+            say_where(trainer.checkpoints, config, trainer.total_steps, finished=finished)
+        ranks.barrier()  # torchrun ends all others when one has ended and not reached the last step
+        return 0 if finished else 130
+    except (Exception, KeyboardInterrupt) as error:
+        code = report(error, ranks)
+        if ranks.world_size > 1:
+            ranks.fail(code)
+        return code
+    finally:
+        ranks.close()
+
+
+def read_config(arguments: list[str]) -> Any:
+    """Return the checked config of a run; an exit code where there is nothing to train."""
     from generated_example.output import say
 
     if "--help" in arguments or "-h" in arguments:
@@ -53,30 +84,20 @@ def main(arguments: list[str]) -> int:
     if os.environ.get("RANK", "0") == "0":
         for note in notes_on(config, overrides):
             print(f"note: {note}", file=sys.stderr)
-    return run(config)
+    return config
 
 
-def run(config: Any) -> int:
-    """Train as configured; returns the exit code: 0 done, 1 failed, 2 config or data are at fault, 130 stopped."""
-    from generated_example.run.distributed import Ranks
-    from generated_example.run.failures import report
+def assemble(config: Any, ranks: Any, around: contextlib.ExitStack) -> Any:
+    """Put the parts of a run together.
 
-    ranks = Ranks(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
-    try:
-        finished = train(config, ranks)
-        ranks.barrier()  # torchrun ends all others when one has ended and not reached the last step
-        return 0 if finished else 130
-    except (Exception, KeyboardInterrupt) as error:
-        code = report(error, ranks)
-        if ranks.world_size > 1:
-            ranks.fail(code)
-        return code
-    finally:
-        ranks.close()
+    Args:
+        config: the whole config.
+        ranks: this process among its peers.
+        around: what the run needs around it is entered here: its lock, its tracker, the rollout engine.
 
-
-def train(config: Any, ranks: Any) -> bool:
-    """Put the parts together and train; returns whether it reached the last step."""
+    Returns:
+        The trainer; None if the run to be resumed has reached its last step.
+    """
     from generated_example.training.hook_calls import importing_hooks
 
     with importing_hooks():
@@ -86,7 +107,7 @@ def train(config: Any, ranks: Any) -> bool:
     from generated_example.data.toy import ensure_toy_model
     from generated_example.run.checkpoint import Checkpoints, load_optimizer_state, load_state, restoring, step_of
     from generated_example.run.distributed import seed_everything
-    from generated_example.run.next_steps import noting_checkpoint, say_where
+    from generated_example.run.next_steps import noting_checkpoint
     from generated_example.run.run_lock import lock_run_directory
     from generated_example.run.stray_errors import stray_errors_in
     from generated_example.settings.checks import check_config
@@ -123,7 +144,7 @@ def train(config: Any, ranks: Any) -> bool:
         if ranks.rank == 0:
             print(f"nothing to do: {resume} is at step {start_step} of {total_steps}")
             print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
-        return True
+        return None
 
     weights = {name: checkpoints.weights(resume, name) for name in ("actor", *["critic"] * use_critic)}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps)
@@ -136,33 +157,32 @@ def train(config: Any, ranks: Any) -> bool:
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     noting = noting_checkpoint(checkpoints, config, total_steps)
     stray = stray_errors_in(run_directory)
-    with noting, run_lock, stray, tracker, contextlib.closing(engine), contextlib.closing(rewards):
-        trainer = LocalPPOTrainer(
-            config,
-            tokenizer,
-            ranks,
-            policy=policy,
-            reference=reference,
-            critic=critic,
-            rollouts=Rollouts(config, tokenizer, ranks, engine),
-            reward_fn=rewards.train,
-            val_reward_fn=rewards.validation,
-            train_loader=train_loader,
-            val_loader=val_loader,
-            tracker=tracker,
-            checkpoints=checkpoints,
-            total_steps=total_steps,
-        )
-        if resume:
-            tracker.message(f"resuming from {resume}")
-            with restoring(resume):
-                policy.load_optimizer_state(load_optimizer_state(resume / "actor", ranks), ranks)
-                if critic is not None:
-                    critic.load_optimizer_state(load_optimizer_state(resume / "critic", ranks), ranks)
-                trainer.restore(start_step, *load_state(resume, ranks))
-        finished = trainer.fit()
-    say_where(checkpoints, config, total_steps, finished=finished)
-    return finished
+    for part in (noting, run_lock, stray, tracker, contextlib.closing(engine), contextlib.closing(rewards)):
+        around.enter_context(part)
+    trainer = LocalPPOTrainer(
+        config,
+        tokenizer,
+        ranks,
+        policy=policy,
+        reference=reference,
+        critic=critic,
+        rollouts=Rollouts(config, tokenizer, ranks, engine),
+        reward_fn=rewards.train,
+        val_reward_fn=rewards.validation,
+        train_loader=train_loader,
+        val_loader=val_loader,
+        tracker=tracker,
+        checkpoints=checkpoints,
+        total_steps=total_steps,
+    )
+    if resume:
+        tracker.message(f"resuming from {resume}")
+        with restoring(resume):
+            policy.load_optimizer_state(load_optimizer_state(resume / "actor", ranks), ranks)
+            if critic is not None:
+                critic.load_optimizer_state(load_optimizer_state(resume / "critic", ranks), ranks)
+            trainer.restore(start_step, *load_state(resume, ranks))
+    return trainer
 
 
 if __name__ == "__main__":

@@ -135,7 +135,8 @@ class LocalPPOTrainer:
                 is_last = step >= self.total_steps
                 timing: dict[str, float] = {}
                 try:
-                    batch, metrics = self._try_step(prompts, timing)
+                    with self._saving_if_unchanged():
+                        batch, metrics = self.train_step(prompts, timing)
                 except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
                     self.tracker.message("\n".join(notes_on(stopped)))
                     return False
@@ -171,6 +172,20 @@ class LocalPPOTrainer:
 
     def train_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.
+
+        The phases, as `timing` names them, and what `batch.batch` has after each that it had not before. There are bs
+        rows, `rollout.n` for each prompt; P and R are data.max_prompt_length and data.max_response_length.
+
+            gen           prompts                                                       (bs, P)      int64
+                          responses, response_mask                                      (bs, R)      int64
+                          input_ids, attention_mask, position_ids                       (bs, P + R)  int64
+            old_log_prob  old_log_probs                                                 (bs, R)      float32
+            ref           ref_log_prob                                                  (bs, R)      float32
+            values        values                                                        (bs, R)      float32
+            adv           token_level_scores, token_level_rewards, advantages, returns  (bs, R)      float32
+
+        `batch.non_tensor_batch` has the columns of the prompts, `uid` (which prompt a row belongs to) and, after adv,
+        what the reward says besides the score. A phase is left out where nothing that is configured needs it.
 
         Args:
             prompts: a batch of the data loader: tensors (prompts, max_prompt_length) and arrays of the other columns.
@@ -288,13 +303,14 @@ class LocalPPOTrainer:
         while self.steps_done < self.total_steps:
             yield from self.train_loader
 
-    def _try_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
-        """Do a step; if it fails before it has changed any weight, the state from before it is saved."""
+    @contextlib.contextmanager
+    def _saving_if_unchanged(self) -> Iterator[None]:
+        """If a step fails within it before any weight has changed, save the state from before the step."""
         stepped: list[bool] = []
         optimizers = [model.optimizer for model in (self.policy, self.critic) if model is not None]
         hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
         try:
-            return self.train_step(prompts, timing)
+            yield
         except Exception as error:
             if isinstance(error, DivergenceError) or is_connection_error(error):
                 raise

@@ -1,6 +1,7 @@
 # vextract:template base/__package__/workers/actor.py - edit freely
 """The vendored engine with verl's losses, as the actor that the trainer knows."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,34 +13,53 @@ from ..vendored.workers.utils.padding import no_padding_2_padding
 from .local_engine import LocalEngine, named
 
 
-class Actor(LocalEngine, FSDPEngineWithLMHead):
+class Actor:
     """Upstream's `FSDPEngineWithLMHead` and `ppo_loss`, around a model that is there already.
 
     With `noting_entropy` its next update takes the log-probabilities that it computes as the old ones, too, and notes
     the entropy: what is right where a batch is used for exactly one update, and what verl did up to 0.7.
+
+    Attributes:
+        passes: how its passes are shared between the processes.
+
+    Args:
+        config: the section of the config (actor or ref), with `use_remove_padding`.
+        module: the model, on its device.
+        optimizer: of what is trained; None: it is not trained.
     """
 
-    noting_entropy = False
+    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+        self.config = config
+        self.noting_entropy = False
+        self._local = LocalEngine(FSDPEngineWithLMHead, config, module, optimizer)
+        self.passes = self._local.passes
+        self._engine = self._local.engine
+        self._outputs = self._engine.prepare_model_outputs
+        self._engine.prepare_model_outputs = self._model_outputs
 
     def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
         squares = self.config.get("calculate_sum_pi_squared", False)
-        outputs = self.infer(data, calculate_entropy=calculate_entropy, calculate_sum_pi_squared=squares)
+        outputs = self._local.infer(data, calculate_entropy=calculate_entropy, calculate_sum_pi_squared=squares)
         return {"entropys" if name == "entropy" else name: value for name, value in outputs.items()}
 
     def update_policy(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named actor/*, each a list."""
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
-        loss = _on_policy_loss if self.noting_entropy else ppo_loss
-        metrics = named("actor/", self.train(data, loss, calculate_entropy=entropy or self.noting_entropy))
+        loss, found = partial(ppo_loss, self.config), dict[str, Any]()
+        with self._local.training():
+            for batch in self._local.mini_batches(data, calculate_entropy=entropy or self.noting_entropy):
+                self._local.note(found, self._engine.train_batch(batch, loss_function=loss))
+        metrics = named("actor/", found)
         if self.noting_entropy:
             metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics
 
-
-def _on_policy_loss(config: Any, model_output: dict[str, torch.Tensor], data: Any, **settings: Any) -> Any:
-    """verl's loss, with the log-probabilities of this very pass as the old ones."""
-    data["old_log_probs"] = no_padding_2_padding(model_output["log_probs"].detach(), data)
-    if config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
-        model_output["entropy"] = model_output["entropy"].detach()
-    return ppo_loss(config, model_output=model_output, data=data, **settings)
+    def _model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
+        """Return what the model gave, by token; its log-probabilities are the old ones, too, if `noting_entropy`."""
+        outputs = self._outputs(output, output_args, micro_batch, **settings)
+        if self.noting_entropy and torch.is_grad_enabled():
+            micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
+            if self.config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
+                outputs["entropy"] = outputs["entropy"].detach()
+        return outputs

@@ -1,7 +1,8 @@
 # vextract:template base/__package__/workers/local_engine.py - edit freely
 """The vendored training engine around a model that this project has loaded, placed and will save itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,21 +35,29 @@ COLUMNS = (
 )
 
 
-class LocalEngine(SharedForward):
-    """Mixed into a vendored engine, before it: batches come padded, and the model comes from outside.
+class LocalEngine:
+    """A vendored engine: batches come padded, and the model comes from outside.
+
+    Attributes:
+        engine: the vendored one.
+        passes: how its passes are shared between the processes.
 
     Args:
+        kind: the engine's class.
         config: the section of the model (actor, ref or critic), with `use_remove_padding`.
         module: the model, on its device.
         optimizer: of what is trained; None: it is not trained.
     """
 
-    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+    def __init__(
+        self, kind: Callable[..., Any], config: Any, module: Any, optimizer: torch.optim.Optimizer | None
+    ) -> None:
         self.config = config
         model = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
-        super().__init__(model, engine_config(config), optimizer_config(config), None)  # type: ignore[call-arg]
-        self.module, self.optimizer = module, optimizer
-        self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
+        self.engine = kind(model, engine_config(config), optimizer_config(config), None)
+        self.engine.module, self.engine.optimizer = module, optimizer
+        self.engine._autocast_dtype = to_dtype(config.fsdp_config.dtype)
+        self.passes = SharedForward(self.engine, config)
 
     def infer(self, data: DataProto, **settings: Any) -> dict[str, torch.Tensor]:
         """Return what the model says of the responses' tokens: each (bs, response_length) float32.
@@ -60,36 +69,29 @@ class LocalEngine(SharedForward):
         meta = data.meta_info
         batch = self._unpadded(data, meta["use_dynamic_bsz"], meta["micro_batch_size"], meta["max_token_len"])
         tu.assign_non_tensor(batch, **settings)
-        with self.eval_mode(disable_auto_offload=True):  # type: ignore[attr-defined]
-            outputs = self.infer_batch(batch)["model_output"]  # type: ignore[attr-defined]
+        with self.engine.eval_mode(disable_auto_offload=True):
+            outputs = self.engine.infer_batch(batch)["model_output"]
         return {name: no_padding_2_padding(value, batch).float() for name, value in outputs.items()}
 
-    def train(self, data: DataProto, loss: Callable[..., Any], **settings: Any) -> dict[str, Any]:
-        """Train on a batch: all its mini-batches, `ppo_epochs` times.
+    def training(self) -> AbstractContextManager[Any]:
+        """Return the context that updates take place in."""
+        context: AbstractContextManager[Any] = self.engine.train_mode(disable_auto_offload=True)
+        return context
+
+    def mini_batches(self, data: DataProto, **settings: Any) -> Iterator[Any]:
+        """Cut a batch into what the engine takes for each optimizer step: `ppo_epochs` times its mini-batches.
 
         Args:
             data: the rows whose passes this process takes part in.
-            loss: one of verl's losses; it gets the section as its config.
             settings: what is to be computed, as the engine takes it.
-
-        Returns:
-            Its metrics, each a list.
         """
-
-        def loss_function(**inputs: Any) -> Any:
-            return loss(self.config, **inputs)
-
         section = self.config
         rows, tokens = section.ppo_micro_batch_size_per_gpu, section.ppo_max_token_len_per_gpu
-        metrics: dict[str, Any] = {}
-        with self.train_mode(disable_auto_offload=True):  # type: ignore[attr-defined]
-            for _ in range(section.ppo_epochs):
-                for part in data.split(section.ppo_mini_batch_size):
-                    batch = self._unpadded(part, section.use_dynamic_bsz, rows, tokens)
-                    tu.assign_non_tensor(batch, global_batch_size=self._rows_of_all(len(part)), **settings)
-                    output = self.train_batch(batch, loss_function=loss_function)  # type: ignore[attr-defined]
-                    append_to_dict(metrics, self._summary(output))
-        return metrics
+        for _ in range(section.ppo_epochs):
+            for part in data.split(section.ppo_mini_batch_size):
+                batch = self._unpadded(part, section.use_dynamic_bsz, rows, tokens)
+                tu.assign_non_tensor(batch, global_batch_size=self._rows_of_all(len(part)), **settings)
+                yield batch
 
     def _unpadded(self, data: DataProto, by_tokens: bool, rows: int, tokens: int) -> Any:
         """Return a batch as the engine takes it: without padding, with the size of its passes."""
@@ -112,17 +114,17 @@ class LocalEngine(SharedForward):
 
     def _rows_of_all(self, rows: int) -> int:
         """Return the rows of a mini-batch that all processes together compute."""
-        if self._ranks.world_size == 1:
+        if self.passes.ranks.world_size == 1:
             return rows
         count = torch.tensor(rows)
-        dist.all_reduce(count, group=self.get_data_parallel_group())
+        dist.all_reduce(count, group=self.passes.group())
         return int(count)
 
-    def _summary(self, output: dict[str, Any]) -> dict[str, float]:
-        """Return the metrics of one optimizer step, over all passes of all processes."""
+    def note(self, metrics: dict[str, Any], output: dict[str, Any]) -> None:
+        """Add the metrics of one optimizer step, over all passes of all processes, to those of the steps before it."""
         found = {**output["metrics"], "loss": sum(output["loss"])}
-        parts = self._ranks.gather_objects(found)[:: self.sharers]
-        return {name: _one_number([part[name] for part in parts]) for name in found}
+        parts = self.passes.ranks.gather_objects(found)[:: self.passes.sharers]
+        append_to_dict(metrics, {name: _one_number([part[name] for part in parts]) for name in found})
 
 
 def named(prefix: str, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -24,14 +24,17 @@ class SharedPasses:
 
     Attributes:
         sharers: how many processes share each pass. With enough passes it is 1: whole passes are shared out.
-        uneven_passes: whether the last pass of a mini-batch may have fewer rows than the others.
+
+    Args:
+        config: the section of the model, with its sizes counted in responses.
+        uneven: whether the last pass of a mini-batch may have fewer rows than the others.
     """
 
-    config: Any
-    sharers = 1
-    uneven_passes = True
-    _ranks: Ranks
-    _most_rows = 0  # that one process forwards in a pass; 0: decided for each pass
+    def __init__(self, config: Any, *, uneven: bool) -> None:
+        self.sharers = 1
+        self._config = config
+        self._uneven = uneven
+        self._most_rows = 0  # that one process forwards in a pass; 0: decided for each pass
 
     def share_between(self, ranks: Ranks) -> None:
         """Compute updates together with the other processes.
@@ -39,8 +42,8 @@ class SharedPasses:
         The config's sizes are those of one process alone; but a pass that is formed by tokens is as long as all
         processes together can take (`ppo_max_token_len_per_gpu` times their number).
         """
-        self._ranks = ranks
-        self._mini_batch_size: int = self.config.ppo_mini_batch_size
+        self.ranks = ranks
+        self._mini_batch_size: int = self._config.ppo_mini_batch_size
 
     def part_of(self, batch: DataProto) -> DataProto:
         """Return the rows of a global batch whose passes this process takes part in.
@@ -48,20 +51,20 @@ class SharedPasses:
         Args:
             batch: the same on every process, of any size.
         """
-        world_size, mini = self._ranks.world_size, self._mini_batch_size
+        world_size, mini = self.ranks.world_size, self._mini_batch_size
         if world_size == 1:
             return batch
         starts = range(0, len(batch), mini)
         sizes = [min(mini, len(batch) - start) for start in starts]
-        rows_of_pass = mini if self.config.use_dynamic_bsz else self.config.ppo_micro_batch_size_per_gpu
+        rows_of_pass = mini if self._config.use_dynamic_bsz else self._config.ppo_micro_batch_size_per_gpu
         # Processes take whole passes, in equal numbers, as far as these go; further processes share a pass.
         blocks = gcd(world_size, *(-(-size // rows_of_pass) for size in sizes))
-        if not self.uneven_passes and any(size % rows_of_pass for size in sizes):
+        if not self._uneven and any(size % rows_of_pass for size in sizes):
             blocks = 1
         self.sharers = world_size // blocks
-        self.config.ppo_mini_batch_size = mini // blocks
-        self._most_rows = 0 if self.config.use_dynamic_bsz else -(-rows_of_pass // self.sharers)
-        block = self._ranks.rank // self.sharers
+        self._config.ppo_mini_batch_size = mini // blocks
+        self._most_rows = 0 if self._config.use_dynamic_bsz else -(-rows_of_pass // self.sharers)
+        block = self.ranks.rank // self.sharers
         rows = []
         for start, size in zip(starts, sizes, strict=True):
             length = -(-size // rows_of_pass) // blocks * rows_of_pass
@@ -74,20 +77,20 @@ class SharedPasses:
 
     def own(self, partition: list[list[int]]) -> list[int]:
         """Return the rows that this process forwards: never none, since all must take part in fetching the weights."""
-        return partition[self._ranks.rank % self.sharers] or [0]
+        return partition[self.ranks.rank % self.sharers] or [0]
 
     def whole(self, part: torch.Tensor, partition: list[list[int]]) -> torch.Tensor:
         """Gather the values at the rows that each process forwarded: those at all rows of the pass."""
         most = self._most_rows or max(len(rows) for rows in partition)
-        place = self._ranks.rank % self.sharers
-        outputs: torch.Tensor = _Whole.apply(part, partition, most, self._ranks.rank - place, place)
+        place = self.ranks.rank % self.sharers
+        outputs: torch.Tensor = _Whole.apply(part, partition, most, self.ranks.rank - place, place)
         return outputs
 
     def rows_of_all(self, rows: torch.Tensor) -> torch.Tensor:
         """Put something for each row of this process's passes together to the same for all rows of the batch."""
-        if self._ranks.world_size == 1:
+        if self.ranks.world_size == 1:
             return rows
-        return torch.cat(self._ranks.gather_objects(rows.cpu())[:: self.sharers])
+        return torch.cat(self.ranks.gather_objects(rows.cpu())[:: self.sharers])
 
 
 def partition_rows(lengths: torch.Tensor, ranks: int) -> list[list[int]]:

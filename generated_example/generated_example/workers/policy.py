@@ -49,7 +49,7 @@ class Policy(TrainedModel):
         settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, "actor_rollout_ref.actor")
         settings["use_remove_padding"] = model.use_remove_padding
         self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
-        self.actor.share_between(ranks)
+        self.actor.passes.share_between(ranks)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute `old_log_probs` and `entropys` of each response token, (bs, response_length)."""
@@ -83,7 +83,7 @@ class Policy(TrainedModel):
         if self.actor.noting_entropy:  # the vendored actor asks for them and must not use them: NaN would reveal it
             batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
         section = self.config.actor_rollout_ref.actor
-        prepared = _prepare(self.actor.part_of(batch), rollout, rollout)
+        prepared = _prepare(self.actor.passes.part_of(batch), rollout, rollout)
         expect(len(prepared) * section.ppo_epochs, "sequences")
         with self.in_use(optimizer=True), calling_policy_loss(section.policy_loss.loss_mode):
             start = time.perf_counter()

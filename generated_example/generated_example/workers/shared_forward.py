@@ -14,19 +14,29 @@ from .passes import SharedPasses
 
 
 class SharedForward(SharedPasses):
-    """Mixed into the vendored engines, before them; with one process it changes nothing."""
+    """Stands between a vendored engine and its model; with one process it changes nothing.
 
-    uneven_passes = False
-    _groups: dict[int, Any]
+    Args:
+        engine: the vendored engine; what it gives to its model, and takes from it, goes through here from now on.
+        config: the section of the model.
+    """
+
+    def __init__(self, engine: Any, config: Any) -> None:
+        super().__init__(config, uneven=False)
+        self._groups: dict[int, Any] = {}
+        self._all_size, self._all_group = engine.get_data_parallel_size, engine.get_data_parallel_group
+        self._inputs, self._outputs = engine.prepare_model_inputs, engine.prepare_model_outputs
+        engine.get_data_parallel_size, engine.get_data_parallel_group = self.size, self.group
+        engine.prepare_model_inputs, engine.prepare_model_outputs = self.inputs, self.outputs
 
     def part_of(self, batch: DataProto) -> DataProto:
         """Return the rows of a global batch whose passes this process takes part in; every process must call this."""
         part = super().part_of(batch)
-        groups = self.__dict__.setdefault("_groups", {})
-        if self.sharers > 1 and self.sharers not in groups:
+        sharers = self.sharers
+        if sharers > 1 and sharers not in self._groups:
             world = range(dist.get_world_size())
-            made = [dist.new_group(list(world[place :: self.sharers])) for place in range(self.sharers)]
-            groups[self.sharers] = made[self._ranks.rank % self.sharers]
+            made = [dist.new_group(list(world[place::sharers])) for place in range(sharers)]
+            self._groups[sharers] = made[self.ranks.rank % sharers]
         return part
 
     @property
@@ -34,30 +44,30 @@ class SharedForward(SharedPasses):
         """Whether this is an update in which several processes share each pass."""
         return self.sharers > 1 and torch.is_grad_enabled()
 
-    def get_data_parallel_size(self) -> int:
+    def size(self) -> int:
         """Return how many passes are computed at once."""
-        size: int = super().get_data_parallel_size()  # type: ignore[misc]
+        size: int = self._all_size()
         return size // self.sharers if self._sharing else size
 
-    def get_data_parallel_group(self) -> Any:
+    def group(self) -> Any:
         """Return the processes of which each computes other passes."""
-        return self._groups[self.sharers] if self._sharing else super().get_data_parallel_group()  # type: ignore[misc]
+        return self._groups[self.sharers] if self._sharing else self._all_group()
 
-    def prepare_model_inputs(self, micro_batch: Any) -> Any:
+    def inputs(self, micro_batch: Any) -> Any:
         """Return what the model takes: in an update, of the rows that this process forwards."""
         begin(len(micro_batch))
         if self._sharing:
             self._partition = self.partition(micro_batch["input_ids"].offsets().diff().cpu())
             self._part = tu.index_select_tensor_dict(micro_batch, self.own(self._partition))
             micro_batch = self._part
-        return super().prepare_model_inputs(micro_batch)  # type: ignore[misc]
+        return self._inputs(micro_batch)
 
-    def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
+    def outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> dict[str, torch.Tensor]:
         """Return what the model gave, by token: in an update of all rows of the pass."""
-        prepare = super().prepare_model_outputs  # type: ignore[misc]
         if not self._sharing:
-            return prepare(output, output_args, micro_batch, **settings)
-        outputs = prepare(output, output_args, self._part, **settings)
+            whole: dict[str, torch.Tensor] = self._outputs(output, output_args, micro_batch, **settings)
+            return whole
+        outputs = self._outputs(output, output_args, self._part, **settings)
         return {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
 
     def _whole_nested(self, part: torch.Tensor, micro_batch: Any) -> torch.Tensor:
