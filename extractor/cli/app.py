@@ -143,7 +143,7 @@ def _traceback() -> None:
 
 def _usage(error: Any, arguments: list[str], commands: list[str]) -> tuple[str, str]:
     """Return the message and the hint for a command line that does not parse."""
-    from difflib import get_close_matches
+    from extractor.values.nearest import nearest
 
     text = str(error.format_message())
     message, _, said = re.sub(r"\s*\(?(Did you mean|Possible options)", r"\0\1", text).partition("\0")
@@ -152,13 +152,13 @@ def _usage(error: Any, arguments: list[str], commands: list[str]) -> tuple[str, 
     path = getattr(context, "command_path", "vextract")
     missing = re.match(r"No such command '(.*)'", message)
     if missing:
-        near = get_close_matches(missing.group(1), commands, 1)
+        near = nearest(missing.group(1), commands)
         hint = f"did you mean `vextract {near[0]}`?" if near else f"commands: {', '.join(sorted(commands))}"
         return message, hint
     unknown = re.match(r"No such option:? '?(-\S+?)'?$", message)
     if unknown and context is not None:
         known = [name for item in context.command.get_params(context) for name in item.opts if name.startswith("--")]
-        near = get_close_matches(unknown.group(1), known, 1)
+        near = nearest(unknown.group(1), known)
         if near:
             return message, f"did you mean `{near[0]}`? (`{path} --help`)"
     return message, f"{said.rstrip('.')} (`{path} --help`)" if said and not unknown else f"see `{path} --help`"

@@ -81,14 +81,13 @@ def select(found: Changes, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:
     """
     if not names:
         return found.symbols
-    from difflib import get_close_matches
-
     from extractor.values.errors import UsageError
+    from extractor.values.nearest import nearest
 
     known = {name: [item for item in found.symbols if name in _names(item)] for name in names}
     for name, items in known.items():
         if not items:
-            near = get_close_matches(name, sorted({item for change in found.symbols for item in _names(change)}), 1)
+            near = nearest(name, {item for change in found.symbols for item in _names(change)})
             hint = f"did you mean `{near[0]}`?" if near else f"run `vextract changes {found.old} {found.new}` for all"
             raise UsageError(f"neither release's project vendors anything called {name!r}", hint=hint)
     return tuple(item for item in found.symbols if any(item in items for items in known.values()))

@@ -51,9 +51,8 @@ def _about(name: str, manifests: Sequence[Manifest]) -> list[str]:
     Raises:
         UsageError: nothing is called that.
     """
-    from difflib import get_close_matches
-
     from extractor.values.errors import UsageError
+    from extractor.values.nearest import nearest
 
     features = {item.name: item.summary for manifest in reversed(manifests) for item in manifest.features}
     presets = {item for manifest in manifests for item in manifest.algorithms}
@@ -69,7 +68,7 @@ def _about(name: str, manifests: Sequence[Manifest]) -> list[str]:
         what, having = "an engine, for --engine", [name in one.engines for one in manifests]
     else:
         known = [*(one.release for one in manifests), *sorted({*features, *presets, *engines})]
-        near = get_close_matches(name, known, 3)
+        near = nearest(name, known, 3)
         raise UsageError(
             f"{name!r} is no supported release, feature, preset or engine",
             hint=f"did you mean {', '.join(near)}?" if near else "`vextract versions` lists them",

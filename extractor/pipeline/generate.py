@@ -119,10 +119,10 @@ def _licence(source: Source) -> File:
 
 
 def _known(what: str, name: str, known: list[str] | tuple[str, ...], manifest: Manifest) -> None:
-    from difflib import get_close_matches
+    from extractor.values.nearest import nearest
 
     if name not in known:
-        near = get_close_matches(name, known, 1)
+        near = nearest(name, known)
         first = f"did you mean `{near[0]}`? " if near else ""
         raise UsageError(
             f"verl {manifest.release} has no {what} {name!r} here", hint=f"{first}{what}s: {', '.join(sorted(known))}"

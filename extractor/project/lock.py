@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +12,7 @@ from typing import NoReturn
 from extractor.project.disk import stays_inside
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
+from extractor.values.nearest import nearest
 from extractor.values.options import Options
 from extractor.values.tree import FileKind, Tree
 
@@ -270,7 +270,7 @@ class _Reader:
     def _known(self, where: str, table: Mapping[str, object], *keys: str) -> None:
         for key in table:
             if key not in keys:
-                near = get_close_matches(key, keys, 1)
+                near = nearest(key, keys)
                 self._fail(where + key, "is unknown" + (f" (did you mean `{near[0]}`?)" if near else ""))
 
     def _text(self, where: str, table: Mapping[str, object], key: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -12,6 +11,7 @@ from packaging.version import InvalidVersion, Version
 from extractor.values import readers, resources
 from extractor.values.errors import InternalError, UsageError
 from extractor.values.manifest import ChainError, Manifest, combine, parse_manifest, read_toml, renamed
+from extractor.values.nearest import nearest
 
 
 def supported() -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def load(release: str) -> Manifest:
     """
     known = supported()
     if release not in known:
-        near = get_close_matches(release, known, 1)
+        near = nearest(release, known)
         listing = f"did you mean {near[0]}? " if near else ""
         raise UsageError(
             f"verl {release} is not supported by this vextract",

@@ -131,6 +131,7 @@ def test_features_may_be_named_in_one_go(run, tmp_path: Path) -> None:
     [
         (["--engine", "vlm"], "no engine 'vlm'", "did you mean `vllm`?"),
         (["--algorithm", "grop"], "no algorithm 'grop'", "did you mean `grpo`?"),
+        (["--algorithm", "gpro"], "no algorithm 'gpro'", "did you mean `grpo`?"),
         (["--with", "critc"], "no feature 'critc'", "did you mean `critic`?"),
         (["--with", "sequence_parallel"], "is not offered: it changes", "drop `--with sequence_parallel`"),
         (["--without", "critc"], "no feature 'critc'", "did you mean `critic`?"),

@@ -57,12 +57,12 @@ class Table:
 
     def keys_are(self, known: str) -> None:
         """Refuse keys outside `known` (names separated by spaces)."""
-        from difflib import get_close_matches
+        from extractor.values.nearest import nearest
 
         names = known.split()
         for name in self.data:
             if name not in names:
-                near = get_close_matches(name, names, 1)
+                near = nearest(name, names)
                 hint = f"did you mean `{near[0]}`?" if near else "known keys here: " + ", ".join(names)
                 raise self.reader.error(self.key(name), "unknown key", hint=hint)
 

@@ -1,0 +1,13 @@
+"""What a mistyped name most likely meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str], count: int = 1) -> list[str]:
+    """Return known names that are like a mistyped one, the most likely first: of equals one with the same letters."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known), count + 3)
+    return sorted(close, key=lambda other: sorted(other) != sorted(name))[:count]
