@@ -41,7 +41,7 @@ def record(lines: list[str]) -> dict[str, list[str]]:
             frame = sys._getframe(1)
             while "omegaconf" in frame.f_code.co_filename:
                 frame = frame.f_back  # type: ignore[assignment]
-            if Path(frame.f_code.co_filename).name != "tracking.py":
+            if Path(frame.f_code.co_filename).name != "run_tracker.py":
                 handed_on.add(conf._get_full_key(None) or "")
         return convert(conf, *arguments, **named)
 
@@ -70,7 +70,7 @@ def answer(default: DictConfig, name: str) -> str:
     try:
         OmegaConf.update(config, name, another(name, OmegaConf.select(default, name)), force_add=True)
         loading.check_types(config, default)
-        for problem in checks.problems(config):
+        for problem in checks.problems(config, [name]):
             raise loading.ConfigError(*problem)
     except loading.ConfigError as error:
         return f"refused: {error}"
