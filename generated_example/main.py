@@ -7,8 +7,12 @@
 
 Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all, and what they mean.
 
-    --cfg       print the resulting config, and stop
-    --help      print this, and stop
+    --cfg                 print the resulting config, and stop
+    --info                print which files it is made of, and stop
+    --config-name NAME    start from another file of config/, whose defaults begin with ppo_trainer
+    --config-path DIR     look for it and for presets in another directory first; --config-dir DIR: last
+    --multirun            a run for each combination of values: key=1,2 preset=grpo,rloo; and one report
+    --help                print this, and stop
 """
 
 import contextlib
@@ -63,14 +67,23 @@ def read_config(arguments: list[str]) -> Any:
         say(__doc__.strip())
         return 0
     from generated_example.errors import ConfigError
-    from generated_example.settings.loading import load_config, notes_on, settle_device
+    from generated_example.settings.flags import parse
+    from generated_example.settings.loading import load_config, merged_files, notes_on, settle_device
     from generated_example.settings.path_checks import check_paths
 
-    show_config = "--cfg" in arguments
-    overrides = [argument for argument in arguments if argument != "--cfg"]
     try:
-        config = load_config(CONFIG_DIRECTORY, overrides)
-        if show_config:
+        asked = parse(arguments, CONFIG_DIRECTORY)
+        if asked.multirun:
+            from generated_example.run.sweep import combinations, sweep
+
+            runs = combinations(asked.overrides)
+            config = [load_config(asked.files, overrides) for overrides in runs][0]
+            return sweep(Path(__file__), asked.flags, runs, Path(config.trainer.default_local_dir) / "sweep")
+        config = load_config(asked.files, asked.overrides)
+        if asked.info:
+            say("\n".join(f"{file:40} {section}" for file, section in merged_files(asked.files, asked.overrides)))
+            return 0
+        if asked.cfg:
             from omegaconf import OmegaConf
 
             say(OmegaConf.to_yaml(config))
@@ -82,7 +95,7 @@ def read_config(arguments: list[str]) -> Any:
             print(f"error: {error}", file=sys.stderr)
         return 2
     if os.environ.get("RANK", "0") == "0":
-        for note in notes_on(config, overrides):
+        for note in notes_on(config, asked.overrides):
             print(f"note: {note}", file=sys.stderr)
     return config
 

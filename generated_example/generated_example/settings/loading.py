@@ -5,28 +5,31 @@ The YAML is composed by Hydra, so `key=value`, `+new.key=value` and `preset=ppo`
 is what a mistake gets: an unknown key names the nearest known one, a value of the wrong type says which type is right.
 """
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from ..errors import ConfigError
+from .flags import MAIN, ConfigFiles
 from .former_keys import FORMER_KEYS, present_name
 from .ranges import out_of_range
 from .setting_checks import launch_answer, notes, problems
 from .setting_types import CHOICES, ENGINES, TYPES_OF_NULL
 from .suggestions import choose, nearest
 
+T = TypeVar("T")
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
 
-def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
-    """Compose config/ppo_trainer.yaml with `overrides`, and check it.
+def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> DictConfig:
+    """Compose the config with `overrides`, and check it.
 
     Args:
-        directory: the project's config directory.
+        where: the project's config directory, whose ppo_trainer.yaml is taken; or which files.
         overrides: `key=value`, `+key=value`, `~key` or `group=option`, as on the command line.
 
     Returns:
@@ -35,21 +38,46 @@ def load_config(directory: Path, overrides: Sequence[str] = ()) -> DictConfig:
     Raises:
         ConfigError: an override is malformed, its key is unknown, or a value cannot be right.
     """
+    files = where if isinstance(where, ConfigFiles) else ConfigFiles(where)
+    files.check()
     chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
     for override in chosen:
-        _check_choice(override, directory)
-    default = _compose(directory, chosen)  # a preset may have settings that others lack
+        _check_choice(override, files)
+    default = _compose(files, chosen)  # a preset may have settings that others lack
+    if "actor_rollout_ref" not in default:
+        raise ConfigError(
+            f"{files.name}.yaml has no settings but its own", "begin it with defaults: [ppo_trainer, _self_]"
+        )
     for override in overrides:
         _check_override(override, default)
-    config = _compose(directory, overrides) if overrides else default
-    if config.actor_rollout_ref.model.path is None and not _names(overrides, "scale"):
-        sizes = ["scale=toy"] + ["critic_scale=toy"] * (directory / "critic_scale").is_dir()
-        config = _compose(directory, [*sizes, *overrides])
+    config = _compose(files, overrides) if overrides else default
+    if sizes := _sizes(files, config, overrides):
+        config = _compose(files, [*sizes, *overrides])
     _check_former_names(config)
-    check_types(config, default)
+    # The types are those of the project's own values, whatever a file of another name says.
+    check_types(config, default if files.name == MAIN else _compose(ConfigFiles(files.directory), ()))
     for problem in problems(config, _set_by(overrides)):
         raise ConfigError(*problem)
     return config
+
+
+def merged_files(files: ConfigFiles, overrides: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return the files that the config is made of, in the order of merging, each with the section that it goes to.
+
+    Raises:
+        ConfigError: a file is not there, or an override is malformed.
+    """
+    sizes = _sizes(files, load_config(files, overrides), overrides)
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.types import RunMode
+
+    def listed() -> list[tuple[str, str]]:
+        loader = GlobalHydra.instance().config_loader()
+        found = loader.compute_defaults_list(files.name, _hydra(files, [*sizes, *overrides]), RunMode.RUN).defaults
+        paths = [(item.config_path or "_", item.package or "all") for item in found]
+        return [(f"{path}.yaml", package) for path, package in paths if not path.startswith(("hydra/", "_"))]
+
+    return _in_hydra(files, listed)
 
 
 def notes_on(config: DictConfig, overrides: Sequence[str]) -> list[str]:
@@ -102,23 +130,42 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
             raise ConfigError(*problem)
 
 
-def _compose(directory: Path, overrides: Sequence[str]) -> DictConfig:
+def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
+    from hydra import compose
+
+    return _in_hydra(files, lambda: compose(files.name, overrides=_hydra(files, overrides)))
+
+
+def _in_hydra(files: ConfigFiles, work: Callable[[], T]) -> T:
+    """Return what `work` makes with Hydra at these files."""
     import yaml
-    from hydra import compose, initialize_config_dir
+    from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(str(directory.resolve()), version_base="1.3"):
-            config = compose("ppo_trainer", overrides=[_with_package(override) for override in overrides])
+        with initialize_config_dir(str(files.directories[0]), version_base="1.3"):
+            return work()
     except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"a file in config/ is not valid YAML: {reason}", "correct it there") from error
+        raise ConfigError(f"a file in config/ is no YAML: {' '.join(str(error).split())}", "mend it there") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
-    return config
+
+
+def _sizes(files: ConfigFiles, config: DictConfig, overrides: Sequence[str]) -> list[str]:
+    """Choose the sizes of the toy task for the toy model, unless the command line says otherwise."""
+    if config.actor_rollout_ref.model.path is not None or _names(overrides, "scale"):
+        return []
+    return ["scale=toy"] + ["critic_scale=toy"] * (files.directory / "critic_scale").is_dir()
+
+
+def _hydra(files: ConfigFiles, overrides: Sequence[str]) -> list[str]:
+    """Overrides as Hydra calls them, and where it looks besides."""
+    others = [json.dumps(f"file://{directory}", ensure_ascii=False) for directory in files.directories[1:]]
+    also = [f"hydra.searchpath=[{','.join(others)}]"] if others else []
+    return [*also, *map(_with_package, overrides)]
 
 
 def _with_package(override: str) -> str:
@@ -127,10 +174,10 @@ def _with_package(override: str) -> str:
     return f"{group}@_global_={option}" if equals and group in GROUPS else override
 
 
-def _check_choice(override: str, directory: Path) -> None:
+def _check_choice(override: str, files: ConfigFiles) -> None:
     """An override such as preset=ppo must name a file."""
     group, _, option = override.partition("=")
-    options = sorted(path.stem for path in (directory / group).glob("*.yaml"))
+    options = sorted({path.stem for directory in files.directories for path in (directory / group).glob("*.yaml")})
     if option not in options:
         raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
 

@@ -23,6 +23,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def choose(name: str, options: Iterable[str]) -> str:
     """Word a hint on what to choose instead of an unknown name: the nearest one first."""
     names = sorted(options)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    # Of equals one with the same letters: gpro is grpo rather than gspo.
+    close = sorted(difflib.get_close_matches(name, names, n=4), key=lambda other: sorted(other) != sorted(name))
     meant = f"did you mean {close[0]}? " if close else ""
     return f"{meant}{'There are' if meant else 'choose one of'}: {', '.join(names)}"

@@ -1,0 +1,112 @@
+# vextract:template base/__package__/settings/flags.py - edit freely
+"""The command line of main.py: settings, and Hydra's own flags."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from ..errors import ConfigError
+
+MAIN = "ppo_trainer"
+
+
+@dataclass(frozen=True)
+class ConfigFiles:
+    """Where the files of a config are.
+
+    Attributes:
+        directory: the project's config directory.
+        name: the file that the config starts from, without `.yaml`.
+        path: a directory that is looked in before the project's.
+        also: one that is looked in after it.
+    """
+
+    directory: Path
+    name: str = MAIN
+    path: Path | None = None
+    also: Path | None = None
+
+    @property
+    def directories(self) -> list[Path]:
+        """All of them, in the order in which they are looked in: Hydra wants the one that the file lies in first."""
+        named = (self.path, self.directory, self.also)
+        found = [directory.expanduser().resolve() for directory in named if directory is not None]
+        return sorted(found, key=lambda directory: not (directory / f"{self.name}.yaml").is_file())
+
+    def check(self) -> None:
+        """Look for the file and for the directories.
+
+        Raises:
+            ConfigError: one is not there.
+        """
+        for flag, directory in (("--config-path", self.path), ("--config-dir", self.also)):
+            if directory is not None and not directory.expanduser().is_dir():
+                raise ConfigError(f"{flag} {directory}: no such directory", "give the path of a directory")
+        if not any((directory / f"{self.name}.yaml").is_file() for directory in self.directories):
+            names = sorted({file.stem for directory in self.directories for file in directory.glob("*.yaml")})
+            raise ConfigError(f"--config-name {self.name}: no such file", f"there are {', '.join(names)}")
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """What a command line asks for.
+
+    Attributes:
+        overrides: settings, as they stand there.
+        files: where the config is.
+        flags: those that say so, as they stand there.
+        help, cfg, info, multirun: whether these flags are given.
+    """
+
+    overrides: list[str]
+    files: ConfigFiles
+    flags: list[str]
+    help: bool
+    cfg: bool
+    info: bool
+    multirun: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise the project's own error."""
+        raise ConfigError(message, "python main.py --help")
+
+
+def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
+    """Read a command line.
+
+    Args:
+        arguments: without the program's name.
+        directory: the project's config directory.
+
+    Raises:
+        ConfigError: a flag lacks its value.
+    """
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    for name in ("help", "cfg", "info", "multirun"):
+        parser.add_argument(f"-{name[0]}", f"--{name}", action="store_true")
+    parser.add_argument("-cn", "--config-name")
+    parser.add_argument("-cp", "--config-path", type=Path)
+    parser.add_argument("-cd", "--config-dir", type=Path)
+    # Hydra's own say what of the config is meant: --cfg job.
+    shown = ("-c", "--cfg", "-i", "--info")
+    words = [
+        word
+        for before, word in zip(["", *arguments], arguments, strict=False)
+        if before not in shown or word not in ("job", "all")
+    ]
+    found, overrides = parser.parse_known_args(words)
+    name = (found.config_name or MAIN).removesuffix(".yaml")
+    given = {"--config-name": found.config_name, "--config-path": found.config_path, "--config-dir": found.config_dir}
+    return CommandLine(
+        overrides,
+        ConfigFiles(directory, name, found.config_path, found.config_dir),
+        [f"{flag}={value}" for flag, value in given.items() if value is not None],
+        found.help,
+        found.cfg,
+        found.info,
+        found.multirun,
+    )

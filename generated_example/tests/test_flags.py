@@ -1,0 +1,74 @@
+# vextract:template base/tests/test_flags.py.jinja - edit freely
+"""Hydra's flags: which file a config starts from, where it lies, and several runs at once."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from generated_example.errors import ConfigError
+from generated_example.run.sweep import combinations
+from generated_example.settings.flags import ConfigFiles, parse
+from generated_example.settings.loading import load_config, merged_files
+
+CONFIG_DIRECTORY = Path(__file__).resolve().parents[1] / "config"
+OWN = "defaults: [ppo_trainer, _self_]\ntrainer:\n  total_training_steps: 7\n"
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A directory of one's own, with a config and a preset."""
+    directory = tmp_path / "with a blank, and more"
+    (directory / "preset").mkdir(parents=True)
+    (directory / "mine.yaml").write_text(OWN)
+    shutil.copy(CONFIG_DIRECTORY / "preset" / "rloo.yaml", directory / "preset" / "ours.yaml")
+    return directory
+
+
+@pytest.mark.parametrize("flag", ["--config-path", "--config-dir"])
+def test_a_config_of_ones_own_starts_from_the_projects(own, flag):
+    asked = parse([flag, str(own), "--config-name", "mine", "preset=ours", "trainer.test_freq=3"], CONFIG_DIRECTORY)
+    config = load_config(asked.files, asked.overrides)
+    assert config.trainer.total_training_steps == 7 and config.trainer.test_freq == 3
+    assert config.algorithm.adv_estimator == "rloo"
+    assert asked.flags == ["--config-name=mine", f"{flag}={own}"]
+    files = dict(merged_files(asked.files, asked.overrides))
+    assert files["mine.yaml"] == files["ppo_trainer.yaml"] == files["preset/ours.yaml"] == "all"
+    assert "preset/grpo.yaml" not in files and "scale/toy.yaml" in files
+
+
+def test_flags_stand_anywhere_and_what_is_none_is_a_setting():
+    asked = parse(["a=1", "--cfg", "job", "-m", "~b", "--none"], CONFIG_DIRECTORY)
+    assert asked.overrides == ["a=1", "~b", "--none"]
+    assert asked.cfg and asked.multirun and not asked.info and asked.files == ConfigFiles(CONFIG_DIRECTORY)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--config-name", "mime"], "no such file\nhint: there are empty, mine, ppo_trainer, typed"),
+        (["--config-path", "nowhere"], "no such directory"),
+        (["--config-name", "empty"], "defaults: [ppo_trainer, _self_]"),
+        (["--config-name", "typed"], "trainer.total_training_steps is 'many'"),
+        (["--config-name"], "expected one argument"),
+        (["--config-nam", "mine"], "unknown option --config-nam"),
+        (["data.train_batch_size=1,2"], "--multirun"),
+    ],
+)
+def test_a_mistake_is_an_error_with_a_hint(own, arguments, message):
+    (own / "empty.yaml").write_text("a: 1\n")
+    (own / "typed.yaml").write_text(OWN.replace("7", "many"))
+    with pytest.raises(ConfigError) as caught:
+        asked = parse(["--config-dir", str(own), *arguments], CONFIG_DIRECTORY)
+        load_config(asked.files, asked.overrides)
+    assert message in str(caught.value) and "hint:" in str(caught.value)
+
+
+def test_a_sweep_is_every_combination():
+    assert combinations(["a.lr=1e-6,1e-5", "preset=ppo,rloo", "b=[1,2]", "~c"]) == [
+        [f"a.lr={lr}", f"preset={preset}", "b=[1,2]", "~c"] for lr in ("1e-06", "1e-05") for preset in ("ppo", "rloo")
+    ]
+    assert combinations(["seed=range(1,4)"]) == [["seed=1"], ["seed=2"], ["seed=3"]]
+    assert combinations([]) == [[]]
+    with pytest.raises(ConfigError, match="hint:"):
+        combinations(["a=[1,"])
