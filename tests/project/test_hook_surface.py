@@ -127,6 +127,17 @@ def test_former_names_mean_the_modules_of_today(made: Maker) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_new_hook_reaches_a_project_that_is_upgraded(made: Maker, tmp_path: Path) -> None:
+    """Its own `custom/__init__.py` is from a time when there was no such hook, and no upgrade writes it."""
+    root = Path(shutil.copytree(made(Configuration(LAST, "hf")).root, tmp_path / "project"))
+    init = root / PACKAGE / "custom/__init__.py"
+    init.write_text("from . import reward_manager\n", encoding="utf-8")
+    assert train(root, *STEP)[-1]["step"] == 1
+    assert init.read_text(encoding="utf-8") == "from . import reward_manager\n"
+    (root / PACKAGE / "custom/algorithms.py").unlink()  # and one that its owner has no use for is not missed
+    assert train(root, *STEP[1:])[-1]["step"] == 1
+
+
 def hook_texts(made: Maker, recipe: str) -> dict[tuple[bytes, ...], str]:
     """The distinct texts of a recipe's hooks, each with the first release that has it."""
     found: dict[tuple[bytes, ...], str] = {}

@@ -150,7 +150,10 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
     algorithms = files.get(f"{options.package}/vendored/algorithms/core_algos.py", "")
     estimators = [name for name in compared_values(algorithms, "kl_penalty") if name not in ("full", "+")]
     straight_through = 'kl_penalty.endswith("+")' in algorithms
+    custom = re.compile(rf"{re.escape(options.package)}/custom/(\w+)\.py")
+    hooks = {match[1]: text for path, text in files.items() if (match := custom.fullmatch(path))}
     return {
+        "registering_hooks": sorted(name for name, text in hooks.items() if "\n@register" in text),
         "settings": list(shipped),
         "unread": [(key, [_literal(value) for value in values]) for key, values in unread.items()],
         "readers": [(key, ", ".join(parts)) for key, parts in readers(unread, manifest.engines).items()],
