@@ -111,10 +111,9 @@ def assemble(config: Any, ranks: Any, around: contextlib.ExitStack) -> Any:
     Returns:
         The trainer; None if the run to be resumed has reached its last step.
     """
-    from generated_example.training.hook_calls import importing_hooks
+    from generated_example.training.hook_calls import import_hooks
 
-    with importing_hooks():
-        from generated_example import custom  # noqa: F401  what it registers can now be chosen by name
+    import_hooks()  # what they register can now be chosen by name
     from generated_example.data.dataloading import build_dataloaders
     from generated_example.data.datasets import build_datasets
     from generated_example.data.toy import ensure_toy_model

@@ -7,6 +7,9 @@ MODES = ("sync",)
 # The optional parts of verl that it was made with.
 FEATURES: tuple[str, ...] = ()
 
+# The hooks that register something: those that came with this project, and those that an upgrade has brought since.
+HOOKS: tuple[str, ...] = ("algorithms", "reward_manager")
+
 # Settings that nothing in this project reads, with the values that they came with: another value would change nothing.
 UNREAD: dict[str, tuple[object, ...]] = {
     "actor_rollout_ref.model.exclude_modules": (None,),

@@ -12,10 +12,13 @@ import numbers
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 
+from ..settings.shipped_settings import HOOKS
 from ..vendored.algorithms import core_algos
 from . import registries
 from .hook_errors import HookError, raised_in, source_of
@@ -47,6 +50,18 @@ def importing_hooks() -> Iterator[None]:
         if isinstance(first, ImportError):
             message += "\n  training/hook_surface.py lists what every release of this project offers hooks"
         raise HookError(message, raised_in(first) or raised_in(error) or "custom/") from error
+
+
+def import_hooks() -> None:
+    """Import what registers hooks: all that `custom/` names, and the modules that came with this project or an upgrade.
+
+    An upgrade that brings a new hook does not write `custom/__init__.py`, which is its owner's.
+    """
+    with importing_hooks():
+        custom = import_module("..custom", __package__).__name__
+        for name in HOOKS:
+            if find_spec(f"{custom}.{name}") is not None:  # its owner may have removed it
+                import_module(f"{custom}.{name}")
 
 
 @contextmanager
