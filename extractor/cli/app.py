@@ -74,7 +74,7 @@ def _top(
         output.data(f"vextract {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        output.data(context.get_help())
+        output.data(context.get_help(), styled=True)
 
 
 def run(arguments: list[str]) -> int:

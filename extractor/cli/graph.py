@@ -85,7 +85,7 @@ def _print(graph: Graph) -> None:
     from rich.text import Text
     from rich.tree import Tree
 
-    names = {module.path: module.name.removesuffix(".py") for module in graph.modules}
+    names = {module.path: output.plain(module.name.removesuffix(".py")) for module in graph.modules}
     tree = Tree(Text(graph.title, style="bold"))
     for group in graph.groups:
         modules = graph.of(group)
@@ -101,7 +101,7 @@ def _print(graph: Graph) -> None:
     console = Console(highlight=False) if sys.stdout.isatty() else Console(width=1000, highlight=False)
     with console.capture() as captured:
         console.print(tree)
-    output.data(captured.get().rstrip("\n"))
+    output.data(captured.get().rstrip("\n"), styled=True)
 
 
 def _line(module: Module, name: str, width: int) -> Text:

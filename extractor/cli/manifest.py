@@ -19,7 +19,7 @@ commands = typer.Typer(help="Draft what vextract must know about a new release o
 @commands.callback(invoke_without_command=True)
 def _group(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        output.data(context.get_help())
+        output.data(context.get_help(), styled=True)
 
 
 @commands.command("draft")

@@ -14,12 +14,23 @@ from typing import NoReturn, TextIO
 _GLUE = "\0"
 _IN_BACKTICKS = re.compile(r"`[^`]*`")
 _NARROWEST = 20
+# Characters that a terminal obeys, or that change the order in which it shows others.
+_OBEYED = re.compile("[^\\n\\t -~\u00a0-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def data(text: str) -> None:
-    """Print data."""
+def plain(text: str) -> str:
+    r"""Return text in which what a terminal would obey is visible: a file of a stranger's may be named `\x1b[2J`."""
+    return _OBEYED.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
+
+
+def data(text: str, *, styled: bool = False) -> None:
+    """Print data.
+
+    Args:
+        styled: whether it has our own colours in it, and nothing else that a terminal obeys.
+    """
     try:
-        print(text, flush=True)
+        print(text if styled else plain(text), flush=True)
     except BrokenPipeError:
         reader_left()
 
@@ -53,20 +64,24 @@ def write_file(path: Path, text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Say something that is no data."""
-    print(_wrapped(text, sys.stderr), file=sys.stderr, flush=True)
+    """Say something that is not data."""
+    _say(plain(text))
 
 
 def warning(text: str) -> None:
     """Warn."""
-    note(f"{_paint('warning:', '33')} {text}")
+    _say(f"{_paint('warning:', '33')} {plain(text)}")
 
 
 def error(text: str, hint: str | None) -> None:
     """Say what went wrong, and what to do next."""
-    note(f"{_paint('error:', '1;31')} {text}")
+    _say(f"{_paint('error:', '1;31')} {plain(text)}")
     if hint:
-        note(f"{_paint('hint:', '36')} {hint}")
+        _say(f"{_paint('hint:', '36')} {plain(hint)}")
+
+
+def _say(text: str) -> None:
+    print(_wrapped(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -90,7 +105,7 @@ def steps(text: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
 
     with Console(stderr=True).status(text) as status:
-        yield lambda step: status.update(f"{text}: {step}")
+        yield lambda step: status.update(f"{text}: {plain(step)}")
 
 
 def width_of(stream: TextIO) -> int | None:

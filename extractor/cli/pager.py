@@ -11,7 +11,7 @@ _STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-
 
 
 def show_diff(diff: bytes, *, page: bool) -> None:
-    """Print a unified diff; off a terminal its very bytes."""
+    """Print a unified diff: on a terminal without what that would obey, elsewhere its very bytes."""
     if not sys.stdout.isatty():
         try:
             sys.stdout.flush()
@@ -24,7 +24,7 @@ def show_diff(diff: bytes, *, page: bool) -> None:
     from rich.text import Text
 
     text = Text()
-    for line in diff.decode("utf-8", errors="replace").splitlines(keepends=True):
+    for line in output.plain(diff.decode("utf-8", errors="replace").replace("\r\n", "\n")).splitlines(keepends=True):
         text.append(line, next((style for start, style in _STYLES if line.startswith(start)), ""))
     console = Console(highlight=False)
     colour = not os.environ.get("NO_COLOR")

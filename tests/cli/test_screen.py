@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.cli import screen
+from extractor.cli import output, screen
 
 ROWS = 24
 REPORTS = [
@@ -110,3 +110,20 @@ def test_wrapping() -> None:
     assert screen.wrapped([line], 60)[1].startswith(" " * 20)
     assert screen.wrapped([line], None) == [line]
     assert screen.cut("a path that is long", 10) == "a path th…"
+
+
+def test_a_terminal_obeys_nothing_that_a_project_holds(project: Path) -> None:
+    """Neither the name of a file nor a line in it sets the terminal's title, clears it, or turns text around."""
+    orders = "\x1b]0;title\x07\x1b[2J\x9b2J\u202e"
+    (project / f"toy/custom/{orders}.py").write_text("", encoding="utf-8")
+    changed = project / "toy/protocol.py"
+    changed.write_text(f"{changed.read_text(encoding='utf-8')}# {orders}\r\n", encoding="utf-8", newline="")
+    for report in (("status",), ("diff", "--no-pager"), ("graph", "-v")):
+        shown = "\n".join(in_terminal(200, report[0], str(project), *report[1:]))
+        assert not any(order in shown for order in ("\x1b]", "\x07", "\x1b[2J", "\x9b", "\u202e")), report
+        assert r"\x1b]0;title\x07\x1b[2J\x9b2J\u202e" in shown, report
+
+
+def test_other_letters_stay_as_they_are() -> None:
+    text = "größe 模型 🙂 a\tb\n\u00a0c"
+    assert output.plain(text) == text
