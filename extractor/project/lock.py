@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
+from packaging.version import InvalidVersion, Version
+
 from extractor.project.disk import stays_inside
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
@@ -215,7 +217,7 @@ class _Reader:
             vextract=self._text("", top, "vextract"),
             options=Options(
                 package=package,
-                verl=self._text("verl.", verl, "release"),
+                verl=self._release(verl, "release"),
                 engine=self._text("options.", options, "engine"),
                 algorithm=self._text("options.", options, "algorithm"),
                 features=self._sorted(options, "features"),
@@ -225,8 +227,17 @@ class _Reader:
             source_kind=kind,
             source_sha256=self._digest("verl.", verl, "sha256"),
             files=self._files(top),
-            borrowed_from=self._text("verl.", verl, "manifest_of") if "manifest_of" in verl else None,
+            borrowed_from=self._release(verl, "manifest_of") if "manifest_of" in verl else None,
         )
+
+    def _release(self, verl: Mapping[str, object], key: str) -> str:
+        """Return a version. It becomes part of paths, and of what pip is asked for."""
+        value = self._text("verl.", verl, key)
+        try:
+            Version(value)
+        except InvalidVersion:
+            self._fail(f"verl.{key}", f"is {value!r}, which is not a version")
+        return value
 
     def _sorted(self, options: Mapping[str, object], key: str) -> tuple[str, ...]:
         value = options.get(key)
