@@ -116,7 +116,7 @@ def test_a_terminal_obeys_nothing_that_a_project_holds(project: Path) -> None:
     """Neither the name of a file nor a line in it sets the terminal's title, clears it, or turns text around."""
     orders = "\x1b]0;title\x07\x1b[2J\x9b2J\u202e"
     (project / f"toy/custom/{orders}.py").write_text("", encoding="utf-8")
-    changed = project / "toy/protocol.py"
+    changed = project / "main.py"
     changed.write_text(f"{changed.read_text(encoding='utf-8')}# {orders}\r\n", encoding="utf-8", newline="")
     for report in (("status",), ("diff", "--no-pager"), ("graph", "-v")):
         shown = "\n".join(in_terminal(200, report[0], str(project), *report[1:]))
