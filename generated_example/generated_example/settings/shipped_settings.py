@@ -8,7 +8,10 @@ MODES = ("sync",)
 FEATURES: tuple[str, ...] = ()
 
 # The hooks that register something: those that came with this project, and those that an upgrade has brought since.
-HOOKS: tuple[str, ...] = ("algorithms", "reward_manager")
+HOOKS: tuple[str, ...] = (
+    "algorithms",
+    "reward_manager",
+)
 
 # Settings that nothing in this project reads, with the values that they came with: another value would change nothing.
 UNREAD: dict[str, tuple[object, ...]] = {
