@@ -53,7 +53,7 @@ def command(
         typer.Option(
             "--from-verl-run",
             metavar="FILE",
-            help="Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, or Hydra's output.",
+            help="Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, or a config.",
         ),
     ] = None,
     run_verl: Annotated[
