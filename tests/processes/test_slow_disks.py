@@ -20,7 +20,7 @@ def shorten(seconds):
     group._get_backend(torch.device("cpu"))._set_default_timeout(datetime.timedelta(seconds=seconds))
 """
 PROGRAM = """
-from toy.training.distributed import Ranks
+from toy.run.distributed import Ranks
 
 ranks = Ranks()
 ranks.barrier()
@@ -35,7 +35,7 @@ ranks.watch.leave()
 # Both processes call an estimator in the first step; only rank 0 saves.
 SLOW_DISK = """
 from .algorithms import register_adv_est
-from ..training.core_algos import compute_grpo_outcome_advantage
+from ..vendored.algorithms.core_algos import compute_grpo_outcome_advantage
 
 save = torch.save
 
