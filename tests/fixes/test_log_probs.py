@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from unittest import mock
 
+import pytest
 import torch
 
 from tests.fixes.support import Case, Part, Vendored
+from tests.releases import NEWEST
 
 PART = Part(roles=("actor",))
 
@@ -26,3 +29,49 @@ def test_a_batch_takes_few_calls(case: Case, fixed: Vendored, broken: Vendored) 
     wanted, many = found(broken)
     assert torch.equal(log_probs, wanted)
     assert (few, many) == (1, 700)
+
+
+@pytest.mark.usefixtures("_on_a_cpu")
+def test_half_precision_goes_in_pieces_too(vendored: Callable[..., Vendored]) -> None:
+    """Values and gradients are those of one row at a time, bit for bit, and nothing of their size is kept."""
+    fixed, broken = (vendored(NEWEST[-1], PART, without) for without in (None, "log-probs-token-by-token"))
+    generator = torch.Generator().manual_seed(0)
+    drawn = (torch.randn(700, 151, generator=generator) * 10).bfloat16()
+    labels = torch.randint(0, 151, (700,), generator=generator)
+
+    def found(package: Vendored) -> tuple[torch.Tensor, torch.Tensor | None, int]:
+        logits = drawn.clone().requires_grad_()
+        function = package.get("vendored.utils.torch_functional", "logprobs_from_logits_v2")
+        with torch.profiler.profile() as profile:
+            log_probs = function(logits, labels)
+        log_probs.float().square().sum().backward()
+        return (
+            log_probs,
+            logits.grad,
+            sum(event.count for event in profile.key_averages() if "log_softmax" in event.key),
+        )
+
+    pieces, rows = found(fixed), found(broken)
+    assert torch.equal(pieces[0], rows[0])
+    assert pieces[1] is not None
+    assert rows[1] is not None
+    assert torch.equal(pieces[1], rows[1])
+    assert pieces[2] < 10 < rows[2]
+
+
+def test_an_entropy_that_is_only_reported_needs_little_memory(case: Case, fixed: Vendored, broken: Vendored) -> None:
+    logits = torch.randn(300, 151, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    entropy, theirs = (
+        package.get("vendored.utils.torch_functional", "entropy_from_logits") for package in (fixed, broken)
+    )
+    shim = fixed.module("shims.logsumexp")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shim, "NUMBERS_AT_ONCE", 1000)
+        with shim.only_reporting_entropy():
+            reported = entropy(logits)
+    assert not reported.requires_grad
+    assert torch.equal(reported, theirs(logits))
+    assert theirs(logits).requires_grad
+    (ours,) = torch.autograd.grad(entropy(logits).sum(), logits)
+    (wanted,) = torch.autograd.grad(theirs(logits).sum(), logits)
+    assert torch.equal(ours, wanted)
