@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..shims.logsumexp import only_reporting_entropy
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
@@ -47,7 +48,7 @@ class Actor:
         """Train on a batch; returns upstream's metrics, named actor/*, each a list."""
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
         loss, found = partial(ppo_loss, self.config), dict[str, Any]()
-        with self._local.training():
+        with self._local.training(), only_reporting_entropy(self.config.entropy_coeff == 0):
             for batch in self._local.mini_batches(data, calculate_entropy=entropy or self.noting_entropy):
                 self._local.note(found, self._engine.train_batch(batch, loss_function=loss))
         metrics = named("actor/", found)
