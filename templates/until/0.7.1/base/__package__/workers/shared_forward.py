@@ -23,7 +23,7 @@ class SharedForward(SharedPasses):
         self._forward = forward
 
     def forward(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Compute one pass. In an update all its rows come back, though this process has forwarded only some of them."""
+        """Compute one pass. In an update all its rows come back, though this process has forwarded some only."""
         begin(len(micro_batch["responses"]))
         if self.sharers == 1 or not torch.is_grad_enabled():
             return self._forward(micro_batch, *args, **kwargs)
