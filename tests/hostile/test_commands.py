@@ -19,7 +19,7 @@ from tests.hostile.test_readers import an_end
 from tests.lifecycle.worlds import MOVED, NEW, NEW_TREE, OLD, OLD_TREE, create, edit, ready
 from tests.source import archives
 
-PLACES = ("main.py", "toy/vendored/protocol.py", "vextract.lock", ".vextract/base.zip", journal.PATH, "toy/custom")
+PLACES = ("main.py", "toy/protocol.py", "vextract.lock", ".vextract/base.zip", journal.PATH, "toy/custom")
 COMMANDS = (("status",), ("diff", "--no-pager"), ("graph",), ("upgrade", "--abort"), ("upgrade", "--continue"))
 
 
@@ -110,7 +110,7 @@ def test_anything_in_a_fork(tree: str, wide: Path) -> None:
 def test_any_text_in_a_module_of_the_owners(name: str, tmp_path: Path) -> None:
     """An upgrade keeps it, merges it or calls it a conflict, whatever it is."""
     project = edit(create(tmp_path / "toy", OLD_TREE, OLD))
-    (project / "toy/vendored/protocol.py").write_bytes(inputs.PYTHON[name])
+    (project / "toy/protocol.py").write_bytes(inputs.PYTHON[name])
     entry = ready(project, NEW_TREE, NEW, MOVED)
     with an_end():
         entry.run()
