@@ -19,6 +19,8 @@ from tests.releases import NEWEST
 Maker = Callable[[Configuration], Made]
 DRIVER = Path(__file__).with_name("settings_driver.py")
 
+# Reads the config of a run, and trains nothing.
+READ = "import sys, main\nconfig = main.read_config(sys.argv[1:])\nsys.exit(config if isinstance(config, int) else 0)"
 # Runs that between them read what a project with a critic reads.
 RUNS = (
     "algorithm.adv_estimator=grpo",
@@ -158,14 +160,13 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
 def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     settings = ("actor_rollout_ref.actor.kl_loss_coef=0.1", "algorithm.filter_groups.metric=acc")
-    code = "import sys, main\nmain.run = lambda config: 0\nsys.exit(main.main(sys.argv[1:]))"
-    done = python(root, "-c", code, *settings)
+    done = python(root, "-c", READ, *settings)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         "note: actor_rollout_ref.actor.kl_loss_coef has no effect without actor_rollout_ref.actor.use_kl_loss=true",
         "note: algorithm.filter_groups.metric has no effect without algorithm.filter_groups.enable=true",
     ]
-    done = python(root, "-c", code, "actor_rollout_ref.rollout.n=1")
+    done = python(root, "-c", READ, "actor_rollout_ref.rollout.n=1")
     assert done.returncode == 0
     assert "and there is one: its score is the advantage" in done.stderr
 
@@ -176,21 +177,19 @@ def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Pa
     text = config.read_text()
     config.write_text(text.replace("logger: [console, tensorboard]", "logger: [console, trackio]"))
     assert config.read_text() != text
-    code = "import sys, main\nmain.run = lambda config: 0\nsys.exit(main.main(sys.argv[1:]))"
-    done = python(root, "-c", code)
+    done = python(root, "-c", READ)
     assert done.returncode == 0, done.stderr
     assert "trackio is not installed: nothing is logged there" in done.stderr
-    done = python(root, "-c", code, "trainer.logger=[trackio]")
+    done = python(root, "-c", READ, "trainer.logger=[trackio]")
     assert done.returncode == 2
     assert "trackio is not installed" in done.stderr
 
 
 def test_a_loss_that_depends_on_the_passes_is_said(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
-    code = "import sys, main\nmain.run = lambda config: 0\nsys.exit(main.main(sys.argv[1:]))"
     passes = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=128"
     for settings, said in ((["preset=kl_cov"], False), (["preset=kl_cov", passes], True), ([passes], False)):
-        done = python(root, "-c", code, *settings)
+        done = python(root, "-c", READ, *settings)
         assert done.returncode == 0, done.stderr
         assert ("note: the loss kl_cov chooses tokens among those of a pass" in done.stderr) is said
 
