@@ -269,7 +269,7 @@ def test_the_course_of_the_learning_rate_under_both_names(policy: Callable[..., 
 
 def test_lora_needs_the_feature(config: Callable[..., Any]) -> None:
     section = config(f"{MODEL}.lora_rank=8").actor_rollout_ref.model
-    text = refusal(lambda: module("workers.lora", BARE).check_adapter(section), BARE)
+    text = refusal(lambda: module("features", BARE).check_adapter(section), BARE)
     assert "created without LoRA" in text
     assert "--with lora" in text
 

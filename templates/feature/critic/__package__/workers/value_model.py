@@ -6,9 +6,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ..features import flops_metrics
 from ..run.distributed import Ranks
 from ..tracking.timing import expect
-from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
 from .devices import get_device_id
