@@ -11,7 +11,7 @@ import pytest
 from tests.environments.support import Project, make_project
 from tests.releases import NEWEST
 
-LOOP = ("rollouts", "episodes", "environments", "observations", "outcomes")
+OURS = ("training/rollouts.py", "episodes", "custom")
 HOOKS = ("env_wrapper", "env_dataset", "reward_manager")
 
 
@@ -34,7 +34,7 @@ def test_the_projects_text_is_in_order(tmp_path: Path, release: str, engine: str
         assert "ToyArithmeticEnv" not in text
     for path in project.root.rglob("*.py"):
         compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-    ours = [f"guess/training/{name}.py" for name in LOOP] + ["guess/custom", "tests"]
+    ours = [*(f"guess/{path}" for path in OURS), "tests"]
     for check in (["check"], ["format", "--check"]):
         command = [sys.executable, "-m", "ruff", *check, "--no-cache", *ours]
         done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
@@ -42,7 +42,7 @@ def test_the_projects_text_is_in_order(tmp_path: Path, release: str, engine: str
 
 
 def test_mypy_passes(episodic: Project, tmp_path: Path) -> None:
-    ours = [f"episodic/training/{name}.py" for name in LOOP] + ["episodic/custom"]
+    ours = [f"episodic/{path}" for path in OURS]
     command = [sys.executable, "-m", "mypy", f"--cache-dir={tmp_path}", *ours]
     done = subprocess.run(command, cwd=episodic.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

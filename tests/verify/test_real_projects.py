@@ -69,7 +69,7 @@ def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, pyt
     assert families(found["parity"], "fails on both") == LACKING.get(release, set())
     for path in (
         "vendored/algorithms/core_algos.py",
-        "protocol.py",
+        "vendored/protocol.py",
         "vendored/algorithms/metric_utils.py",
         "vendored/algorithms/trainer_functions.py",
     ):
