@@ -130,7 +130,6 @@ def assemble(config: Any, ranks: Any, around: contextlib.ExitStack) -> Any:
     from generated_example.workers.models import load_tokenizer
     from generated_example.workers.policy import Policy, Reference
     from generated_example.workers.rollout_choice import build_rollout_engine
-    from generated_example.workers.value_model import Critic
 
     if not gc.isenabled():
         gc.freeze()  # what was imported stays: no collection has to look through it again
@@ -161,7 +160,6 @@ def assemble(config: Any, ranks: Any, around: contextlib.ExitStack) -> Any:
     weights = {name: checkpoints.weights(resume, name) for name in ("actor", *["critic"] * use_critic)}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps)
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
-    critic = Critic(config, tokenizer, ranks, weights["critic"], total_steps) if use_critic else None
     rewards = Rewards(config, tokenizer, ranks)
     if not config.trainer.val_only:
         checkpoints.begin(resume)
@@ -177,7 +175,7 @@ def assemble(config: Any, ranks: Any, around: contextlib.ExitStack) -> Any:
         ranks,
         policy=policy,
         reference=reference,
-        critic=critic,
+        critic=None,
         rollouts=Rollouts(config, tokenizer, ranks, engine),
         reward_fn=rewards.train,
         val_reward_fn=rewards.validation,
@@ -191,8 +189,6 @@ def assemble(config: Any, ranks: Any, around: contextlib.ExitStack) -> Any:
         tracker.message(f"resuming from {resume}")
         with restoring(resume):
             policy.load_optimizer_state(load_optimizer_state(resume / "actor", ranks), ranks)
-            if critic is not None:
-                critic.load_optimizer_state(load_optimizer_state(resume / "critic", ranks), ranks)
             trainer.restore(start_step, *load_state(resume, ranks))
     return trainer
 

@@ -7,11 +7,10 @@ import torch
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
+from ..features import check_adapter, correct
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..training.reward_managers import registered_managers
-from ..training.rollout_correction import correct
 from ..vendored.protocol import DataProto
-from ..workers.lora import check_adapter
 from . import reward_keys
 
 # Estimators that compare the responses to a prompt, and have no advantage where there is only one.

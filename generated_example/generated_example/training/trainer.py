@@ -20,6 +20,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ..episodes.outcomes import episode_metrics
+from ..features import balance_batch, correct, take_rollout_log_probs
 from ..run.checkpoint import CheckpointError, Checkpoints, check_storable
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.failures import add_note, notes_on
@@ -36,8 +37,6 @@ from ..vendored.protocol import DataProto
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_interface import RolloutError
-from ..workers.value_model import Critic
-from .balance import balance_batch
 from .batches import add_columns, generation_batch, sample_rows, shown_rows, shown_training_rows, write_rows
 from .divergence import DivergenceCheck, DivergenceError
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
@@ -45,7 +44,6 @@ from .hook_calls import calling_estimator
 from .hook_errors import call_reward, check_advantages, reward_metrics
 from .registries import AdvantageEstimator, compute_advantage
 from .rollout_check import rollout_metrics
-from .rollout_correction import correct, take_rollout_log_probs
 from .rollouts import Rollouts
 from .suspects import Suspects
 from .validation import validation_metrics
@@ -81,7 +79,7 @@ class LocalPPOTrainer:
         *,
         policy: Policy,
         reference: Reference | None,
-        critic: Critic | None,
+        critic: Any,
         rollouts: Rollouts,
         reward_fn: Any,
         val_reward_fn: Any,

@@ -12,15 +12,14 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
+from ..features import add_adapter, flops_metrics, without_adapter
 from ..run.distributed import Ranks
 from ..tracking.timing import expect
-from ..training.flops import flops_metrics
 from ..training.hook_calls import calling_policy_loss
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .adapters import starting_point
 from .devices import get_device_id
-from .lora import add_adapter, without_adapter
 from .models import load_model
 from .offload import rests, weights_at_rest
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config

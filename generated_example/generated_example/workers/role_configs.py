@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..training.rollout_correction import policy_loss_changes
+from ..features import policy_loss_changes
 from ..vendored.workers.config.actor import FSDPActorConfig, PolicyLossConfig
 from ..vendored.workers.config.engine import FSDPEngineConfig
 from ..vendored.workers.config.optimizer import FSDPOptimizerConfig

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from ..errors import ConfigError
+from ..features import adapter_settings, adapter_weights, plain_weights, save_adapter
 from ..run.distributed import Ranks
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import get_device_id
-from .lora import adapter_settings, adapter_weights, plain_weights, save_adapter
 from .offload import rests, state_at_rest, weights_at_rest
 from .optimizers import build_optimizer
 from .sharding import like, local, whole

@@ -1,0 +1,116 @@
+# vextract:template base/__package__/features.py.jinja - edit freely
+"""The optional parts of the project: what the rest uses of each, and what stands for those that it was made without.
+
+`vextract upgrade --with NAME` adds one.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .errors import ConfigError
+from .run.distributed import Ranks
+from .vendored.protocol import DataProto
+from .workers.adapters import Start, wants_adapter
+
+__all__ = [
+    "adapter_settings",
+    "adapter_weights",
+    "add_adapter",
+    "balance_batch",
+    "check_adapter",
+    "correct",
+    "flops_metrics",
+    "plain_weights",
+    "policy_loss_changes",
+    "save_adapter",
+    "take_rollout_log_probs",
+    "without_adapter",
+]
+
+
+# dynamic_bsz: batches whose tokens are shared out evenly
+
+
+def balance_batch(batch: DataProto, world_size: int) -> dict[str, float]:
+    """Refuse: this project was made without it."""
+    raise ConfigError(
+        "trainer.balance_batch=true, and this project was created without it",
+        "leave trainer.balance_batch out, or: vextract upgrade --with dynamic_bsz",
+    )
+
+
+# mfu: floating point operations
+
+
+def flops_metrics(
+    role: str, module: nn.Module, batch: DataProto, seconds: float, epochs: int, world_size: int
+) -> dict[str, Any]:
+    """Return no metrics."""
+    return {}
+
+
+# rollout_correction: weights against the engine's probabilities
+
+
+def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
+    """Tell whether the log-probabilities of the rollout have become the old ones: never here."""
+    return False
+
+
+def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]:
+    """Return the batch without the log-probabilities of the rollout, which nothing further needs."""
+    batch.batch.pop("rollout_log_probs", None)
+    return batch, {}
+
+
+def policy_loss_changes(config: Any) -> dict[str, Any]:
+    """Return what rollout correction changes in the settings of the policy loss: nothing here."""
+    return {}
+
+
+# lora: adapters
+
+
+def check_adapter(model: Any) -> None:
+    """Refuse a `model` section that asks for an adapter."""
+    if wants_adapter(model):
+        raise ConfigError(
+            "actor_rollout_ref.model asks for a LoRA adapter, and this project was created without LoRA",
+            "vextract upgrade --with lora; or leave lora_rank and lora_adapter_path out to train all weights",
+        )
+
+
+def add_adapter(module: nn.Module, model: Any, start: Start, ranks: Ranks) -> nn.Module:
+    """Return the model as it is."""
+    check_adapter(model)
+    return module
+
+
+def adapter_settings(module: nn.Module) -> Any:
+    """Return the settings of the model's adapter: it has none."""
+    return None
+
+
+def without_adapter(module: nn.Module) -> AbstractContextManager[object]:
+    """Let the model compute without its adapter within it: it has none."""
+    return nullcontext()
+
+
+def plain_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Return the model's weights, under the names that they have in Hugging Face format."""
+    yield from module.state_dict().items()
+
+
+def adapter_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Return the adapter's weights: there are none."""
+    yield from ()
+
+
+def save_adapter(module: nn.Module, directory: Path, ranks: Ranks) -> None:
+    """Raise an error: this is never called."""
+    raise NotImplementedError
