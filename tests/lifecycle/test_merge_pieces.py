@@ -140,6 +140,12 @@ def test_a_comment_of_ones_own_at_an_import_is_never_lost(mine: str) -> None:
         assert b"import y, z" in found.data
 
 
+def test_an_import_that_its_owner_took_out_stays_out() -> None:
+    base = "import logging\nimport os\n\na = logging.INFO\nb = 1\n"
+    ours, theirs = base.replace("import logging\n", ""), base.replace("b = 1", "b = 2")
+    assert merged("m.py", base, ours, theirs) == ours.replace("b = 1", "b = 2")
+
+
 def test_a_comment_that_comes_with_an_import_is_never_lost() -> None:
     base, ours = "from a import (\n    x,\n    y,\n)\n", "from a import (\n    y,\n)\n"
     found = merge_file(

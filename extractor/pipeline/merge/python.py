@@ -28,17 +28,19 @@ def python_pieces(text: str) -> tuple[Piece, ...]:
     return _pieces(body, lines, 0, len(lines))
 
 
-def complete_imports(merged: str, *sides: str) -> str:
-    """Add the imports that merged code lacks, as the first of the sides has them that does.
+def complete_imports(merged: str, theirs: str, mine: str) -> str:
+    """Add the imports that merged code lacks, as their side has them, or else mine.
 
-    One side drops an import that nothing of its own uses any more, while the other's code still does.
+    One side drops an import that nothing of its own uses any more, while the other's code still does. What my own
+    file uses without an import was taken out by its owner, and stays out.
     """
     try:
         lacking = _unbound(merged)
+        lacking -= _unbound(mine) if lacking else set()
         if not lacking:
             return merged
         known: dict[str, str] = {}
-        for side in reversed(sides):
+        for side in (mine, theirs):
             known |= {name: line for node in _parse(side).body for name, line in _imports(node)}
         body = _parse(merged).body
     except (Unsupported, SyntaxError, ValueError):
