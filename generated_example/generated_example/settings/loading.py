@@ -149,7 +149,8 @@ def _in_hydra(files: ConfigFiles, work: Callable[[], T]) -> T:
         with initialize_config_dir(str(files.directories[0]), version_base="1.3"):
             return work()
     except yaml.YAMLError as error:
-        raise ConfigError(f"a file in config/ is not valid YAML: {' '.join(str(error).split())}", "mend it there") from error
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"a file in config/ is not valid YAML: {reason}", "mend it there") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
 
