@@ -10,6 +10,7 @@ import yaml
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
+from extractor.usecases.fromrun.translation import ROWS, Translated, config_file, overrides_of
 from extractor.usecases.fromrun.unknowns import with_words
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten
@@ -121,8 +122,8 @@ _MEANS = {"token": "token-mean", "seq": "seq-mean-token-mean"}
 # -1 is no limit there, and null here.
 _NO_LIMIT = ("trainer.save_limit",)
 _TO_DO = {
-    "data.train_files": "rows need messages under data.prompt_key and a reward_model.ground_truth: convert them",
-    "data.val_files": "rows need messages under data.prompt_key and a reward_model.ground_truth: convert them",
+    "data.train_files": ROWS,
+    "data.val_files": ROWS,
     "worker.reward.reward_function": "EasyR1's functions score lists of responses: write compute_score(data_source, "
     "solution_str, ground_truth, extra_info), and name its file with custom_reward_function.path",
 }
@@ -134,7 +135,7 @@ _READ = ("algorithm.disable_kl", "algorithm.kl_coef", "algorithm.kl_penalty", "a
 _READ_TOO = ("trainer.find_last_checkpoint", "worker.actor.loss_avg_mode", "worker.actor.loss_type")
 
 
-def launched(path: Path, arguments: Sequence[str], places: Places) -> tuple[tuple[Override, ...], tuple[Remark, ...]]:
+def launched(path: Path, arguments: Sequence[str], places: Places) -> Translated:
     """Translate `python -m verl.trainer.main config=FILE key=value ...`; values are YAML, not Hydra's grammar.
 
     Args:
@@ -146,10 +147,7 @@ def launched(path: Path, arguments: Sequence[str], places: Places) -> tuple[tupl
         UsageError: its config is not here, or cannot be read.
     """
     stated = dict(word.split("=", 1) for word in arguments if "=" in word and not word.startswith("-"))
-    named = stated.pop("config", None)
-    file = None if named is None else places.find(named)
-    if named is not None and file is None:
-        raise UsageError(f"{path}: its config {named} is not here", hint="pass --cwd DIR, where the script is started")
+    file = config_file(path, stated.pop("config", None), places)
     try:
         body = {} if file is None else read_mapping(readers.read_text(file))
         for key, text in stated.items():
@@ -165,7 +163,7 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
 
 
-def translated(body: Mapping[str, Any]) -> tuple[tuple[Override, ...], tuple[Remark, ...]]:
+def translated(body: Mapping[str, Any]) -> Translated:
     """Return a config of EasyR1 as overrides of verl's, and what it has that verl has not.
 
     Args:
@@ -189,8 +187,7 @@ def translated(body: Mapping[str, Any]) -> tuple[tuple[Override, ...], tuple[Rem
         )
         what = "dropped" if elsewhere else "not carried over"
         remarks.append(Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone")))
-    overrides = (Override("", key, value, f"{key}={value}") for key, value in found.items())
-    return tuple(overrides), tuple(remarks)
+    return overrides_of(found), tuple(remarks)
 
 
 def _named(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

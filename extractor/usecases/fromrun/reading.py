@@ -14,6 +14,7 @@ from extractor.usecases.fromrun import checkout, easyr1, own_config, pasted, trl
 from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.translation import Translated
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override
@@ -89,8 +90,8 @@ def read_run(
     Raises:
         UsageError: no such file, not readable, or it starts nothing that can be converted.
     """
-    run = _read(path, given, environment, config_dirs, Places.of(path, started_in))
     places = Places.of(path, started_in)
+    run = _read(path, given, environment, config_dirs, places)
     return replace(run, places=places, version=checkout.version_of(places))
 
 
@@ -220,7 +221,7 @@ def _from_script(
     )
 
 
-def _translated(path: Path, found: tuple[tuple[Override, ...], tuple[Remark, ...]]) -> Run:
+def _translated(path: Path, found: Translated) -> Run:
     """Return a run of another library, in verl's names."""
     return Run(str(path), found[0], remarks=found[1])
 

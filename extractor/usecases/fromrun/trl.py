@@ -12,9 +12,9 @@ import yaml
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.translation import ROWS, Translated, config_file, overrides_of
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import readers
-from extractor.values.configtree import Override
 from extractor.values.configtree.compose import read_mapping, read_yaml
 from extractor.values.errors import UsageError
 
@@ -82,12 +82,11 @@ _OF_THE_MACHINE = {
     *("overwrite_output_dir", "gradient_checkpointing_kwargs", "logging_strategy", "vllm_enable_sleep_mode"),
 }
 _TO_DO = {
-    "dataset_name": "rows need messages under data.prompt_key and a reward_model.ground_truth: convert them",
+    "dataset_name": ROWS,
     "reward_funcs": "TRL's functions score lists of completions: write compute_score(data_source, solution_str, "
     "ground_truth, extra_info), and name its file with custom_reward_function.path",
     "reward_model_name_or_path": "name it with reward_model.enable=true and reward_model.model.path",
 }
-Translated = tuple[tuple[Override, ...], tuple[Remark, ...]]
 
 
 def is_config(body: Any) -> bool:
@@ -109,11 +108,9 @@ def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
     """
     stated = dict(_arguments(words))
     named = stated.pop("config", None)
-    if named is None:
-        return translated(stated)
-    file = places.find(str(named))
+    file = config_file(path, named, places)
     if file is None:
-        raise UsageError(f"{path}: its config {named} is not here", hint="pass --cwd DIR, where the script is started")
+        return translated(stated)
     try:
         return translated({**read_mapping(readers.read_text(file)), **stated})
     except (OSError, yaml.YAMLError) as error:
@@ -200,9 +197,7 @@ def translated(stated: Mapping[str, Any]) -> Translated:
     found.update(_lengths(whole))
     # Whatever its rows are, they are not the toy ones: a project stops where they are not there.
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
-    remarks = list(_remarks(stated, whole))
-    overrides = (Override("", key, value, f"{key}={value}") for key, value in found.items())
-    return tuple(overrides), tuple(remarks)
+    return overrides_of(found), tuple(_remarks(stated, whole))
 
 
 def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:

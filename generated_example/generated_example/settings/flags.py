@@ -57,13 +57,12 @@ class CommandLine:
         overrides: settings, as they stand there.
         files: where the config is.
         flags: those that say so, as they stand there.
-        help, cfg, info, multirun: whether these flags are given.
+        cfg, info, multirun: whether these flags are given.
     """
 
     overrides: list[str]
     files: ConfigFiles
     flags: list[str]
-    help: bool
     cfg: bool
     info: bool
     multirun: bool
@@ -86,7 +85,7 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         ConfigError: a flag lacks its value.
     """
     parser = _Parser(add_help=False, allow_abbrev=False)
-    for name in ("help", "cfg", "info", "multirun"):
+    for name in ("cfg", "info", "multirun"):
         parser.add_argument(f"-{name[0]}", f"--{name}", action="store_true")
     parser.add_argument("-cn", "--config-name")
     parser.add_argument("-cp", "--config-path", type=Path)
@@ -105,7 +104,6 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         overrides,
         ConfigFiles(directory, name, found.config_path, found.config_dir),
         [f"{flag}={value}" for flag, value in given.items() if value is not None],
-        found.help,
         found.cfg,
         found.info,
         found.multirun,

@@ -70,15 +70,13 @@ class Arrays:
                 return self._behind(node) if value else []
             if not value and re.match(r".*\]:?-", text, re.DOTALL):
                 return self._behind(node)
-            return self._state.counted(
-                list(value) if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [value]
-            )
+            return self._state.counted(_items(value))
         return None
 
     def _part(self, name: str, start: str, count: str | None) -> list[str] | None:
         """`${A[@]:1:2}` and `${@:2}`: some of the words; None where it cannot be said which."""
         value = self._state.arguments if name == "@" else self._state.variables.get(name.partition("[")[0], [])
-        items = list(value) if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [value]
+        items = _items(value)
         if name == "@":
             items = [self._state.file, *items]
         try:
@@ -94,3 +92,10 @@ class Arrays:
     def _behind(self, node: Node) -> list[str]:
         """`${A[@]+"${A[@]}"}`: the words behind the sign."""
         return [word for child in node.named_children[1:] for word in self._words(child)]
+
+
+def _items(value: str | list[str] | dict[str, str]) -> list[str]:
+    """Return the values that a variable has, in order."""
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, list) else [value]

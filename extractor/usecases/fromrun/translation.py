@@ -1,0 +1,39 @@
+"""What runs of other libraries have in common: their settings become overrides of verl's, and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.meaning import Remark
+from extractor.values.configtree import Override
+from extractor.values.errors import UsageError
+
+Translated = tuple[tuple[Override, ...], tuple[Remark, ...]]
+ROWS = "rows need messages under data.prompt_key and a reward_model.ground_truth: convert them"
+
+
+def config_file(path: Path, named: object, places: Places) -> Path | None:
+    """Return the config that a launch names; None where it names none.
+
+    Args:
+        path: The script.
+        named: What it says.
+        places: Where it may have been started from.
+
+    Raises:
+        UsageError: it is not here.
+    """
+    if named is None:
+        return None
+    file = places.find(str(named))
+    if file is None:
+        raise UsageError(f"{path}: its config {named} is not here", hint="pass --cwd DIR, where the script is started")
+    return file
+
+
+def overrides_of(found: Mapping[str, Any]) -> tuple[Override, ...]:
+    """Return settings, by verl's keys, as overrides."""
+    return tuple(Override("", key, value, f"{key}={value}") for key, value in found.items())
