@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.project.running import python
 from tests.project.support import Configuration, Made
@@ -104,6 +105,10 @@ MISTAKES = {
     "trainer.balance_batch=true": "vextract upgrade --with dynamic_bsz",
     "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2": "processes do not share a sequence here",
     "actor_rollout_ref.rollout.prompt_length=3": "set data.max_prompt_length",
+    "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2": "pip install flash-attn",
+    "actor_rollout_ref.model.override_config.attn_implementation=spda": "did you mean sdpa?",
+    "local.gradient_accumulation_steps=3": "choose a divisor of 512: 1, 2, 4,",
+    "local.gradient_accumulation_steps=0": "must be at least 1",
 }
 
 
@@ -125,6 +130,40 @@ def test_a_mistake_is_answered_before_anything_slow_is_imported(made: Maker) -> 
     for mistake, shown in json.loads(done.stdout).items():
         assert MISTAKES[mistake] in shown, shown
         assert "\nhint: " in shown, shown
+
+
+def test_passes_are_counted_instead_of_their_size(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf", features=("critic",))).root
+    steps, actor = "local.gradient_accumulation_steps=4", "actor_rollout_ref.actor"
+    for settings, processes, sizes in (
+        ((), 1, (128, 128)),
+        ((), 2, (64, 64)),
+        ((f"{actor}.ppo_micro_batch_size_per_gpu=128",), 1, (128, 128)),
+        (("critic.ppo_mini_batch_size=16",), 1, (128, 64)),
+        (
+            (f"{actor}.ppo_micro_batch_size_per_gpu=256",),
+            1,
+            "is 256, and with local.gradient_accumulation_steps=4 a pass",
+        ),
+        (("critic.ppo_micro_batch_size_per_gpu=32",), 1, "critic.ppo_micro_batch_size_per_gpu is 32"),
+        (("actor_rollout_ref.rollout.n=3",), 5, "cannot be shared by 5 processes"),
+        ((f"{actor}.use_dynamic_bsz=true",), 1, "asks for dynamic_bsz"),
+    ):
+        code = (
+            f"import os; os.environ['WORLD_SIZE'] = '{processes}'\nimport sys, main\n"
+            "config = main.read_config([*sys.argv[1:], '--cfg'])\nsys.exit(config)"
+        )
+        done = python(root, "-c", code, steps, *settings)
+        if isinstance(sizes, str):
+            assert done.returncode == 2, done.stdout
+            assert sizes in done.stderr
+            assert "\nhint: " in done.stderr
+        else:
+            assert done.returncode == 0, done.stderr
+            config = yaml.safe_load(done.stdout)
+            found = [config["actor_rollout_ref"]["actor"], config["critic"]]
+            assert tuple(section["ppo_micro_batch_size_per_gpu"] for section in found) == sizes
+            assert config["local"]["gradient_accumulation_steps"] == 4
 
 
 def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:

@@ -78,6 +78,17 @@ def test_a_changed_experiment_comes_back(projects: dict[str, Path], tmp_path: Pa
     assert made["local.seed"] == 7
 
 
+def test_passes_that_are_counted_become_their_size(projects: dict[str, Path], tmp_path: Path) -> None:
+    result = vextract(
+        "export", projects["toy"], "-o", tmp_path / "out", "--json", "--set", "local.gradient_accumulation_steps=4"
+    )
+    assert result.code == 0
+    assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=128" in (tmp_path / "out" / "run.sh").read_text()
+    told = (tmp_path / "out" / "KEYS.md").read_text()
+    assert "local.gradient_accumulation_steps is 4, counted for one GPU" in told
+    assert "verl counts by the size of a pass" in told
+
+
 @pytest.mark.parametrize("release", every_release())
 def test_edits_to_vendored_files_become_a_patch(release: str, tmp_path: Path) -> None:
     project, out = tmp_path / "p", tmp_path / "out"

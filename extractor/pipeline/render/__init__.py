@@ -143,6 +143,9 @@ def _context(
     }
 
 
+_PASS_SIZE = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
+
+
 def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) -> dict[str, object]:
     """Note about the config what is needed for the checks at the start of a run."""
     shipped = shipped_values(files)
@@ -155,6 +158,7 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
     return {
         "registering_hooks": sorted(name for name, text in hooks.items() if "\n@register" in text),
         "settings": list(shipped),
+        "pass_sizes": shipped[_PASS_SIZE],
         "unread": [(key, [_literal(value) for value in values]) for key, values in unread.items()],
         "readers": [(key, ", ".join(parts)) for key, parts in readers(unread, manifest.engines).items()],
         "agg_modes": compared_values(algorithms, "loss_agg_mode"),

@@ -38,6 +38,7 @@ def changes(
             found[key] = ("bfloat16", "local.dtype is null: what it is on a GPU")
     found.update({key: (f"{HERE}/{path}", "copied with the hooks") for key, path in copied.items()})
     found.update(_made(config))
+    found.update(_passes(flat))
     if flat.get(f"{_ROLLOUT}.name") == "hf":
         found[f"{_ROLLOUT}.name"] = ("vllm", "verl has no rollout by transformers that runs")
     multi_turn = plays(config)
@@ -97,6 +98,17 @@ def _made(config: ProjectConfig) -> dict[str, tuple[Any, str]]:
         found["data.val_files"] = (f"{HERE}/data/val.parquet", "made by prepare.py from the project's rows")
     if "data.cache_dir" in flat and flat["data.cache_dir"] is None:
         found["data.cache_dir"] = ("~/.cache/verl/rlhf", "what null stands for")
+    return found
+
+
+def _passes(flat: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """Return the responses of a pass where the project counts how many passes make an optimizer step."""
+    steps, found = flat.get("local.gradient_accumulation_steps"), {}
+    for section in ("actor_rollout_ref.actor", "critic") if steps else ():
+        if f"{section}.ppo_mini_batch_size" in flat:
+            responses = flat[f"{section}.ppo_mini_batch_size"] * flat[f"{_ROLLOUT}.n"]
+            why = f"local.gradient_accumulation_steps is {steps}, counted for one GPU"
+            found[f"{section}.ppo_micro_batch_size_per_gpu"] = (max(responses // steps, 1), why)
     return found
 
 

@@ -191,6 +191,7 @@ _LOCAL = {
     "device": "Ray places the workers",
     "dtype": "filled in where config keys refer to it",
     "env": "settings of the environment loop: adapters/settings.json",
+    "gradient_accumulation_steps": "verl counts by the size of a pass, ppo_micro_batch_size_per_gpu",
     "reward": "arguments of the reward manager",
     "server": "verl starts its own servers",
     "seed": "verl seeds by data.seed and the engine's own seed",
