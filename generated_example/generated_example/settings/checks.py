@@ -12,6 +12,7 @@ from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, 
 from ..training.reward_managers import registered_managers
 from ..vendored.protocol import DataProto
 from . import reward_keys
+from .attention import attention_problems
 
 # Estimators that compare the responses to a prompt, and have no advantage where there is only one.
 COMPARING = ("gdpo", "grpo_passk", "optimal_token_baseline", "rloo_vectorized", "tir_optimal_token_baseline")
@@ -49,6 +50,8 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
             "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
             "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
         )
+    for problem in attention_problems(config):
+        raise ConfigError(*problem)
     check_adapter(config.actor_rollout_ref.model)
     _check_token_budgets(config)
     if "rollout_correction" in algorithm:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from ..errors import ConfigError
+from .accumulation import settle_passes
 from .flags import MAIN, ConfigFiles
 from .former_keys import FORMER_KEYS, present_name
 from .ranges import out_of_range
@@ -58,6 +59,7 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     check_types(config, default if files.name == MAIN else _compose(ConfigFiles(files.directory), ()))
     for problem in problems(config, _set_by(overrides)):
         raise ConfigError(*problem)
+    settle_passes(config, _set_by(overrides))
     return config
 
 

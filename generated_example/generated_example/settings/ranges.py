@@ -24,6 +24,7 @@ AT_LEAST_1 = (
     "data.max_response_length",
     "data.train_batch_size",
     "data.val_batch_size",
+    "local.gradient_accumulation_steps",
     "local.num_threads",
     "local.reward.concurrency",
     "local.rollout_micro_batch_size",

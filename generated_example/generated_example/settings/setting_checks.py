@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..tracking.trackers import missing_loggers, unknown_loggers
 from . import reward_keys
+from .attention import attention_problems
 from .project_code import PACKAGE, is_quoted, registered_names
 from .shipped_settings import FEATURES, READERS, SETTINGS
 from .suggestions import choose, nearest
@@ -58,6 +59,7 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
     yield from _features(config)
     yield from _names(config)
+    yield from attention_problems(config)
     yield from unknown_loggers(config)
     if "trainer.logger" in names:
         yield from missing_loggers(config)

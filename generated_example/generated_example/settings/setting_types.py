@@ -32,6 +32,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.env.error_reward": float,
     "local.env.max_turn_tokens": int,
     "local.env.timeout": float,
+    "local.gradient_accumulation_steps": int,
     "local.num_threads": int,
     "local.recompute_old_log_probs": bool,
     "local.reward.log_dir": str,

@@ -78,6 +78,9 @@ KL_ESTIMATORS = (
     "mse+",
 )
 
+# The responses per pass that its config files give.
+PASS_SIZES = (8, 512)
+
 # All settings.
 SETTINGS = frozenset(
     """
@@ -254,6 +257,7 @@ local.env.observations
 local.env.reward_at
 local.env.threads
 local.env.timeout
+local.gradient_accumulation_steps
 local.log_train_generations
 local.num_threads
 local.peer_timeout

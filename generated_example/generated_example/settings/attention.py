@@ -1,0 +1,59 @@
+# vextract:template base/__package__/settings/attention.py - edit freely
+"""Whether the attention that a model is to compute by can be had here, before the model is read."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from .project_code import is_quoted
+from .suggestions import choose
+
+KEYS = tuple(f"{model}.override_config.attn_implementation" for model in ("actor_rollout_ref.model", "critic.model"))
+# Those of transformers, and the module that each comes from; "": torch or transformers itself has it.
+MODULES = {
+    "eager": "",
+    "flash_attention_2": "flash_attn",
+    "flash_attention_3": "flash_attn_interface",
+    "flash_attention_4": "flash_attn",
+    "flex_attention": "",
+    "sdpa": "",
+}
+
+
+def attention_problems(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Say why the attention that is chosen cannot be had, with a hint.
+
+    Args:
+        config: the whole config. What depends on `local.device` and `local.dtype` counts once these are filled in.
+    """
+    for key in KEYS:
+        name = OmegaConf.select(config, key)
+        if isinstance(name, str) and (problem := _problem(config, key, name)):
+            yield problem
+
+
+def _problem(config: DictConfig, key: str, name: str) -> tuple[str, str] | None:
+    if "/" in name:  # a kernel on the hub
+        return None
+    if name not in MODULES:
+        if is_quoted(name) or config.actor_rollout_ref.model.external_lib:  # which may register it
+            return None
+        return f"{key} is {name!r}, which transformers does not have", choose(name, MODULES)
+    if not MODULES[name]:
+        return None
+    local: Any = config.local
+    if local.device == "cpu":
+        return f"{key} is {name}, which computes on a GPU, and this run on a CPU", f"{key}=sdpa"
+    if local.dtype == "float32":
+        return (
+            f"{key} is {name}, which computes in bfloat16 or float16, and local.dtype is float32",
+            f"leave local.dtype out, or {key}=sdpa",
+        )
+    if find_spec(MODULES[name]) is None and find_spec("kernels") is None:
+        return (
+            f"{key} is {name}, and {MODULES[name]} is not installed",
+            f"pip install flash-attn --no-build-isolation; or {key}=sdpa, which torch brings a flash attention for",
+        )
+    return None
