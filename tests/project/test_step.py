@@ -44,7 +44,7 @@ def seen(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPat
 
 def test_from_main_to_the_loss(seen: Mapping[str, Any]) -> None:
     stack = seen["stack"]
-    assert stack[:3] == ["main", "fit", "train_step"]
+    assert stack[:3] == ["main", "steps", "train_step"]
     assert stack[-1] == "ppo_loss"
     assert len(stack) <= MOST_FRAMES, stack
 

@@ -1,0 +1,139 @@
+# vextract:template base/__package__/api/assembly.py.jinja - edit freely
+"""The parts of a run, put together: what the config says, or what the caller brings in its place."""
+
+import gc
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..data.dataloading import SharedLoader, build_dataloaders
+from ..data.toy import ensure_toy_model
+from ..run.checkpoint import Checkpoints, load_optimizer_state, load_state, restoring, step_of
+from ..run.distributed import Ranks, seed_everything
+from ..run.run_lock import lock_run_directory
+from ..settings.checks import check_config
+from ..settings.loading import settle_device
+from ..training.hook_calls import import_hooks
+from ..training.rewarding import Rewards
+from ..training.rollouts import Rollouts
+from ..workers.models import load_tokenizer, usable_tokenizer
+from ..workers.policy import Policy, Reference
+from ..workers.rollout_choice import build_rollout_engine
+from .datasets import build_given_datasets
+from .given import Given
+from .rewards import reward_functions
+
+GIVEN_MODEL = "given_model"
+
+
+@dataclass
+class Parts:
+    """The parts of a run.
+
+    Attributes:
+        tokenizer: of the policy.
+        policy: the model that is trained.
+        reference: the model that it is held close to, if a KL penalty or loss is configured.
+        critic: estimates values, for GAE.
+        rollouts: writes the responses.
+        reward_fn: scores the responses of a batch; `val_reward_fn` does so in validation.
+        train_loader: batches of prompts; `val_loader` those for validation.
+        checkpoints: where checkpoints go.
+        total_steps: how many steps to train for.
+        resumed_from: the checkpoint that the run goes on from; None: it starts anew.
+        state: what that has, besides the models: the arguments of the trainer's `restore`.
+        lock: keeps other runs out of the run's directory.
+    """
+
+    tokenizer: Any
+    policy: Policy
+    reference: Reference | None
+    critic: Any
+    rollouts: Rollouts
+    reward_fn: Any
+    val_reward_fn: Any
+    train_loader: SharedLoader
+    val_loader: SharedLoader
+    checkpoints: Checkpoints
+    total_steps: int
+    resumed_from: Path | None
+    state: tuple[Any, ...]
+    lock: Any
+
+
+def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Parts:
+    """Put the parts of a run together. Every process must call this.
+
+    Args:
+        config: the whole config; what it leaves open is filled in.
+        ranks: this process among its peers.
+        given: what the caller brings.
+        around: what has to be ended is entered here.
+
+    Raises:
+        ConfigError: settings contradict each other, or what they name cannot be used.
+        DataError: the data cannot be used.
+        HookError: a hook cannot be imported, or raised.
+    """
+    if config.local.dtype is None:
+        settle_device(config)
+    import_hooks()  # what they register can now be chosen by name
+    if not gc.isenabled():
+        gc.freeze()  # what was imported stays: no collection has to look through it again
+        gc.enable()
+    use_reference, use_critic = check_config(config, ranks.world_size)
+    run_directory = Path(config.trainer.default_local_dir)
+    lock = around.enter_context(lock_run_directory(run_directory, ranks))
+    model = config.actor_rollout_ref.model
+    if given.model is not None:
+        model.path = str(ranks.on_driver(partial(_written, given, run_directory / GIVEN_MODEL)))
+    elif model.path is None:
+        task = config.data.env.task
+        model.path = str(ranks.on_driver(lambda: ensure_toy_model(run_directory / f"toy_model_{task}", task=task)))
+    seed_everything(config.local.seed + ranks.rank)
+
+    tokenizer = load_tokenizer(model, ranks) if given.tokenizer is None else usable_tokenizer(given.tokenizer, model)
+    train_loader, val_loader = build_dataloaders(config, ranks, partial(build_given_datasets, config, tokenizer, given))
+    total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
+
+    keep, digests = config.trainer.max_actor_ckpt_to_keep, config.local.check_digests
+    checkpoints = Checkpoints(run_directory, ranks, keep=keep, digests=digests)
+    resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
+    weights = {name: checkpoints.weights(resume, name) for name in ("actor", *["critic"] * use_critic)}
+    policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps, module=given.model)
+    reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
+    rewards = Rewards(config, tokenizer, ranks)
+    engine = build_rollout_engine(config, tokenizer, ranks, policy)
+    for part in (engine, rewards):
+        around.enter_context(closing(part))
+    state: tuple[Any, ...] = ()
+    if resume:
+        with restoring(resume):
+            policy.load_optimizer_state(load_optimizer_state(resume / "actor", ranks), ranks)
+            state = (step_of(resume), *load_state(resume, ranks))
+    reward_fn, val_reward_fn = reward_functions(given, rewards, config, tokenizer)
+    return Parts(
+        tokenizer=tokenizer,
+        policy=policy,
+        reference=reference,
+        critic=None,
+        rollouts=Rollouts(config, tokenizer, ranks, engine),
+        reward_fn=reward_fn,
+        val_reward_fn=val_reward_fn,
+        train_loader=train_loader,
+        val_loader=val_loader,
+        checkpoints=checkpoints,
+        total_steps=total_steps,
+        resumed_from=resume,
+        state=state,
+        lock=lock,
+    )
+
+
+def _written(given: Given, directory: Path) -> Path:
+    """Write a model that the caller has loaded: the reference starts from it, and engines read it."""
+    given.model.save_pretrained(directory)
+    given.tokenizer.save_pretrained(directory)
+    return directory

@@ -1,0 +1,82 @@
+# vextract:template base/__package__/api/configuration.py - edit freely
+"""The config, from Python."""
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from ..errors import ConfigError
+from ..settings import loading
+from ..settings.flags import MAIN, ConfigFiles
+from ..settings.path_checks import check_paths
+
+CONFIG_DIRECTORY = Path(__file__).resolve().parents[2] / "config"
+
+
+def load_config(
+    *overrides: str | Mapping[str, Any],
+    config_name: str = MAIN,
+    config_path: str | Path | None = None,
+    config_dir: str | Path | None = None,
+) -> DictConfig:
+    """Compose the config as the command line does, with the same keys and the same checks.
+
+    Args:
+        overrides: settings, as on the command line ("algorithm.adv_estimator=grpo", "preset=rloo", "+new.key=1"); or
+            mappings of them ({"trainer.total_epochs": 3}, nested or with dots).
+        config_name: a file of one's own to start from, whose defaults begin with ppo_trainer.
+        config_path: a directory that is looked in before the project's config/.
+        config_dir: one that is looked in after it.
+
+    Returns:
+        The config. What is in order and does not count is said by a warning.
+
+    Raises:
+        ConfigError: a key is unknown, a value cannot be right, or a file that is named is not there.
+    """
+    if not CONFIG_DIRECTORY.is_dir():
+        raise ConfigError(
+            f"the project's config is not at {CONFIG_DIRECTORY}",
+            "install the project as `make setup` does: pip install -e .",
+        )
+    words = [word for given in overrides for word in ([given] if isinstance(given, str) else as_overrides(given))]
+    name = str(config_name).removesuffix(".yaml")
+    paths = [None if path is None else Path(path) for path in (config_path, config_dir)]
+    config = loading.load_config(ConfigFiles(CONFIG_DIRECTORY, name, *paths), words)
+    check_paths(config)
+    for note in loading.notes_on(config, words):
+        warnings.warn(note, stacklevel=2)
+    return config
+
+
+def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return settings as they stand on a command line.
+
+    Args:
+        settings: values by key, nested or with dots; None is null.
+        prefix: goes before each key.
+    """
+    words: list[str] = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            words.extend(as_overrides(value, f"{prefix}{key}."))
+        else:
+            words.append(f"{prefix}{key}={_literal(value)}")
+    return words
+
+
+def _literal(value: Any) -> str:
+    """Return a value in Hydra's grammar."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_literal, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_literal(item)}" for key, item in value.items()) + "}"
+    if value is None or isinstance(value, (bool, int, float)):
+        return json.dumps(value) if not isinstance(value, float) else repr(value)
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return QuotedString(str(value), Quote.single).with_quotes()

@@ -1,0 +1,16 @@
+# vextract:template base/__package__/run/quiet.py - edit freely
+"""Keep what libraries say about each other out of a run's output."""
+
+import logging
+import os
+import warnings
+
+
+def quiet() -> None:
+    """Turn off the warnings that a run always causes, and that ask nothing of anybody."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    warnings.filterwarnings("ignore", message="In CPU autocast")  # float32 is meant: nothing is to be cast
+    warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # the critic's values, which nothing changes
+    logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # nested tensors ask in an old way

@@ -1,0 +1,54 @@
+# vextract:template base/__package__/training/callbacks.py - edit freely
+"""Callbacks under the names that transformers' trainers call them by, and what they ask for."""
+
+from collections.abc import Iterable
+from typing import Any
+
+
+class Callbacks:
+    """Tells callbacks what happens in a run.
+
+    The events are on_train_begin, on_step_begin, on_step_end, on_evaluate (metrics), on_save, on_log (logs) and
+    on_train_end.
+
+    Each is called as transformers calls it, `callback.on_step_end(args, state, control, ...)`, where args is the config
+    and the further arguments are the model, the tokenizer (processing_class) and the trainer. `control` is how it asks
+    for something: should_training_stop, should_save, should_evaluate. A callback needs no base class.
+
+    Args:
+        callbacks: objects with some of these methods.
+        trainer: whose run it is.
+    """
+
+    def __init__(self, callbacks: Iterable[Any], trainer: Any) -> None:
+        self.callbacks = list(callbacks)
+        self.trainer = trainer
+        if not self.callbacks:
+            return
+        from transformers import TrainerControl, TrainerState
+
+        self.control: Any = TrainerControl()
+        self.state: Any = TrainerState(max_steps=trainer.total_steps, is_world_process_zero=trainer.ranks.rank == 0)
+
+    def __call__(self, event: str, **details: Any) -> None:
+        """Tell all callbacks that have this method."""
+        if not self.callbacks:
+            return
+        trainer = self.trainer
+        self.state.global_step = trainer.steps_done
+        self.state.epoch = trainer.steps_done / max(1, len(trainer.train_loader))
+        if event == "on_train_begin":
+            self.control._new_training()
+        elif event == "on_step_begin":
+            self.control._new_step()
+        if event == "on_log":
+            self.state.log_history.append({**details["logs"], "step": trainer.steps_done})
+        given = {"model": trainer.policy.module, "processing_class": trainer.tokenizer, "trainer": trainer, **details}
+        for callback in self.callbacks:
+            function = getattr(callback, event, None)
+            if function is not None:
+                self.control = function(trainer.config, self.state, self.control, **given) or self.control
+
+    def asked(self, what: str) -> bool:
+        """Tell whether a callback, on any process, has asked for it: training_stop, save or evaluate."""
+        return bool(self.callbacks) and self.trainer.ranks.any(bool(getattr(self.control, f"should_{what}")))

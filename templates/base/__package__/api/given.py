@@ -1,0 +1,24 @@
+# vextract:template - edit freely
+"""What a caller of the library brings in place of what the config says."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a caller brings; None: what the config says.
+
+    Attributes:
+        train_dataset, val_dataset: prompts, see `api.datasets`.
+        reward_fn, val_reward_fn: score responses, see `api.rewards`; training's is validation's too, if that has none.
+        model: a causal language model of transformers, loaded already; it is trained in place.
+        tokenizer: of that model.
+    """
+
+    train_dataset: Any = None
+    val_dataset: Any = None
+    reward_fn: Any = None
+    val_reward_fn: Any = None
+    model: Any = None
+    tokenizer: Any = None

@@ -1,0 +1,1 @@
+"""A generated project as a library, from scripts and notebooks."""
