@@ -10,7 +10,6 @@ process (R is a rank) fail in step N, goes on from what was saved, and leaves th
 failure-<rank>.json. With `rollouts=own` the project writes its own responses, and only the memory is kept.
 """
 
-import contextlib
 import copy
 import json
 import multiprocessing
@@ -22,7 +21,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import main as program  # type: ignore[import-not-found]
 import psutil
 import torch
 import yaml
@@ -45,9 +43,8 @@ generate, sync_weights = Rollouts.generate, Rollouts.sync_weights
 
 def trained(config: Any, ranks: Any) -> bool:
     """As main.py does it; whether the run has reached its last step."""
-    with contextlib.ExitStack() as around:
-        trainer = program.assemble(config, ranks, around)
-        return trainer is None or bool(trainer.fit())
+    with training.LocalPPOTrainer(config, ranks=ranks) as trainer:
+        return bool(trainer.fit().finished)
 
 
 def given_responses(rollouts: Any, prompts: Any) -> Any:

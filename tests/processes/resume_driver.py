@@ -8,7 +8,6 @@ been imported by then. With `kills`, runs `killed_1` and so on are killed at ran
 together, and started again until they end.
 """
 
-import contextlib
 import copy
 import json
 import multiprocessing
@@ -23,7 +22,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import main as program  # type: ignore[import-not-found]
 import yaml
 from omegaconf import OmegaConf
 from toy.run.distributed import Ranks  # type: ignore[import-not-found]
@@ -37,9 +35,8 @@ sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each 
 
 def trained(config: Any, ranks: Any) -> bool:
     """As main.py does it; whether the run has reached its last step."""
-    with contextlib.ExitStack() as around:
-        trainer = program.assemble(config, ranks, around)
-        return trainer is None or bool(trainer.fit())
+    with training.LocalPPOTrainer(config, ranks=ranks) as trainer:
+        return bool(trainer.fit().finished)
 
 
 def start(rank: int, case: dict[str, Any], directory: str, stop_after: int | None, port: int, default: Any) -> None:
