@@ -15,15 +15,13 @@ Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all,
     --help                print this, and stop
 """
 
-import contextlib
 import gc
-import logging
 import os
 import sys
-import warnings
-from functools import partial
 from pathlib import Path
 from typing import Any
+
+from generated_example.run.quiet import quiet
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parent / "config"
 
@@ -43,13 +41,14 @@ def main(arguments: list[str]) -> int:
 
     ranks = Ranks(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
     try:
-        with contextlib.ExitStack() as around:
-            trainer = assemble(config, ranks, around)
-            finished = trainer is None or trainer.fit()
-        if trainer is not None:
-            say_where(trainer.checkpoints, config, trainer.total_steps, finished=finished)
+        from generated_example.training.trainer import LocalPPOTrainer
+
+        with LocalPPOTrainer(config, ranks=ranks) as trainer:
+            for _ in trainer.steps():  # a step's number, metrics and batch, to look at
+                pass
+        say_where(trainer.checkpoints, config, trainer.total_steps, finished=trainer.finished)
         ranks.barrier()  # torchrun ends all others when one has ended and not reached the last step
-        return 0 if finished else 130
+        return 0 if trainer.finished else 130
     except (Exception, KeyboardInterrupt) as error:
         code = report(error, ranks)
         if ranks.world_size > 1:
@@ -100,107 +99,9 @@ def read_config(arguments: list[str]) -> Any:
     return config
 
 
-def assemble(config: Any, ranks: Any, around: contextlib.ExitStack) -> Any:
-    """Put the parts of a run together.
-
-    Args:
-        config: the whole config.
-        ranks: this process among its peers.
-        around: what the run needs around it is entered here: its lock, its tracker, the rollout engine.
-
-    Returns:
-        The trainer; None if the run to be resumed has reached its last step.
-    """
-    from generated_example.training.hook_calls import import_hooks
-
-    import_hooks()  # what they register can now be chosen by name
-    from generated_example.data.dataloading import build_dataloaders
-    from generated_example.data.datasets import build_datasets
-    from generated_example.data.toy import ensure_toy_model
-    from generated_example.run.checkpoint import Checkpoints, load_optimizer_state, load_state, restoring, step_of
-    from generated_example.run.distributed import seed_everything
-    from generated_example.run.next_steps import noting_checkpoint
-    from generated_example.run.run_lock import lock_run_directory
-    from generated_example.run.stray_errors import stray_errors_in
-    from generated_example.settings.checks import check_config
-    from generated_example.tracking.run_tracker import RunTracker
-    from generated_example.training.rewarding import Rewards
-    from generated_example.training.rollouts import Rollouts
-    from generated_example.training.trainer import LocalPPOTrainer
-    from generated_example.workers.models import load_tokenizer
-    from generated_example.workers.policy import Policy, Reference
-    from generated_example.workers.rollout_choice import build_rollout_engine
-
-    if not gc.isenabled():
-        gc.freeze()  # what was imported stays: no collection has to look through it again
-        gc.enable()
-    use_reference, use_critic = check_config(config, ranks.world_size)
-    run_directory = Path(config.trainer.default_local_dir)
-    run_lock = lock_run_directory(run_directory, ranks)
-    model = config.actor_rollout_ref.model
-    if model.path is None:
-        task = config.data.env.task
-        model.path = str(ranks.on_driver(lambda: ensure_toy_model(run_directory / f"toy_model_{task}", task=task)))
-    seed_everything(config.local.seed + ranks.rank)
-
-    tokenizer = load_tokenizer(model, ranks)
-    train_loader, val_loader = build_dataloaders(config, ranks, partial(build_datasets, config, tokenizer))
-    total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
-
-    keep, digests = config.trainer.max_actor_ckpt_to_keep, config.local.check_digests
-    checkpoints = Checkpoints(run_directory, ranks, keep=keep, digests=digests)
-    resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
-    start_step = step_of(resume) if resume else 0
-    if start_step >= total_steps and not config.trainer.val_only:
-        if ranks.rank == 0:
-            print(f"nothing to do: {resume} is at step {start_step} of {total_steps}")
-            print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
-        return None
-
-    weights = {name: checkpoints.weights(resume, name) for name in ("actor", *["critic"] * use_critic)}
-    policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps)
-    reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
-    rewards = Rewards(config, tokenizer, ranks)
-    if not config.trainer.val_only:
-        checkpoints.begin(resume)
-    tracker = RunTracker(config, run_directory, total_steps, start_step=start_step, processes=ranks.world_size)
-    engine = build_rollout_engine(config, tokenizer, ranks, policy)
-    noting = noting_checkpoint(checkpoints, config, total_steps)
-    stray = stray_errors_in(run_directory)
-    for part in (noting, run_lock, stray, tracker, contextlib.closing(engine), contextlib.closing(rewards)):
-        around.enter_context(part)
-    trainer = LocalPPOTrainer(
-        config,
-        tokenizer,
-        ranks,
-        policy=policy,
-        reference=reference,
-        critic=None,
-        rollouts=Rollouts(config, tokenizer, ranks, engine),
-        reward_fn=rewards.train,
-        val_reward_fn=rewards.validation,
-        train_loader=train_loader,
-        val_loader=val_loader,
-        tracker=tracker,
-        checkpoints=checkpoints,
-        total_steps=total_steps,
-    )
-    if resume:
-        tracker.message(f"resuming from {resume}")
-        with restoring(resume):
-            policy.load_optimizer_state(load_optimizer_state(resume / "actor", ranks), ranks)
-            trainer.restore(start_step, *load_state(resume, ranks))
-    return trainer
-
-
 if __name__ == "__main__":
     gc.disable()  # looking for garbage takes a sixth of the imports' time, and finds none; on again in train()
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    warnings.filterwarnings("ignore", message="In CPU autocast")  # float32 is meant: nothing is to be cast
-    warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
-    warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # the critic's values, which nothing changes
-    logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # nested tensors ask in an old way
+    quiet()
     try:
         sys.exit(main(sys.argv[1:]))
     except ModuleNotFoundError as error:  # what this file imports; a run reports its own errors

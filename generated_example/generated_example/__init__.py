@@ -1,6 +1,41 @@
 # vextract:template base/__package__/__init__.py - edit freely
-"""The project's code; README.md says what is in which folder."""
+"""The project's code; README.md says what is in which folder. The names in `__all__` are what scripts use.
+
+They are imported when they are first asked for: torch takes seconds.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from .former_modules import FormerModules
+from .run.quiet import quiet
+
+if TYPE_CHECKING:
+    from .api.configuration import load_config
+    from .errors import ConfigError
+    from .training.results import Step, TrainResult
+    from .training.trainer import LocalPPOTrainer
+
+__all__ = ["ConfigError", "LocalPPOTrainer", "Step", "TrainResult", "load_config"]
+
+# Where each of them is.
+_PLACES = {
+    "ConfigError": "errors",
+    "LocalPPOTrainer": "training.trainer",
+    "Step": "training.results",
+    "TrainResult": "training.results",
+    "load_config": "api.configuration",
+}
 
 FormerModules.answer_to(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    quiet()  # before transformers looks how much it may say
+    return getattr(import_module(f".{_PLACES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -85,7 +85,8 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         gc.enable()
     use_reference, use_critic = check_config(config, ranks.world_size)
     run_directory = Path(config.trainer.default_local_dir)
-    lock = around.enter_context(lock_run_directory(run_directory, ranks))
+    lock = lock_run_directory(run_directory, ranks)
+    around.enter_context(lock)
     model = config.actor_rollout_ref.model
     if given.model is not None:
         model.path = str(ranks.on_driver(partial(_written, given, run_directory / GIVEN_MODEL)))

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,7 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
         DataError: a file is missing, unreadable, empty or lacks a column, or no prompt is short enough.
         HookError: a dataset class of the owner's raised.
     """
-    data = OmegaConf.create(OmegaConf.to_container(config.data, resolve=True))
-    if data.get("cache_dir") is None:  # verl's key has a default where it is absent, but none where it is null
-        data.cache_dir = "~/.cache/verl/rlhf"
+    data = data_section(config)
     train_files, val_files = _file_list(data.get("train_files")), _file_list(data.get("val_files"))
     if train_files and not val_files:
         raise DataError("data.train_files is set and data.val_files is not", "set data.val_files to a file of its own")
@@ -68,6 +67,14 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
         _build("train", train_files, data, tokenizer, processor),
         _build("val", val_files, data, tokenizer, processor),
     )
+
+
+def data_section(config: Any) -> Any:
+    """Return the config's `data` section as verl's datasets read it."""
+    data = OmegaConf.create(OmegaConf.to_container(config.data, resolve=True))
+    if data.get("cache_dir") is None:  # verl's key has a default where it is absent, but none where it is null
+        data.cache_dir = "~/.cache/verl/rlhf"
+    return data
 
 
 class PromptDataset(RLHFDataset):
@@ -80,6 +87,9 @@ class PromptDataset(RLHFDataset):
     def maybe_filter_out_long_prompts(self, dataframe: datasets.Dataset) -> datasets.Dataset:
         if not self.filter_overlong_prompts or self.processor is not None:
             return super().maybe_filter_out_long_prompts(dataframe)
+        return self._short_enough(dataframe)
+
+    def _short_enough(self, dataframe: datasets.Dataset) -> datasets.Dataset:
         lengths = _prompt_lengths(self, dataframe)
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not kept and lengths:
@@ -93,13 +103,54 @@ class PromptDataset(RLHFDataset):
         return dataframe.select(kept)
 
 
-def _build(split: str, files: list[str], data: Any, tokenizer: Any, processor: Any) -> Dataset:
+class RowPrompts(PromptDataset):
+    """verl's dataset of rows that are in memory, in verl's schema: `data_files` is a list of one list of rows."""
+
+    def _download(self, use_origin_parquet: bool = False) -> None:
+        """Nothing to fetch."""
+
+    def _read_files_and_tokenize(self) -> None:
+        rows = self.data_files[0]
+        limit = getattr(self, "max_samples", -1)
+        dataframe = datasets.Dataset.from_list(rows[:limit] if limit > 0 else rows)
+        self.dataframe = self._short_enough(dataframe) if self.filter_overlong_prompts else dataframe
+
+
+def dataset_of_rows(
+    rows: Sequence[Mapping[str, Any]], split: str, data: Any, tokenizer: Any, *, needs_truth: bool = True
+) -> Dataset:
+    """Return a dataset of rows, as `build_datasets` does of files.
+
+    Args:
+        rows: in verl's schema, or with a `prompt`, text or messages, and a `ground_truth`; further columns are kept.
+        split: train or val.
+        data: see `data_section`.
+        tokenizer: its chat template turns messages into tokens.
+        needs_truth: whether a row without ground_truth is an error.
+
+    Raises:
+        DataError: a row cannot be used, or there is none.
+    """
+    where = Path(f"{split}_dataset")
+    schema = [_to_schema(dict(row), number, where, data, needs_truth=needs_truth) for number, row in enumerate(rows)]
+    if not schema:
+        raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
+    return _build(split, [], data, tokenizer, None, rows=schema)
+
+
+def _build(
+    split: str, files: list[str], data: Any, tokenizer: Any, processor: Any, rows: list[dict[str, Any]] | None = None
+) -> Dataset:
     custom = data.get("custom_cls") or {}
-    if custom.get("path"):
+    source: list[Any] = files
+    if rows is not None:
+        cls: Any = RowPrompts
+        source = [rows]
+    elif custom.get("path"):
         cls = _load_class(str(custom["path"]), custom.get("name"))
     elif files:
         cls = PromptDataset
-        files = [_in_schema(file, split, data) for file in files]
+        source = [_in_schema(file, split, data) for file in files]
     else:
         from ..training.hook_calls import importing_hooks
 
@@ -108,7 +159,7 @@ def _build(split: str, files: list[str], data: Any, tokenizer: Any, processor: A
 
         cls = EnvDataset
     arguments = {
-        "data_files": files or [split],
+        "data_files": source or [split],
         "tokenizer": tokenizer,
         "processor": processor,
         "config": data,
@@ -135,10 +186,9 @@ def _build(split: str, files: list[str], data: Any, tokenizer: Any, processor: A
                 "prompts are conversations, and the tokenizer has no chat template to write them out by",
                 "set actor_rollout_ref.model.custom_chat_template, or use a model that was trained on conversations",
             ) from error
-        if cls is PromptDataset:
-            raise DataError(
-                f"cannot build the {split} dataset: {error}", f"check data.{split}_files: {', '.join(files)}"
-            ) from error
+        if issubclass(cls, PromptDataset):
+            place = f"data.{split}_files: {', '.join(files)}" if files else f"what is given as {split}_dataset"
+            raise DataError(f"cannot build the {split} dataset: {error}", f"check {place}") from error
         where = hook_file_of(error, cls)
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
     return dataset
@@ -232,7 +282,7 @@ def _read_json(path: Path, key: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any) -> dict[str, Any]:
+def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs_truth: bool = True) -> dict[str, Any]:
     """Return one row in verl's schema. Columns it does not know are kept."""
     prompt_key, source_key = data.get("prompt_key", "prompt"), data.get("reward_fn_key", "data_source")
     where = f"{path}, row {number}"
@@ -250,13 +300,13 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any) -> dict[
     reward_model = row.get("reward_model")
     if reward_model is None:
         truth = row.get("ground_truth")
-        if truth is None:
+        if truth is None and needs_truth:
             raise DataError(
                 f"{where}: neither reward_model nor ground_truth; it has {columns}",
                 "add a ground_truth column: the answer that the reward compares with",
             )
         is_container = isinstance(truth, list | dict)
-        reward_model = {"style": "rule", "ground_truth": truth if is_container else str(truth)}
+        reward_model = {"style": "rule", "ground_truth": truth if is_container or truth is None else str(truth)}
     known = {prompt_key, source_key, "ability", "reward_model", "ground_truth", "extra_info"}
     return {
         source_key: row.get(source_key) or path.stem,

@@ -218,6 +218,10 @@ class Checkpoints:
         """Return the last complete checkpoint, as this process sees the disk."""
         return next((path for path in self._all() if what_is_wrong(path) is None), None)
 
+    def best(self) -> Path | None:
+        """Return the complete checkpoint with the best score, as this process sees the disk."""
+        return best_of([path for path in self._all() if what_is_wrong(path) is None])
+
     def to_resume(self, mode: str, path: str | None) -> Path | None:
         """Find what `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk."""
         return self.ranks.on_driver(lambda: self._to_resume(mode, path), patient=True)

@@ -41,6 +41,18 @@ class Ranks:
         leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
     """
 
+    _shared: "Ranks | None" = None  # of the trainers in this process
+    _users = 1
+
+    @classmethod
+    def of_process(cls, timeout_seconds: int = 600, peer_timeout: float = 45.0) -> "Ranks":
+        """Return this process among its peers: the same for all trainers in it, and there until all have closed it."""
+        if cls._shared is None:
+            cls._shared = cls(timeout_seconds, peer_timeout)
+        else:
+            cls._shared._users += 1
+        return cls._shared
+
     def __init__(self, timeout_seconds: int = 600, peer_timeout: float = 45.0) -> None:
         self.rank = int(os.environ.get("RANK", 0))
         self.world_size = int(os.environ.get("WORLD_SIZE", 1))
@@ -65,7 +77,12 @@ class Ranks:
             self.watch.start()
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group, unless another trainer of this process is in it."""
+        self._users -= 1
+        if self._users > 0:
+            return
+        if Ranks._shared is self:
+            Ranks._shared = None
         if self.watch is not None:
             self.watch.leave()
         if dist.is_initialized() and not self.leaves_group_open:

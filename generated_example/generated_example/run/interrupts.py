@@ -36,10 +36,14 @@ class StopSignal:
 
     Where Python cannot be interrupted, since code in C hangs, or since what is interrupted goes on, the process ends
     `GRACE` seconds after the second one.
+
+    Args:
+        ends_process: whether it may; a notebook's process has more to do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, ends_process: bool = True) -> None:
         self.requested = False
+        self._ends_process = ends_process
         self._first = 0.0
         self._before: dict[signal.Signals, Any] = {}
         self._wakeup: tuple[int, int, int] | None = None
@@ -50,7 +54,8 @@ class StopSignal:
                 self._before[number] = signal.signal(number, self._note)
             except ValueError:  # not the main thread, as in some notebooks: signals stay as they are
                 return self
-        self._watch()
+        if self._ends_process:
+            self._watch()
         _active.append(self)
         return self
 

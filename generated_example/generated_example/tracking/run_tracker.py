@@ -45,12 +45,20 @@ class RunTracker:
         start_step: the step of the checkpoint that the run resumes from. Rows after it are dropped from the files.
             With 0 the run is new: files of an earlier run are kept as metrics.1.jsonl and so on.
         processes: how many processes train.
+        active: whether it records at all.
     """
 
     def __init__(
-        self, config: Any, run_dir: Path, total_steps: int, *, start_step: int = 0, processes: int = 1
+        self,
+        config: Any,
+        run_dir: Path,
+        total_steps: int,
+        *,
+        start_step: int = 0,
+        processes: int = 1,
+        active: bool = True,
     ) -> None:
-        self.active = int(os.environ.get("RANK", "0")) == 0
+        self.active = active and int(os.environ.get("RANK", "0")) == 0
         self.run_dir = Path(run_dir)
         self._config = config
         self._start_step, self._step, self._total_steps = start_step, start_step, total_steps

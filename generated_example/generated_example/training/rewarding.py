@@ -44,7 +44,7 @@ class Rewards:
         manager = manager_class(config)
         given = {name: value for name, value in _select(config, "MANAGER_ARGUMENTS").items() if name not in CONFIGURED}
         try:
-            arguments = {**_offered(config, manager), **given}
+            arguments = {**offered(config, manager), **given}
             _check_overlong(config, arguments.get("overlong_buffer_cfg"))
             with _naming_the_file(config):
                 managers = [load_manager(config, tokenizer, n, arguments) for n in (0, 1)]
@@ -136,14 +136,15 @@ def _select(config: Any, name: str) -> Any:
     return OmegaConf.select(config, getattr(reward_keys, name))
 
 
-def _offered(config: Any, manager: Any) -> dict[str, Any]:
-    offered = {
+def offered(config: Any, manager: Any) -> dict[str, Any]:
+    """Return the settings of the config that the constructor of a reward manager names as arguments."""
+    settings = {
         **config.local.reward,
         "overlong_buffer_cfg": _select(config, "OVERLONG"),
         "max_resp_len": config.data.max_response_length,
     }
     names = _arguments_of(manager)
-    return {name: value for name, value in offered.items() if name in names}
+    return {name: value for name, value in settings.items() if name in names}
 
 
 def _arguments_of(manager: Any) -> set[str]:

@@ -9,22 +9,31 @@ import contextlib
 import copy
 import random
 import uuid
+import weakref
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 import torch
 from omegaconf import OmegaConf
 
+from ..api.assembly import assemble
+from ..api.datasets import batch_of, loader_of
+from ..api.generation import generate_texts
+from ..api.given import Given
 from ..episodes.outcomes import episode_metrics
 from ..features import balance_batch, correct, take_rollout_log_probs
-from ..run.checkpoint import CheckpointError, Checkpoints, check_storable
+from ..run.checkpoint import CheckpointError, check_storable, restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.failures import add_note, notes_on
 from ..run.interrupts import StopRequested, StopSignal
+from ..run.next_steps import noting_checkpoint
+from ..run.run_lock import lock_run_directory
+from ..run.stray_errors import stray_errors_in
 from ..run.watch import is_connection_error
 from ..settings import reward_keys
 from ..tracking.run_tracker import RunTracker, as_numbers
@@ -35,16 +44,16 @@ from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_thr
 from ..vendored.algorithms.trainer_functions import apply_kl_penalty, compute_response_mask
 from ..vendored.protocol import DataProto
 from ..vendored.utils.metric.utils import reduce_metrics
-from ..workers.policy import Policy, Reference
 from ..workers.rollout_interface import RolloutError
 from .batches import add_columns, generation_batch, sample_rows, shown_rows, shown_training_rows, write_rows
+from .callbacks import Callbacks
 from .divergence import DivergenceCheck, DivergenceError
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .hook_calls import calling_estimator
 from .hook_errors import call_reward, check_advantages, reward_metrics
 from .registries import AdvantageEstimator, compute_advantage
+from .results import Step, TrainResult
 from .rollout_check import rollout_metrics
-from .rollouts import Rollouts
 from .suspects import Suspects
 from .validation import validation_metrics
 
@@ -56,119 +65,174 @@ TRAINING_SAMPLES_AT = 100  # steps of a run
 class LocalPPOTrainer:
     """Trains a policy by PPO and its relatives, in one process or in several that all run this same loop.
 
+    Whatever of data, rewards and models is not given is what the config says. A trainer holds a model and an engine:
+    use it in a `with` statement, or `close` it.
+
     Args:
-        config: the whole config.
-        tokenizer: of the policy.
-        ranks: this process among its peers.
-        policy: the model that is trained.
-        reference: the model that it is held close to, if a KL penalty or loss is configured.
-        critic: estimates values, for GAE.
-        rollouts: writes the responses.
-        reward_fn: scores the responses of a batch; `val_reward_fn` does so in validation.
-        train_loader: batches of prompts; `val_loader` those for validation.
-        tracker: where metrics and samples go.
-        checkpoints: where checkpoints go.
-        total_steps: how many steps to train for.
+        config: the whole config, from `load_config`. It is copied.
+        train_dataset, val_dataset: prompts; see `api/datasets.py` for what they may be.
+        reward_fn: scores responses; see `api/rewards.py`. `val_reward_fn` does so in validation, if that differs.
+        model: a causal language model of transformers that is loaded already; it is trained in place.
+        tokenizer: of that model.
+        callbacks: are told what happens, as transformers' `TrainerCallback` describes, and may have the run stop.
+        ranks: this process among its peers, of a program that ends with the run.
+
+    Attributes:
+        policy, reference, critic, rollouts, reward_fn, val_reward_fn, train_loader, val_loader, checkpoints,
+            total_steps: see `api/assembly.py`.
+        steps_done: how many steps the weights have behind them.
+        finished: whether the last step has been reached.
+
+    Raises:
+        ConfigError: settings contradict each other, or what they name cannot be used.
+        DataError: the data cannot be used.
+        HookError: a hook cannot be imported, or raised.
     """
 
     def __init__(
         self,
         config: Any,
-        tokenizer: Any,
-        ranks: Ranks,
         *,
-        policy: Policy,
-        reference: Reference | None,
-        critic: Any,
-        rollouts: Rollouts,
-        reward_fn: Any,
-        val_reward_fn: Any,
-        train_loader: Any,
-        val_loader: Any,
-        tracker: RunTracker,
-        checkpoints: Checkpoints,
-        total_steps: int,
+        train_dataset: Any = None,
+        val_dataset: Any = None,
+        reward_fn: Any = None,
+        val_reward_fn: Any = None,
+        model: Any = None,
+        tokenizer: Any = None,
+        callbacks: Iterable[Any] = (),
+        ranks: Ranks | None = None,
     ) -> None:
-        self.config = config
-        self.tokenizer = tokenizer
-        self.ranks = ranks
-        self.policy = policy
-        self.reference = reference
-        self.critic = critic
-        self.rollouts = rollouts
-        self.reward_fn = reward_fn
-        self.val_reward_fn = val_reward_fn
-        self.train_loader = train_loader
-        self.val_loader = val_loader
-        self.tracker = tracker
-        self.checkpoints = checkpoints
-        self.total_steps = total_steps
-        self.steps_done = 0
-        self.rollout_n = config.actor_rollout_ref.rollout.n
-        self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
-        self.ids = random.Random(config.local.seed)
-        self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
-        suspects = Suspects(ranks, tokenizer, checkpoints.directory / "not_finite")
-        self.divergence = DivergenceCheck(ranks, policy, critic, suspects)
-        self.failure: Exception | None = None  # after a step's last update, so that the step counts
-        self.score: float | None = None  # of validation after the last step; None: there was none
+        given = Given(train_dataset, val_dataset, reward_fn, val_reward_fn, model, tokenizer)
+        self.config = config = copy.deepcopy(config)
+        self.ranks = ranks or Ranks.of_process(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
+        self._is_program = ranks is not None
+        with contextlib.ExitStack() as around:
+            if ranks is None:
+                around.callback(self.ranks.close)
+            parts = assemble(config, self.ranks, given, around)
+            self.tokenizer = parts.tokenizer
+            self.policy = parts.policy
+            self.reference = parts.reference
+            self.critic = parts.critic
+            self.rollouts = parts.rollouts
+            self.reward_fn = parts.reward_fn
+            self.val_reward_fn = parts.val_reward_fn
+            self.train_loader = parts.train_loader
+            self.val_loader = parts.val_loader
+            self.checkpoints = parts.checkpoints
+            self.total_steps = parts.total_steps
+            self.resumed_from = parts.resumed_from
+            self._lock = parts.lock
+            self.tracker = RunTracker(config, self.checkpoints.directory, self.total_steps, active=False)
+            self.steps_done = 0
+            self.finished = False
+            self.rollout_n = config.actor_rollout_ref.rollout.n
+            self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
+            self.ids = random.Random(config.local.seed)
+            self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
+            suspects = Suspects(self.ranks, self.tokenizer, self.checkpoints.directory / "not_finite")
+            self.divergence = DivergenceCheck(self.ranks, self.policy, self.critic, suspects)
+            self.callbacks = Callbacks(callbacks, self)
+            self.failure: Exception | None = None  # after a step's last update, so that the step counts
+            self.score: float | None = None  # of validation after the last step; None: there was none
+            self._missing_row: dict[str, Any] | None = None
+            self._has_run = False
+            self._prompts = self._batches()
+            if parts.resumed_from is not None:
+                with restoring(parts.resumed_from):
+                    self.restore(*parts.state)
+            self._remembered: dict[str, Any] = {"steps": self.steps_done, "random": random_state()}
+            self._end = weakref.finalize(self, around.pop_all().close)
 
-    def fit(self) -> bool:
-        """Train until the last step.
+    def __enter__(self) -> "LocalPPOTrainer":
+        return self
 
-        Returns:
-            Whether it got there; False if it was asked to stop, in which case it has saved a checkpoint.
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the rollout engine and what else runs beside this process. Calling it again does nothing."""
+        self._end()
+
+    def fit(self) -> TrainResult:
+        """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
+
+        Raises:
+            HookError: a hook raised, or returned what cannot be used.
+            DivergenceError: the weights or a gradient are no longer finite.
+            CheckpointError: a checkpoint cannot be written.
+        """
+        for _ in self.steps():
+            pass
+        return TrainResult(self.checkpoints, finished=self.finished, steps=self.steps_done)
+
+    def steps(self) -> Iterator[Step]:
+        """Train step by step, as `fit` does: the run ends with the loop over this.
+
+        Yields:
+            After each step, its number, its metrics and its batch. What is done there does not change the next step,
+            unless it changes the trainer.
         """
         trainer = self.config.trainer
-        if trainer.val_only or (trainer.val_before_train and self.steps_done == 0):
-            self.tracker.log(self.validate(), step=self.steps_done)
-        if trainer.val_only:
-            return True
-        with StopSignal() as stop:
+        if self.steps_done >= self.total_steps and not trainer.val_only:
+            if self.ranks.rank == 0:
+                place = self.resumed_from or "the model"
+                print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
+                print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
+            self.finished = True
+            return
+        with self._running(), StopSignal(ends_process=self._is_program) as stop:
+            if self._remembered["steps"] == self.steps_done:  # what the caller has drawn since then changes nothing
+                set_random_state(self._remembered["random"])
+            self.callbacks("on_train_begin")
+            if trainer.val_only or (trainer.val_before_train and self.steps_done == 0):
+                self.tracker.log(self.validate(), step=self.steps_done)
             self._remember_state()
-            first = self.steps_done + 1
-            self._prompts = self._batches()
-            for prompts in self._prompts:
-                step = self.steps_done + 1
-                is_last = step >= self.total_steps
+            self.finished = bool(trainer.val_only)
+            first, self._prompts = self.steps_done + 1, self._batches()
+            for prompts in self._prompts if not trainer.val_only else ():
+                self.callbacks("on_step_begin")
                 timing: dict[str, float] = {}
                 try:
                     with self._saving_if_unchanged():
                         batch, metrics = self.train_step(prompts, timing)
                 except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
                     self.tracker.message("\n".join(notes_on(stopped)))
-                    return False
+                    break
+                step, is_last = self.steps_done, self.steps_done >= self.total_steps
                 self.divergence.remember(batch)
-                self.steps_done, self.score = step, None
-                if self.failure is None and trainer.test_freq > 0 and (is_last or step % trainer.test_freq == 0):
+                self.callbacks("on_step_end")
+                if self.failure is None and (self._is_due(trainer.test_freq) or self.callbacks.asked("evaluate")):
                     with timed("testing", timing):
                         metrics.update(self._try_validation())
                 metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
-                metrics.update(compute_data_metrics(batch, use_critic=self.critic is not None))
-                metrics.update(compute_throughout_metrics(batch, timing, n_gpus=self.ranks.world_size))
                 if not is_last and hasattr(self.train_loader.dataset, "on_batch_end"):  # rank 0 alone has a dataset
                     self.train_loader.dataset.on_batch_end(batch=batch)
                 self._remember_state()
                 if step == first:
                     self.ranks.on_driver(lambda: check_storable(self._remembered["data"]), patient=True)
-                stopping = self.ranks.any(stop.requested) and not is_last
-                if stopping or self.failure is not None or self._is_to_be_saved(step):
+                stopping = (self.ranks.any(stop.requested) or self.callbacks.asked("training_stop")) and not is_last
+                if stopping or self.failure is not None or self._is_to_be_saved(step) or self.callbacks.asked("save"):
                     # A run that is killed before the step is logged logs it when it goes on.
                     self._remembered["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
                     with timed("save_checkpoint", timing):
                         self.save()
                 metrics.update(compute_timing_metrics(batch, timing))
                 self.tracker.log(metrics, step)
+                self.callbacks("on_log", logs=metrics)
                 if self.failure is not None and not isinstance(self.failure, StopRequested):
                     add_note(self.failure, f"The state after step {step} is saved: {self.checkpoints.directory}")
                     raise self.failure
-                if stopping or self.failure is not None:
-                    return False
-                if is_last:
-                    return True
-        return True
+                self.finished = is_last
+                yield Step(step, as_numbers(metrics), batch)
+                set_random_state(self._remembered["random"])
+                if stopping or self.failure is not None or is_last:
+                    break
+            self.callbacks("on_train_end")
 
-    def train_step(self, prompts: dict[str, Any], timing: dict[str, float]) -> tuple[DataProto, Metrics]:
+    def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.
 
         The phases, as `timing` names them, and what `batch.batch` has after each that it had not before. There are bs
@@ -187,12 +251,16 @@ class LocalPPOTrainer:
 
         Args:
             prompts: a batch of the data loader: tensors (prompts, max_prompt_length) and arrays of the other columns.
+                Or rows, as a dataset has them.
             timing: receives the seconds that each phase took.
 
         Returns:
             The global batch with everything that was computed for it, and the metrics so far.
         """
         config, ranks, metrics = self.config, self.ranks, Metrics()
+        timing = {} if timing is None else timing
+        if not isinstance(prompts, dict):
+            prompts = batch_of(prompts, config, self.tokenizer)
         with timed("step", timing):
             if config.algorithm.filter_groups.enable:
                 batch, reward = self._collect_filtered(prompts, timing, metrics)
@@ -225,19 +293,45 @@ class LocalPPOTrainer:
                     self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1, batch)
                     with under_way("weights"):
                         self._sync_weights()
+        metrics.update(compute_data_metrics(batch, use_critic=self.critic is not None))
+        metrics.update(compute_throughout_metrics(batch, timing, n_gpus=ranks.world_size))
+        self.steps_done, self.score = self.steps_done + 1, None
         return batch, metrics
 
+    def evaluate(self, dataset: Any = None) -> dict[str, float]:
+        """Answer prompts as validation does, and score the answers.
+
+        Args:
+            dataset: see `api/datasets.py`; None: the one that validation is done with.
+
+        Returns:
+            Metrics by upstream's names: val-core/..., val-aux/...
+        """
+        loader = None if dataset is None else loader_of(dataset, self.config, self.tokenizer, self.ranks)
+        return as_numbers(self.validate(loader))
+
+    def generate(self, prompts: Iterable[Any], *, n: int = 1, do_sample: bool = True) -> list[str]:
+        """Write responses with the weights of now. Leaves the global random state as it was.
+
+        Args:
+            prompts: texts, or lists of messages.
+            n: responses to each, one behind the other.
+            do_sample: whether they are drawn, as in training; otherwise the likeliest token is taken each time.
+        """
+        return generate_texts(self.rollouts, self.config, self.tokenizer, prompts, n, do_sample)
+
     @under_way("testing")
-    def validate(self) -> Metrics:
+    def validate(self, loader: Any = None) -> Metrics:
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
+        loader = self.val_loader if loader is None else loader
         before = random_state()
         seed_everything(self.config.local.seed + self.ranks.rank)
-        self.val_loader.generator.manual_seed(self.config.local.seed)
+        loader.generator.manual_seed(self.config.local.seed)
         kwargs = self.config.actor_rollout_ref.rollout.val_kwargs
         rows: list[dict[str, Any]] = []
         infos: dict[str, list[Any]] = defaultdict(list)
-        expect(len(self.val_loader), "batches")
-        for prompts in self.val_loader:
+        expect(len(loader), "batches")
+        for prompts in loader:
             batch = DataProto.from_single_dict(prompts)
             uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
             batch.non_tensor_batch["uid"] = uids
@@ -265,16 +359,21 @@ class LocalPPOTrainer:
         return metrics
 
     def save(self) -> None:
-        """Save a checkpoint of the state that `_remember_state` saw.
+        """Save a checkpoint of the state after the last step.
 
         Raises:
             DivergenceError: the policy is not worth saving.
+            CheckpointError: it cannot be written.
         """
+        if "data" not in self._remembered or self._remembered["steps"] != self.steps_done:
+            self._remember_state()
         self.divergence.before_saving()
         finished = self.steps_done >= self.total_steps and self.config.trainer.save_freq <= 0
         models = {"actor": self.policy} | ({"critic": self.critic} if self.critic is not None else {})
         state = dict(self._remembered)
+        del state["steps"]
         self.checkpoints.save(self.steps_done, models, state.pop("data"), state, self.score, finished=finished)
+        self.callbacks("on_save")
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
         """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
@@ -286,8 +385,30 @@ class LocalPPOTrainer:
         self.score = trainer["score"]
         if random_numbers is not None:
             set_random_state(random_numbers)
-        if trainer.get("row"):
-            self.tracker.log_missing(trainer["row"], step)
+        self._missing_row = trainer.get("row")
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        """What a run has around it: its records, and a note on its last checkpoint if it fails; no other run beside."""
+        config, directory, processes = self.config, self.checkpoints.directory, self.ranks.world_size
+        lock, self._lock = self._lock or lock_run_directory(directory, self.ranks), None
+        with lock:
+            if not (config.trainer.val_only or self._has_run):
+                self.checkpoints.begin(self.resumed_from)
+            self._has_run = True
+            total, start = self.total_steps, self.steps_done
+            self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
+            noting = noting_checkpoint(self.checkpoints, config, total)
+            with noting, stray_errors_in(directory), self.tracker:
+                if start and self.resumed_from is not None:
+                    self.tracker.message(f"resuming from {self.resumed_from}")
+                if self._missing_row:
+                    self.tracker.log_missing(self._missing_row, start)
+                yield
+
+    def _is_due(self, every: int) -> bool:
+        """Tell whether what is done every so many steps, and after the last one, is due after this one."""
+        return every > 0 and (self.steps_done >= self.total_steps or self.steps_done % every == 0)
 
     def _is_to_be_saved(self, step: int) -> bool:
         """Tell whether the config asks for a checkpoint after this step."""
@@ -332,7 +453,9 @@ class LocalPPOTrainer:
         """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
         before = random_state()
         try:
-            return self.validate()
+            metrics = self.validate()
+            self.callbacks("on_evaluate", metrics=metrics)
+            return metrics
         except Exception as error:
             if is_connection_error(error) or not self.ranks.all_arrive(f"failed validation {self.steps_done}"):
                 raise
@@ -355,6 +478,7 @@ class LocalPPOTrainer:
     def _remember_state(self) -> None:
         """What a run needs, besides the weights, to do the next step exactly as this one will."""
         self._remembered = {
+            "steps": self.steps_done,
             "random": random_state(),
             "data": copy.deepcopy(self.train_loader.state_dict()),
             "kl_coef": self.kl_ctrl.value,

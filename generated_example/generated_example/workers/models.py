@@ -29,7 +29,15 @@ def load_tokenizer(model: Any, ranks: Ranks) -> Any:
             raise _missing("tokenizer", model.path, error) from error
 
     # Code that comes with a model cannot be sent to other processes: there each reads for itself.
-    tokenizer = read_tokenizer() if model.trust_remote_code else ranks.on_driver(read_tokenizer)
+    return usable_tokenizer(read_tokenizer() if model.trust_remote_code else ranks.on_driver(read_tokenizer), model)
+
+
+def usable_tokenizer(tokenizer: Any, model: Any) -> Any:
+    """Return the tokenizer with a padding token and the configured chat template.
+
+    Raises:
+        ConfigError: it has no token that ends a response.
+    """
     if tokenizer.eos_token_id is None:
         raise ConfigError(
             f"the tokenizer at {model.path} has no end-of-sequence token, so that no response would end",
@@ -98,16 +106,46 @@ def load_model(
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
-    tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    _override(model_config, {**tokens, **settings, **override})
+    _override(model_config, {**_tokens(tokenizer), **settings, **override})
     module = ranks.together(read_model)
     _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
     if generation_config := ranks.on_driver(lambda: getattr(module, "generation_config", None)):
         module.generation_config = generation_config
+    return _prepared(module, model, fsdp_config)
+
+
+def taken_over(module: nn.Module, loaded: nn.Module | None, model: Any, fsdp_config: Any, tokenizer: Any) -> nn.Module:
+    """Return a model that the caller has loaded, as `load_model` would.
+
+    Args:
+        module: the model.
+        loaded: has the weights that it gets, if they are not its own.
+        model: the `model` section it belongs to.
+        fsdp_config: its `model_dtype` is the dtype that the weights get.
+        tokenizer: its special tokens become the model's.
+
+    Raises:
+        ConfigError: the tokenizer is another model's.
+    """
+    _check_vocabulary(model.path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
+    if loaded is not None:
+        module.load_state_dict(loaded.state_dict())
+    override: Any = OmegaConf.to_container(model.override_config, resolve=True)
+    override.pop("attn_implementation", None)
+    _override(module.config, {**_tokens(tokenizer), **override})
+    return _prepared(module.requires_grad_(True), model, fsdp_config)
+
+
+def _prepared(module: nn.Module, model: Any, fsdp_config: Any) -> nn.Module:
     module.to(to_dtype(fsdp_config.model_dtype))
     if model.enable_gradient_checkpointing:
         module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
     return module
+
+
+def _tokens(tokenizer: Any) -> dict[str, Any]:
+    """Return the special tokens of a tokenizer, under the names that a model's config has them by."""
+    return {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
 
 
 def _missing(what: str, path: str, error: Exception) -> ConfigError:

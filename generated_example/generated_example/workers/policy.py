@@ -20,7 +20,7 @@ from ..vendored.protocol import DataProto
 from .actor import Actor
 from .adapters import starting_point
 from .devices import get_device_id
-from .models import load_model
+from .models import load_model, taken_over
 from .offload import rests, weights_at_rest
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
 from .sharding import place
@@ -34,12 +34,18 @@ class Policy(TrainedModel):
         config: the whole config.
         path: where its weights are: the configured model, or a checkpoint.
         total_steps: of the run, for the learning rate.
+        module: the model, if it is loaded already; it gets the weights at `path`.
     """
 
-    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
+    def __init__(
+        self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int, module: Any = None
+    ) -> None:
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
         start = starting_point(path, model, ranks)
-        module = _load_causal_lm(config, start.model, actor.fsdp_config, tokenizer, ranks)
+        loaded = None
+        if module is None or start.model != model.path:
+            loaded = _load_causal_lm(config, start.model, actor.fsdp_config, tokenizer, ranks)
+        module = loaded if module is None else taken_over(module, loaded, model, actor.fsdp_config, tokenizer)
         module = add_adapter(module, model, start, ranks)
         fsdp_config = actor.fsdp_config
         super().__init__(place(module, fsdp_config, ranks), actor.optim, fsdp_config, tokenizer, ranks, total_steps)
