@@ -74,7 +74,6 @@ def test_of_several_templates_the_nearest_release_wins() -> None:
     assert templates_of(manifest, options)["toy/workers/actor.py"] == (
         "base/__package__/workers/actor.py",
         "until/0.7.1/base/__package__/workers/actor.py",
-        "until/0.7.0/base/__package__/workers/actor.py",
     )
     assert "toy/workers/local_engine.py" not in behind(["base", "until/0.7.1/base"], "toy")
 

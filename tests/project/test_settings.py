@@ -205,9 +205,25 @@ def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
         "note: actor_rollout_ref.actor.kl_loss_coef has no effect without actor_rollout_ref.actor.use_kl_loss=true",
         "note: algorithm.filter_groups.metric has no effect without algorithm.filter_groups.enable=true",
     ]
-    done = python(root, "-c", READ, "actor_rollout_ref.rollout.n=1")
-    assert done.returncode == 0
-    assert "and there is one: its score is the advantage" in done.stderr
+
+
+def test_a_response_that_is_alone(made: Maker) -> None:
+    """The project finds out by itself which of upstream's estimators compare the responses to a prompt."""
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    check = (
+        "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.settings.checks import check_config\n"
+        "from toy.training.hook_calls import import_hooks\nimport_hooks()\n"
+        "for name in sys.argv[1:]:\n"
+        "    config = main.read_config(['actor_rollout_ref.rollout.n=1', f'algorithm.adv_estimator={name}'])\n"
+        "    try: check_config(config, 1)\n"
+        "    except ConfigError as error: print('refused:', error, file=sys.stderr)\n"
+    )
+    noted, refused = ("grpo", "opo", "optimal_token_baseline", "rloo"), ("grpo_passk", "rloo_vectorized")
+    done = python(root, "-c", check, *noted, *refused, "reinforce_plus_plus", "remax")
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if "there is one" in line]
+    assert [line.split()[1].partition("=")[2] for line in said] == [*noted, *refused]
+    assert [line.partition(":")[0] for line in said] == ["note"] * len(noted) + ["refused"] * len(refused)
 
 
 def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from extractor.pipeline.render.layers import engine_layers
@@ -143,7 +144,8 @@ def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str =
             yield body
 
 
-def _texts_of_parts() -> dict[str, list[str]]:
+@cache
+def _texts_of_parts() -> Mapping[str, list[str]]:
     """Collect the code that each engine and each feature brings, in any release, by layer: "engine/vllm"."""
     root = resources.templates()
     found: dict[str, list[str]] = {}

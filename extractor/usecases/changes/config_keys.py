@@ -26,9 +26,14 @@ def is_config(path: str) -> bool:
     return path.startswith(FOLDER) and path.endswith((".yaml", ".yml"))
 
 
+def below_config(files: Mapping[str, str]) -> dict[str, str]:
+    """Return files of a project by path below config/."""
+    return {path.removeprefix(FOLDER): text for path, text in files.items()}
+
+
 def project_config(generated: Generated) -> dict[str, str]:
     """Return the config files of a project as it is emitted, by path below config/."""
-    return {file.path.removeprefix(FOLDER): file.data.decode() for file in generated.tree if is_config(file.path)}
+    return below_config({file.path: file.data.decode() for file in generated.tree if is_config(file.path)})
 
 
 def read_config(folder: Path) -> dict[str, str]:
@@ -166,7 +171,7 @@ def gone_in(
     found: dict[tuple[str, int, str, bool], OwnerKey] = {}
     known = new_known | new_project
     sections: dict[tuple[str, str], int] = {}
-    for item in every_setting(_relative(owner), MAIN):
+    for item in every_setting(below_config(owner), MAIN):
         file = _original(item.file, owner)
         if item.section:
             sections.setdefault((file, item.key), item.line)
@@ -184,10 +189,6 @@ def gone_in(
             line = item.line if reference else sections.get((file, head), item.line)
             found.setdefault((file, line, head, reference), OwnerKey(file, line, head, new_name, reference))
     return tuple(sorted(found.values(), key=lambda item: (item.file, item.line, item.key, item.reference)))
-
-
-def _relative(owner: Mapping[str, str]) -> dict[str, str]:
-    return {path.removeprefix(FOLDER): text for path, text in owner.items()}
 
 
 def _original(path: str, owner: Mapping[str, str]) -> str:

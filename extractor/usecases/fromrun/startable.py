@@ -58,13 +58,13 @@ def settle(
     Returns:
         Settings in place of those that are there, and what a user should know.
     """
-
+    code = {file.path: file.data.decode() for file in tree if file.path.endswith(".py")}
     whole = {**project, **settings}
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
     for mended, about in (
         _batches(whole, project, run),
-        _algorithms(tree, package, settings, run),
+        _algorithms(code, package, settings, run),
         _paths(settings, project, whole, places),
     ):
         changed.update(mended)
@@ -94,17 +94,17 @@ def _batches(whole: Mapping[str, Any], project: Mapping[str, Any], run: Mapping[
     return changed, remarks
 
 
-def _algorithms(tree: Tree, package: str, settings: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
+def _algorithms(code: Mapping[str, str], package: str, settings: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
     """Name what nothing in the project is registered as, and say what it has under another name."""
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
-    found = _rejection(tree, run) if settings.get(_REJECTED) in _REJECTIONS else None
+    found = _rejection(code, run) if settings.get(_REJECTED) in _REJECTIONS else None
     if found is not None:
         changed.update(found)
         said = " ".join(f"{key.rpartition('.')[2]}={new}" for key, new in found.items())
         remarks.append(Remark(_REJECTED, settings[_REJECTED], "changed", f"the same in this release: {said}"))
     manager = next((key for key in _MANAGERS if key in settings), None)
-    if manager is not None and settings[manager] not in _registered(tree, package):
+    if manager is not None and settings[manager] not in _registered(code, package):
         name = settings[manager]
         if name == _AS_NAIVE:
             changed[manager] = "naive"
@@ -113,7 +113,7 @@ def _algorithms(tree: Tree, package: str, settings: Mapping[str, Any], run: Mapp
             why = f"no manager of this name in the project: register it in {package}/custom/reward_manager.py"
             remarks.append(Remark(manager, name, "to do", why))
     estimator = settings.get(_ESTIMATOR)
-    if estimator is not None and not _computes(tree, package, str(estimator)):
+    if estimator is not None and not _computes(code, package, str(estimator)):
         why = f"no estimator of this name in the project: register it in {package}/custom/algorithms.py"
         remarks.append(Remark(_ESTIMATOR, estimator, "to do", why))
     return changed, remarks
@@ -139,31 +139,33 @@ def _paths(
     return changed, remarks
 
 
-def _registered(tree: Tree, package: str) -> set[str]:
+def _registered(code: Mapping[str, str], package: str) -> set[str]:
     """Return the names of the reward managers that a project has."""
     return {
         name
-        for file in tree
-        if file.path.startswith(f"{package}/") and file.path.endswith(".py") and "reward" in file.path
-        for name in _REGISTERED.findall(file.data.decode())
+        for path, text in code.items()
+        if path.startswith(f"{package}/") and "reward" in path
+        for name in _REGISTERED.findall(text)
     }
 
 
-def _computes(tree: Tree, package: str, estimator: str) -> bool:
+def _computes(code: Mapping[str, str], package: str, estimator: str) -> bool:
     """Tell whether a project has an advantage estimator of a name."""
-    texts = (file.data.decode() for file in tree if file.path.startswith(f"{package}/") and file.path.endswith(".py"))
     named = re.compile(rf"[\"']{re.escape(estimator)}[\"']")
-    return any("AdvantageEstimator" in text and named.search(text) is not None for text in texts)
+    return any(
+        path.startswith(f"{package}/") and "AdvantageEstimator" in text and named.search(text) is not None
+        for path, text in code.items()
+    )
 
 
-def _rejection(tree: Tree, run: Mapping[str, Any]) -> dict[str, Any] | None:
+def _rejection(code: Mapping[str, str], run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return rejection sampling in the names of later releases; None where the project's has the run's own.
 
     They compare the logarithm of rollout over policy and not the other way round, so that the bounds change places.
     """
     option = _REJECTIONS[run[_REJECTED]]
     upper, lower = (run.get(f"{_REJECTED}_threshold{name}") for name in ("", "_lower"))
-    if not any(f'"{option}"' in file.data.decode() for file in tree if file.path.endswith(".py")):
+    if not any(f'"{option}"' in text for text in code.values()):
         return None
     if not isinstance(upper, (int, float)) or not isinstance(lower, (int, float, type(None))) or upper <= 0:
         return None

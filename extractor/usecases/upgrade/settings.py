@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.usecases.changes.changeset import OwnerKey
-from extractor.usecases.changes.config_keys import FOLDER, MAIN, gone_in, is_config, read_config
+from extractor.usecases.changes.config_keys import FOLDER, MAIN, below_config, gone_in, is_config, read_config
 from extractor.usecases.upgrade.owner_edits import Edit, edits_of, own_remarks, without
 from extractor.values.configtree.settings import every_setting, packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, Unsupported, Value, put
@@ -111,7 +111,7 @@ def stale(
     """
     before = {path: data.decode() for path, data in base.items() if is_config(path)}
     after = {file.path: file.data.decode() for file in new if is_config(file.path)}
-    old_keys, new_keys = ({item.key for item in every_setting(_relative(side), MAIN)} for side in (before, after))
+    old_keys, new_keys = ({item.key for item in every_setting(below_config(side), MAIN)} for side in (before, after))
     everything = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
     found = gone_in(everything, old_keys, new_keys, new_keys, old_keys, renamed)
     return tuple(item for item in found if item.file not in before and item.file not in after)
@@ -137,7 +137,7 @@ class _Carrier:
         self._renamed = renamed
         self._base, self._new = _documents(base), _documents(new)
         texts = [{path: item.text for path, item in side.items()} for side in (self._base, self._new)]
-        relative = [_relative(side) for side in texts]
+        relative = [below_config(side) for side in texts]
         self._old_keys, self._new_keys = ({item.key for item in every_setting(side, MAIN)} for side in relative)
         self._old_packages, self._new_packages = (packages(side, MAIN) for side in relative)
         self._free = [path for path in sorted(self._new) if path in free]
@@ -298,10 +298,6 @@ def _documents(files: Mapping[str, bytes]) -> dict[str, Document]:
         with suppress(UnicodeDecodeError, Unsupported):
             found[path] = Document.of(data.decode())
     return found
-
-
-def _relative(files: Mapping[str, str]) -> dict[str, str]:
-    return {path.removeprefix(FOLDER): text for path, text in files.items()}
 
 
 def _joined(package: str, path: Key) -> str:

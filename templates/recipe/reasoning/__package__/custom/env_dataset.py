@@ -1,23 +1,17 @@
 # vextract:hook  yours: written once, never touched by an upgrade
 """The prompts: countdown problems (reach a number by arithmetic on some others), in verl's schema of rows.
 
-It is used when the config names no data files. To use it under full verl, write files with `data/prepare.py`, or name
-it: `data.custom_cls.path=.../env_dataset.py data.custom_cls.name=EnvDataset data.train_files=train data.val_files=val`.
+It is used when the config names no data files. `vextract export` takes it to full verl; `data/prepare.py` writes
+the rows to files.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-import datasets
-
 from ..data.datasets import DataError
 from ..data.hub import load_rows
 from ..data.problems import TRAIN, VAL
-
-try:
-    from ..vendored.data.rl_dataset import RLHFDataset
-except ImportError:  # under full verl, where this project's own copy is not there
-    from verl.utils.dataset.rl_dataset import RLHFDataset
+from ..data.rows import RowsDataset
 
 INSTRUCTION = (
     "Use each number exactly once, with + - * / and parentheses, to get the target. First think about it between "
@@ -76,19 +70,7 @@ def question(numbers: tuple[int, ...], target: int) -> str:
     return f"Numbers: {', '.join(map(str, numbers))}. Target: {target}."
 
 
-class EnvDataset(RLHFDataset):
-    """Prompts from `environment_rows` instead of from files.
+class EnvDataset(RowsDataset):
+    """Prompts from `environment_rows` instead of from files."""
 
-    Everything after the rows (chat template, tokens, left padding, position ids) is `RLHFDataset`'s, and so is the
-    constructor; `data_files` only says which split is wanted: `["train"]` or `["val"]`.
-    """
-
-    def _download(self, use_origin_parquet: bool = False) -> None:
-        """Nothing to fetch: `data_files` is the name of a split."""
-
-    def _read_files_and_tokenize(self) -> None:
-        split = "val" if "val" in str(self.data_files[0]) else "train"
-        rows = environment_rows(split, self.config.get("env") or {})
-        limit = getattr(self, "max_samples", -1)
-        rows = rows[:limit] if limit > 0 else rows
-        self.dataframe = self.maybe_filter_out_long_prompts(datasets.Dataset.from_list(rows))
+    make_rows = staticmethod(environment_rows)

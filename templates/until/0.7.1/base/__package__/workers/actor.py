@@ -31,8 +31,11 @@ class Actor:
         self._actor._forward_micro_batch = self._forward_micro_batch
 
     def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
-        """log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
-        outputs: dict[str, torch.Tensor] = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
+        """Return log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
+        outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
+        if not isinstance(outputs, dict):  # up to 0.7.0
+            named = zip(("log_probs", "entropys"), outputs, strict=True)
+            outputs = {name: value for name, value in named if value is not None}
         return outputs
 
     def update_policy(self, data: Any) -> dict[str, Any]:
@@ -55,12 +58,17 @@ class Actor:
 
     def _forward_micro_batch(
         self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool = False
-    ) -> dict[str, torch.Tensor]:
-        """Log-probabilities of a micro-batch, and their entropy if asked for: both (bs, response_length)."""
+    ) -> Any:
+        """Compute a micro-batch's log-probabilities, and their entropy if asked for: both (bs, response_length).
+
+        Returns:
+            What upstream's method returns: the entropy and the log-probabilities; since 0.7.1 a dictionary of outputs.
+        """
         noting = self.noting_entropy and torch.is_grad_enabled()
         inputs = without_common_padding(micro_batch)
-        outputs: dict[str, torch.Tensor] = self.passes.forward(inputs, temperature, calculate_entropy or noting)
+        outputs = self.passes.forward(inputs, temperature, calculate_entropy or noting)
         if noting:
-            self._entropies.append(outputs["entropys"].detach())
+            entropy = outputs["entropys"] if isinstance(outputs, dict) else outputs[0]
+            self._entropies.append(entropy.detach())
             self._masks.append(micro_batch["response_mask"])
         return outputs
