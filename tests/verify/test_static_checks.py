@@ -65,6 +65,13 @@ def test_an_open_project_fails_and_says_where(tmp_path: Path, text: str, problem
     assert check.details == (problem,)
 
 
+def test_what_every_module_has_can_be_imported(tmp_path: Path) -> None:
+    root = small(
+        tmp_path / "p", {**GOOD, "toy/core.py": "from toy.utils import __name__ as name\n\nx = name\n", "main.py": ""}
+    )
+    assert check_imports(subject.read(root), None).status is Status.OK
+
+
 def test_a_file_that_the_owner_added_can_be_imported(tmp_path: Path) -> None:
     root = small(tmp_path / "p", {**GOOD, "toy/core.py": "from toy.mine import x\n\nx()\n", "main.py": ""})
     assert check_imports(subject.read(root), None).status is Status.FAILED

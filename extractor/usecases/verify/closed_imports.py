@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import requirements
@@ -15,6 +16,8 @@ from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
 
 FORBIDDEN = ("verl", "ray")
+# What Python gives to every module.
+_ALWAYS_THERE = {*vars(ModuleType("")), "__file__", "__path__"}
 NOT_REQUIRED = "which pyproject.toml does not require"
 
 
@@ -107,7 +110,11 @@ class _Finder:
         if analysis is None or module in seen:
             return False
         inner = seen | {module}
-        return name in analysis.names or any(self._has(star.module, name, inner) for star in analysis.stars)
+        return (
+            name in analysis.names
+            or name in _ALWAYS_THERE
+            or any(self._has(star.module, name, inner) for star in analysis.stars)
+        )
 
     def _chain(self, module: str, attributes: tuple[str, ...]) -> str | None:
         """Follow `module.a.b` as long as it goes through modules."""
