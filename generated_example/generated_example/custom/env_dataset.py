@@ -1,8 +1,7 @@
 # vextract:hook  yours: written once, never touched by an upgrade
 """A dataset over an environment: each of its states becomes a prompt, in verl's schema of rows.
 
-It is used when the config names no data files. To use it under full verl, name it in the config:
-`data.custom_cls.path=.../env_dataset.py data.custom_cls.name=EnvDataset data.train_files=train data.val_files=val`.
+It is used when the config names no data files. `vextract export` takes it to full verl, where it needs no change.
 """
 
 import asyncio
@@ -10,15 +9,10 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-import datasets
 from omegaconf import OmegaConf
 
+from ..data.rows import RowsDataset
 from .env_wrapper import make_env
-
-try:
-    from ..vendored.data.rl_dataset import RLHFDataset
-except ImportError:  # under full verl, where this project's own copy is not there
-    from verl.utils.dataset.rl_dataset import RLHFDataset
 
 
 def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -76,18 +70,7 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"env_settings": OmegaConf.to_container(OmegaConf.create(dict(settings)))} if settings else {}
 
 
-class EnvDataset(RLHFDataset):
-    """Prompts from the states of an environment instead of from files.
+class EnvDataset(RowsDataset):
+    """Prompts from `environment_rows` instead of from files."""
 
-    Everything after the rows (chat template, tokens, left padding, position ids) is `RLHFDataset`'s, and so is the
-    constructor; `data_files` only says which split is wanted: `["train"]` or `["val"]`.
-    """
-
-    def _download(self, use_origin_parquet: bool = False) -> None:
-        """Nothing to fetch: `data_files` is the name of a split."""
-
-    def _read_files_and_tokenize(self) -> None:
-        split = "val" if "val" in str(self.data_files[0]) else "train"
-        rows = environment_rows(split, self.config.get("env") or {})
-        limit = getattr(self, "max_samples", -1)
-        self.dataframe = datasets.Dataset.from_list(rows[:limit] if limit > 0 else rows)
+    make_rows = staticmethod(environment_rows)

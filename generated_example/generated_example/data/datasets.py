@@ -85,7 +85,9 @@ class PromptDataset(RLHFDataset):
     """
 
     def maybe_filter_out_long_prompts(self, dataframe: datasets.Dataset) -> datasets.Dataset:
-        if not self.filter_overlong_prompts or self.processor is not None:
+        if not self.filter_overlong_prompts:
+            return dataframe
+        if self.processor is not None:
             return super().maybe_filter_out_long_prompts(dataframe)
         return self._short_enough(dataframe)
 

@@ -1,6 +1,8 @@
 # vextract:template base/__package__/settings/checks.py - edit freely
 """What is checked before anything is loaded: settings that only make sense together."""
 
+import os
+import sys
 from typing import Any
 
 import torch
@@ -13,9 +15,7 @@ from ..training.reward_managers import registered_managers
 from ..vendored.protocol import DataProto
 from . import reward_keys
 from .attention import attention_problems
-
-# Estimators that compare the responses to a prompt, and have no advantage where there is only one.
-COMPARING = ("gdpo", "grpo_passk", "optimal_token_baseline", "rloo_vectorized", "tir_optimal_token_baseline")
+from .group_size import made_of_one
 
 
 def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
@@ -40,11 +40,8 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
             f"less than actor_rollout_ref.actor.ppo_mini_batch_size, which is {actor.ppo_mini_batch_size}",
             "an optimizer step uses at most one batch: lower actor_rollout_ref.actor.ppo_mini_batch_size",
         )
-    if algorithm.adv_estimator in COMPARING and rollout.n == 1:
-        raise ConfigError(
-            f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one",
-            "set actor_rollout_ref.rollout.n to 2 or more",
-        )
+    if rollout.n == 1:
+        _check_single_responses(algorithm)
     if rollout.val_kwargs.do_sample and rollout.val_kwargs.temperature == 0:
         raise ConfigError(
             "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
@@ -69,6 +66,16 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     if needs_values and not use_critic:
         raise ConfigError("algorithm.adv_estimator=gae needs the critic", "leave critic.enable out")
     return bool(actor.use_kl_loss or algorithm.use_kl_in_reward), use_critic
+
+
+def _check_single_responses(algorithm: Any) -> None:
+    """Refuse an estimator that has no advantage for a prompt's only response, and say so of one that compares."""
+    has_advantage, same = made_of_one(algorithm)
+    text = f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one"
+    if not has_advantage:
+        raise ConfigError(text, "set actor_rollout_ref.rollout.n to 2 or more")
+    if not same and os.environ.get("RANK", "0") == "0":
+        print(f"note: {text}: its score is not compared (actor_rollout_ref.rollout.n is how many)", file=sys.stderr)
 
 
 def _check_token_budgets(config: Any) -> None:

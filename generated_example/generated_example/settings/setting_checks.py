@@ -39,8 +39,6 @@ ASK_FOR: tuple[tuple[str, object, str], ...] = (
 SHARED_SEQUENCES = "ulysses_sequence_parallel_size"
 # Losses that choose tokens among those of a pass, so that what is learned depends on how a batch is cut into passes.
 BY_PASS = ("clip_cov", "kl_cov")
-# Estimators that compare the responses to a prompt, and take the score itself where there is only one.
-WITHOUT_BASELINE = ("grpo", "grpo_vectorized", "opo", "rloo")
 
 
 def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -149,9 +147,3 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
         )
     for text, hint in missing_loggers(config):
         yield f"{text}: nothing is logged there ({hint})"
-    estimator = config.algorithm.adv_estimator
-    if estimator in WITHOUT_BASELINE and config.actor_rollout_ref.rollout.n == 1:
-        yield (
-            f"algorithm.adv_estimator={estimator} compares the responses to a prompt, and there is one: its score is "
-            "the advantage (actor_rollout_ref.rollout.n is how many)"
-        )

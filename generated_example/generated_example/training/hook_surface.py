@@ -10,6 +10,7 @@ SURFACE: dict[str, tuple[str, ...]] = {
     "data.datasets": ("DataError",),
     "data.encoding": ("encoded",),
     "data.hub": ("load_rows",),
+    "data.rows": ("RowsDataset",),
     "vendored.data.rl_dataset": ("RLHFDataset",),
     "data.toy": ("ensure_toy_model",),
     "vendored.protocol": ("DataProto",),

@@ -1,0 +1,54 @@
+# vextract:template base/__package__/settings/group_size.py - edit freely
+"""What upstream's advantage estimators make of a response that is alone: found by giving them such a batch."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..training.registries import ADV_ESTIMATOR_REGISTRY, compute_advantage
+from ..vendored import __name__ as vendored
+from ..vendored.protocol import DataProto
+
+SCORES = (1.0, 0.0, 1.0, 1.0)
+ALONE, IN_PAIRS = "abcd", "aabb"
+
+
+def made_of_one(algorithm: Any) -> tuple[bool, bool]:
+    """Tell what the estimator of a config makes of a prompt's only response.
+
+    Args:
+        algorithm: the config's section; its estimator is registered.
+
+    Returns:
+        Whether it has an advantage for it, and whether that is the one that it has beside others. Both of an owner's
+        estimator, which is not called here, and of one that needs more than the batch has.
+    """
+    if not ADV_ESTIMATOR_REGISTRY[algorithm.adv_estimator].__module__.startswith(vendored):
+        return True, True
+    try:
+        compared = _advantages(algorithm, IN_PAIRS)
+    except Exception:
+        return True, True
+    try:
+        alone = _advantages(algorithm, ALONE)
+    except (AssertionError, ValueError):
+        return False, False
+    return bool(alone.any()), torch.allclose(alone, compared)
+
+
+def _advantages(algorithm: Any, prompts: str) -> torch.Tensor:
+    """Compute the advantages of four responses of one token, (4, 1), each to the prompt that a letter stands for."""
+    scores, tokens = torch.tensor(SCORES)[:, None], torch.ones(len(SCORES), 1)
+    scored = dict.fromkeys(("token_level_scores", "token_level_rewards"), scores)
+    log_probs = dict.fromkeys(("old_log_probs", "rollout_log_probs"), -tokens)
+    halves = dict.fromkeys(("sum_pi_squared", "values"), 0.5 * tokens)
+    masks = dict.fromkeys(("prompts", "response_mask", "responses"), tokens.long())
+    masks["attention_mask"] = tokens.long().expand(-1, 2)
+    components = dict.fromkeys(algorithm.get("gdpo_reward_keys") or (), np.array(SCORES, dtype=object))
+    columns = {"uid": np.array([*prompts], dtype=object), **components}
+    batch = DataProto.from_dict({**scored, **log_probs, **halves, **masks}, non_tensors=columns)
+    settings = {name: algorithm[name] for name in ("adv_estimator", "gamma", "lam", "norm_adv_by_std_in_grpo")}
+    done = compute_advantage(batch, num_repeat=1, config=algorithm, **settings)
+    advantages: torch.Tensor = done.batch["advantages"]
+    return advantages
