@@ -13,4 +13,5 @@ def quiet() -> None:
     warnings.filterwarnings("ignore", message="In CPU autocast")  # float32 is meant: nothing is to be cast
     warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # the critic's values, which nothing changes
+    warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' bars, which are turned off
     logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # nested tensors ask in an old way

@@ -30,6 +30,7 @@ from .columns import (
     validation_score,
     values,
 )
+from .notebook import NotebookView, in_notebook
 from .timing import Phase, phases
 
 __all__ = ["LineView", "LiveView", "QuietView", "View", "make_view", "release_terminal", "validation_score"]
@@ -55,11 +56,13 @@ class View(Protocol):
 def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool = False) -> View:
     """Return the table where it can be drawn; lines where not.
 
-    Lines are for a pipe or a log file, a dumb terminal, one that cannot show the bars, a notebook (whose `!` command is
-    a terminal that cannot go back up), and for pdb.
+    Lines are for a pipe or a log file, a dumb terminal, one that cannot show the bars, a notebook's `!` command (whose
+    terminal cannot go back up), and for pdb.
     """
     if quiet:
         return QuietView()
+    if in_notebook():
+        return NotebookView(title, total_steps)
     if sys.stdout.isatty() and sys.gettrace() is None and "JPY_PARENT_PID" not in os.environ:
         from rich.console import Console
 

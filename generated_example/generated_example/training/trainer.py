@@ -29,6 +29,7 @@ from ..episodes.outcomes import episode_metrics
 from ..features import balance_batch, correct, take_rollout_log_probs
 from ..run.checkpoint import CheckpointError, check_storable, restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
+from ..run.event_loops import without_running_loop
 from ..run.failures import add_note, notes_on
 from ..run.interrupts import StopRequested, StopSignal
 from ..run.next_steps import noting_checkpoint
@@ -106,7 +107,7 @@ class LocalPPOTrainer:
         self.config = config = copy.deepcopy(config)
         self.ranks = ranks or Ranks.of_process(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
         self._is_program = ranks is not None
-        with contextlib.ExitStack() as around:
+        with contextlib.ExitStack() as around, without_running_loop():
             if ranks is None:
                 around.callback(self.ranks.close)
             parts = assemble(config, self.ranks, given, around)
@@ -154,7 +155,8 @@ class LocalPPOTrainer:
 
     def close(self) -> None:
         """End the rollout engine and what else runs beside this process. Calling it again does nothing."""
-        self._end()
+        with without_running_loop():
+            self._end()
 
     def fit(self) -> TrainResult:
         """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
@@ -261,7 +263,7 @@ class LocalPPOTrainer:
         timing = {} if timing is None else timing
         if not isinstance(prompts, dict):
             prompts = batch_of(prompts, config, self.tokenizer)
-        with timed("step", timing):
+        with timed("step", timing), without_running_loop():
             if config.algorithm.filter_groups.enable:
                 batch, reward = self._collect_filtered(prompts, timing, metrics)
             else:
@@ -310,6 +312,7 @@ class LocalPPOTrainer:
         loader = None if dataset is None else loader_of(dataset, self.config, self.tokenizer, self.ranks)
         return as_numbers(self.validate(loader))
 
+    @without_running_loop()
     def generate(self, prompts: Iterable[Any], *, n: int = 1, do_sample: bool = True) -> list[str]:
         """Write responses with the weights of now. Leaves the global random state as it was.
 
@@ -320,6 +323,7 @@ class LocalPPOTrainer:
         """
         return generate_texts(self.rollouts, self.config, self.tokenizer, prompts, n, do_sample)
 
+    @without_running_loop()
     @under_way("testing")
     def validate(self, loader: Any = None) -> Metrics:
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
