@@ -137,7 +137,7 @@ class RolloutEngine(VllmRollout):
 
     @contextlib.contextmanager
     def _counting(self, requests: int) -> Iterator[None]:
-        """Within it the requests that vLLM has finished are counted."""
+        """Count the requests that vLLM finishes within it."""
         engine = self.inference_engine.llm_engine
         step, replaced = engine.step, vars(engine).get("step")
 

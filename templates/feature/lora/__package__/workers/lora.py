@@ -175,7 +175,7 @@ def _prefixes(name: str) -> Iterator[str]:
 
 
 def _names(value: Any) -> Any:
-    """Names of modules as peft takes them: a text or a list."""
+    """Return names of modules as peft takes them: a text or a list."""
     return OmegaConf.to_container(value, resolve=True) if isinstance(value, ListConfig) else value
 
 

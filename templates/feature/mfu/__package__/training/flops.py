@@ -14,7 +14,7 @@ from ..vendored.utils.flops_counter import FlopsCounter
 def flops_metrics(
     role: str, module: nn.Module, batch: DataProto, seconds: float, epochs: int, world_size: int
 ) -> dict[str, Any]:
-    """Model FLOP utilisation of an update.
+    """Compute the model FLOP utilisation of an update.
 
     Args:
         role: actor or critic.

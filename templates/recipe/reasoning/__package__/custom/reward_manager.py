@@ -24,7 +24,7 @@ TAGS = ("think", "answer")
 
 
 def form(solution_str: str, **sample: Any) -> float:
-    """`<think>...</think><answer>...</answer>` and nothing else: 1. Otherwise a part of it, as a slope to learn on:
+    """Rate the form: 1 for `<think>...</think><answer>...</answer>` and nothing else. Otherwise a part, to learn on:
 
     0.5 for the tags in their order, 0.25 for each of them only once, 0.25 for nothing around them.
     """
@@ -45,7 +45,7 @@ def thinking(solution_str: str, min_words: int, max_words: int, **sample: Any) -
 
 
 def answer(solution_str: str, ground_truth: Any, **sample: Any) -> float:
-    """1 for a right answer, else 0.
+    """Rate the answer: 1 if it is right, else 0.
 
     The ground truth says what is asked: numbers and a target (countdown), or an answer (mathematics, by math-verify).
     """

@@ -200,7 +200,7 @@ class ServerEngine:
                 self.asleep.remove(part)
 
     def _sampling(self, meta_info: dict[str, Any], max_tokens: int) -> Sampling:
-        """As upstream's rollouts decide: greedy without do_sample, val_kwargs in validation, else the config's."""
+        """Choose how to sample, as upstream's rollouts do: greedily without do_sample, by val_kwargs in validation."""
         rollout = self.rollout
         source = rollout.val_kwargs if meta_info.get("validate", False) else rollout
         values = {name: meta_info.get(name, source[name]) for name in ("temperature", "top_k", "top_p")}
@@ -254,7 +254,7 @@ def _raise(error: Exception) -> NoReturn:
 
 
 def _check_settings(config: Any, ranks: Ranks) -> None:
-    """Settings that cannot work together."""
+    """Refuse settings that cannot work together."""
     settings, collective_timeout = config.local.server, config.actor_rollout_ref.nccl_timeout
     if ranks.world_size > 1 and not settings.url and settings.startup_timeout >= collective_timeout:
         raise ConfigError(

@@ -296,7 +296,7 @@ async def _content(response: aiohttp.ClientResponse, most_bytes: int, url: str) 
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:
-    """As much of the body as can be shown."""
+    """Return as much of the body as can be shown."""
     content = b""
     async for chunk in response.content.iter_chunked(2**14):
         content += chunk

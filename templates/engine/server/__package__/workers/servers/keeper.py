@@ -66,7 +66,7 @@ def _others() -> bool:
 
 
 def _end_with_keeper() -> None:
-    """Linux: the server is asked to end should this process be killed."""
+    """Have Linux ask the server to end should this process be killed."""
     if sys.platform == "linux":
         import ctypes
 

@@ -185,7 +185,7 @@ def _refusal(answer: Any) -> str | None:
 
 
 def _token_of(entry: Any) -> tuple[Any, Any]:
-    """Log-probability and id of a token that was written."""
+    """Return log-probability and id of a token that was written."""
     if len(of_kind(entry, list, "a token beside its log-probability")) < 2:
         raise BadAnswer("a token has no log-probability beside it")
     return entry[0], entry[1]
