@@ -60,7 +60,7 @@ def compute_policy_loss_spo(
     config: Any = None,
     rollout_is_weights: torch.Tensor | None = None,
 ) -> tuple[Any, ...]:
-    """Simple Policy Optimization (https://arxiv.org/abs/2401.16025): PPO's clip replaced by a quadratic penalty.
+    """Compute the loss of Simple Policy Optimization (https://arxiv.org/abs/2401.16025): a quadratic penalty, no clip.
 
     Where PPO's gradient is zero once the ratio has left the clip range, this one pulls the ratio back.
 

@@ -109,7 +109,7 @@ class RowPrompts(PromptDataset):
     """verl's dataset of rows that are in memory, in verl's schema: `data_files` is a list of one list of rows."""
 
     def _download(self, use_origin_parquet: bool = False) -> None:
-        """Nothing to fetch."""
+        """Fetch nothing."""
 
     def _read_files_and_tokenize(self) -> None:
         rows = self.data_files[0]
@@ -203,7 +203,7 @@ def _file_list(value: Any) -> list[str]:
 
 
 def _load_class(path: str, name: str | None) -> Any:
-    """The owner's class: by module name if the file belongs to this package (so that its relative imports work)."""
+    """Load the owner's class: by module name if the file is in this package, so that its relative imports work."""
     file = Path(path).expanduser().resolve()
     if not file.is_file():
         raise DataError(f"data.custom_cls.path is not a file: {path}", "give the path of a Python file")
@@ -352,7 +352,7 @@ def _prompt_lengths(dataset: Any, dataframe: Any) -> list[int]:
 
 
 def _check_lengths(split: str, dataset: Any) -> None:
-    """A prompt that is too long is an error now, rather than when its turn comes in the middle of the training."""
+    """Refuse a prompt that is too long now, rather than when its turn comes in the middle of the training."""
     if not isinstance(dataset, RLHFDataset) or dataset.processor is not None or dataset.truncation != "error":
         return
     lengths = _prompt_lengths(dataset, dataset.dataframe)

@@ -108,7 +108,7 @@ class Environments:
         await self._call_all([(env, "close", (), {}) for env in environments if hasattr(env, "close")])
 
     async def _call_all(self, calls: Sequence[tuple[Any, str, tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
-        """The result of each call, or its Failure. Plain calls run one after another, those that wait run at once."""
+        """Return each call's result, or its Failure. Plain calls run one after another, coroutines at once."""
         before = time.perf_counter()
         places = asyncio.Semaphore(self.concurrency)
         results: list[Any] = [None] * len(calls)
@@ -148,7 +148,7 @@ class Environments:
         return Failure("timeout", message, hook_file_of(error, hook))
 
     async def _in_time(self, pending: Callable[[], Awaitable[Any]], method: Any, name: str) -> Any:
-        """What is awaited, or a Failure. What takes too long is abandoned; a thread cannot be stopped, and runs on."""
+        """Return what is awaited, or a Failure. What takes too long is abandoned; a thread, though, runs on."""
         task = asyncio.ensure_future(pending())
         done, _ = await asyncio.wait({task}, timeout=self.timeout)
         if not done:
@@ -163,7 +163,7 @@ def _call(env: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call in a thread of its own. The thread is a daemon's: one that hangs must not keep the program from ending."""
+    """Call a function in a thread of its own: a daemon, since one that hangs must not keep the program from ending."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
 

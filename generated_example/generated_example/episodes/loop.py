@@ -151,7 +151,7 @@ class EpisodeLoop:
         ]
 
     async def _turn(self, episodes: list[Episode], meta_info: dict[str, Any]) -> None:
-        """One turn of the model in each episode, and what its environment says to it."""
+        """Play one turn of the model in each episode, and have its environment answer."""
         playing: list[tuple[Episode, Environment, list[int]]] = []
         for episode, (tokens, log_probs) in zip(episodes, self._write(episodes, meta_info), strict=True):
             episode.add(tokens, sampled=True, log_probs=log_probs)

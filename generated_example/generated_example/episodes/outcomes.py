@@ -134,7 +134,7 @@ def episode_metrics(batch: DataProto) -> dict[str, float]:
 
 
 def _components(infos: Any, taken: set[str]) -> dict[str, np.ndarray]:
-    """The numbers and texts that the environments reported, a column for each that none of another kind disturbs."""
+    """Return what the environments reported: a column for each name, of numbers only or of texts only."""
     columns = {}
     for name in sorted({str(name) for info in infos for name in info} - taken):
         values = [info.get(name) for info in infos]

@@ -68,7 +68,7 @@ def metric_names(runs: Sequence[Run]) -> list[str]:
 
 
 def curve_groups(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[Axes]]:
-    """Everything that the page draws as curves.
+    """Return everything that the page draws as curves.
 
     Returns:
         Groups of charts, {title, charts: [{name, band, lines, same, notes, gaps}], constant: [[name, value]]}, and the
@@ -125,7 +125,7 @@ def short(value: float | None, digits: int = 5) -> float | int | None:
 
 
 def buckets(count: int, limit: int) -> list[range]:
-    """Neighbours among `count` points put together, so that at most `limit` remain."""
+    """Put neighbours among `count` points together, so that at most `limit` remain."""
     size = max(1, -(-count // limit))
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 

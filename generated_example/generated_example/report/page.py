@@ -78,7 +78,7 @@ def _title(runs: Sequence[Run]) -> str:
 
 
 def _status(run: Run) -> str:
-    """`step 60 of 100, stopped`."""
+    """Word how far a run has come: `step 60 of 100, stopped`."""
     step, total = run.last_step, run.total_steps
     where = "no step yet" if step is None else f"step {step}" + (f" of {total}" if total else "")
     return ", ".join(part for part in (where, run.status) if part)
@@ -178,7 +178,7 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 
 def _side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order: bool = False) -> list[dict[str, Any]]:
-    """Rows of a table with a column for each run: {name, cells, differs}. A run without the entry has None."""
+    """Return rows of a table with a column for each run: {name, cells, differs}. Without the entry a run has None."""
     names = list(dict.fromkeys(name for table in tables for name in table))
     known = [table for table in tables if table]
     return [
@@ -200,7 +200,7 @@ def _at(point: tuple[int, float]) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """`340 ms`, `4.2 s`, `12 min`, `3 h 20 min`."""
+    """Word a time: `340 ms`, `4.2 s`, `12 min`, `3 h 20 min`."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 100:

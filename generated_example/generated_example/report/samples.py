@@ -122,7 +122,7 @@ def _size(rows: ByPrompt, kept: Sequence[set[int]], length: int) -> int:
 
 
 def _evenly(values: Sequence[int], count: int) -> list[int]:
-    """At most `count` of the values, from the first to the last."""
+    """Choose at most `count` of the values, evenly from the first to the last."""
     if len(values) <= count:
         return list(values)
     return [values[round(i * (len(values) - 1) / max(1, count - 1))] for i in range(count)]

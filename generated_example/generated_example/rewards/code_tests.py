@@ -92,7 +92,7 @@ def _list(tests: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    """Lines may stand as a list of them."""
+    """Return a text; data sets may have it as a list of its lines."""
     return "\n".join(str(line) for line in value) if isinstance(value, list | tuple) else str(value)
 
 
@@ -107,5 +107,5 @@ def _expected(given: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Parquet gives arrays."""
+    """Return a list in place of an array, which is what parquet gives."""
     return value.tolist() if hasattr(value, "tolist") else value

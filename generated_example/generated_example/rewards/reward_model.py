@@ -99,7 +99,7 @@ class RewardModel:
         return scores
 
     def token_scores(self, data: Any) -> torch.Tensor:
-        """`score`, on the last token of each response: (bs, response_length) float32, as verl's `rm_scores`."""
+        """Return `score` on the last token of each response: (bs, response_length) float32, as verl's `rm_scores`."""
         responses = data.batch["responses"]
         placed = torch.zeros(responses.shape, dtype=torch.float32, device=responses.device)
         last = (data.batch["attention_mask"][:, -responses.shape[-1] :].sum(dim=-1) - 1).clamp(min=0)
@@ -129,7 +129,7 @@ class RewardModel:
 
     @torch.no_grad()
     def _pass(self, sequences: Sequence[list[int]]) -> list[float]:
-        """Logits of sequences of about the same length, padded on the right."""
+        """Compute the logits of sequences of about the same length, padded on the right."""
         width = max(1, *map(len, sequences))
         ids = torch.full((len(sequences), width), self.pad_token_id)
         mask = torch.zeros_like(ids)

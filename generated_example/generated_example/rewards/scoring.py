@@ -318,7 +318,7 @@ def _aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _payload(function: Callable[..., Any]) -> bytes:
-    """What a worker needs to have the function as well: pickled, with the files of modules that have no import name."""
+    """Pickle what a worker needs to have the function as well, with the files of modules that have no import name."""
     raw = raw_function(function)
     parts = getattr(raw, "functions", {"": raw}).values()
     files = {}
@@ -375,7 +375,7 @@ _worker_function: Any = None
 
 
 def _begin_worker(payload: bytes) -> None:
-    """Runs first in a worker: Ctrl-C is the trainer's affair, and a trainer that is gone needs no scores."""
+    """Prepare a worker: it ignores Ctrl-C, which is the trainer's affair, and ends when the trainer has ended."""
     global _worker_function
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -77,7 +77,7 @@ def exact_match(given: str, expected: str) -> bool:
 
 
 def length_share(length: float, low: float, high: float, width: float) -> float:
-    """1 for a length between `low` and `high`, falling in a straight line to 0 at `width` outside of them."""
+    """Rate a length: 1 between `low` and `high`, falling in a straight line to 0 at `width` outside of them."""
     distance = max(low - length, length - high, 0.0)
     return max(0.0, 1.0 - distance / width) if width > 0 else float(distance == 0)
 
@@ -90,7 +90,7 @@ def repeated_share(text: str, n: int = 4) -> float:
 
 
 def overlong_penalty(length: int, limit: int, buffer: int, factor: float) -> float:
-    """Soft punishment of long responses (DAPO, https://arxiv.org/abs/2503.14476, eq. 13).
+    """Punish long responses softly (DAPO, https://arxiv.org/abs/2503.14476, eq. 13).
 
     Upstream: verl/workers/reward_manager/dapo.py.
 

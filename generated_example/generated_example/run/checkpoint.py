@@ -138,7 +138,7 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def _writing(self, scratch: Path) -> Iterator[None]:
-        """Around the writing of a checkpoint: if it fails, give the space back and say why."""
+        """Go around the writing of a checkpoint: if it fails, give the space back and say why."""
         try:
             yield
         except Exception as error:

@@ -58,7 +58,7 @@ class Watch(threading.Thread):
         self._tell()  # before the group forms: from then on every process has told
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads that give signs of life and look for those of the others."""
         now = time.monotonic()
         self._answered, self._changed = now, [now] * self.world_size
         super().start()
@@ -190,7 +190,7 @@ class Watch(threading.Thread):
 
     @contextlib.contextmanager
     def _access(self) -> Iterator[None]:
-        """The store, for one thread at a time; it may not answer, and nobody is to wait for that."""
+        """Lend the store to one thread at a time; it may not answer, and nobody is to wait for that."""
         if not self._lock.acquire(timeout=5.0):
             raise RuntimeError("the store does not answer")
         try:

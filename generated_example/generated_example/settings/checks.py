@@ -79,7 +79,7 @@ def _check_single_responses(algorithm: Any) -> None:
 
 
 def _check_token_budgets(config: Any) -> None:
-    """A pass that is formed by tokens must have room for the longest sequence."""
+    """Refuse passes that are formed by tokens and have no room for the longest sequence."""
     section, critic = config.actor_rollout_ref, config.get("critic")
     budgets = {
         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
@@ -98,7 +98,7 @@ def _check_token_budgets(config: Any) -> None:
 
 
 def _check_correction(section: Any) -> None:
-    """Correct a batch of two tokens: upstream's functions refuse settings that they do not know."""
+    """Check the settings by correcting a batch of two tokens: upstream's functions refuse what they do not know."""
     token = torch.ones(2, 1)
     batch = DataProto.from_dict({"old_log_probs": -token, "rollout_log_probs": -token, "response_mask": token})
     config = OmegaConf.create({"algorithm": {"rollout_correction": {**section, "bypass_mode": False}}})

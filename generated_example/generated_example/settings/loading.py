@@ -165,20 +165,20 @@ def _sizes(files: ConfigFiles, config: DictConfig, overrides: Sequence[str]) -> 
 
 
 def _hydra(files: ConfigFiles, overrides: Sequence[str]) -> list[str]:
-    """Overrides as Hydra calls them, and where it looks besides."""
+    """Return overrides as Hydra writes them, and the further places where it looks."""
     others = [json.dumps(f"file://{directory}", ensure_ascii=False) for directory in files.directories[1:]]
     also = [f"hydra.searchpath=[{','.join(others)}]"] if others else []
     return [*also, *map(_with_package, overrides)]
 
 
 def _with_package(override: str) -> str:
-    """Hydra's full name of a choice such as preset=ppo, whose settings go to the top of the config."""
+    """Return Hydra's full name of a choice such as preset=ppo, whose settings go to the top of the config."""
     group, equals, option = override.partition("=")
     return f"{group}@_global_={option}" if equals and group in GROUPS else override
 
 
 def _check_choice(override: str, files: ConfigFiles) -> None:
-    """An override such as preset=ppo must name a file."""
+    """Refuse an override such as preset=ppo that names no file."""
     group, _, option = override.partition("=")
     options = sorted({path.stem for directory in files.directories for path in (directory / group).glob("*.yaml")})
     if option not in options:

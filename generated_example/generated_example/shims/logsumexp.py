@@ -27,7 +27,7 @@ def in_pieces(logits: torch.Tensor, values: torch.Tensor | None = None) -> tuple
 
 
 def logsumexp_in_pieces(logits: torch.Tensor) -> torch.Tensor:
-    """`torch.logsumexp` over the last dimension, a piece of the first one at a time.
+    """Compute `torch.logsumexp` over the last dimension, a piece of the first one at a time.
 
     Args:
         logits: (bs, ..., vocab_size), float32 or float64.

@@ -180,7 +180,7 @@ class LiveView(QuietView):
         self._streams.give_back()
 
     def _stopping(self, set_trace: Callable[..., Any]) -> Callable[..., Any]:
-        """pdb's `set_trace`, which first ends the table, and talks to the terminal itself."""
+        """Stop in pdb, as its `set_trace` does, after the table has been ended and the terminal given back."""
 
         def stop_and_trace(debugger: Any, frame: Any = None, *args: Any, **kwargs: Any) -> Any:
             self.close()
@@ -258,7 +258,7 @@ class LiveView(QuietView):
         return Text(text, style="italic", no_wrap=True, overflow="crop")
 
     def _phases(self, width: int) -> list[Any]:
-        """A line for each phase under way: its name, its time, and a bar if it is known how much there is to do."""
+        """Return a line for each phase under way: its name, its time, and a bar where its length is known."""
         if self._lines is not None:
             return []
         shown: list[Phase] = []

@@ -393,7 +393,7 @@ def argument_without_secret(argument: str) -> str:
 
 @contextlib.contextmanager
 def _arguments_without_secrets() -> Iterator[None]:
-    """Within it sys.argv, which trackers make a note of, has no secrets."""
+    """Take the secrets out of sys.argv, which trackers make a note of, as long as this lasts."""
     before = sys.argv
     sys.argv = [argument_without_secret(argument) for argument in before]
     try:
@@ -403,7 +403,7 @@ def _arguments_without_secrets() -> Iterator[None]:
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one mapping from dotted keys; lists stay."""
+    """Return nested settings as one mapping from dotted keys; lists stay."""
     found: dict[str, Any] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:

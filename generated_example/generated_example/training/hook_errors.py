@@ -204,7 +204,7 @@ def source_of(hook: Any) -> str:
 
 @lru_cache
 def _definition(target: Any) -> str | None:
-    """Path and line of a function or class; None if it has none."""
+    """Return path and line of a function or class; None if it has none."""
     try:
         return f"{inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]}"
     except (OSError, TypeError):

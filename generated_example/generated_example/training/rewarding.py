@@ -119,7 +119,7 @@ def _check_overlong(config: Any, overlong: Any) -> None:
 
 @contextlib.contextmanager
 def _naming_the_file(config: Any) -> Iterator[None]:
-    """Around the loading of the owner's file, by verl's own function: what is wrong with it, and where to look."""
+    """Go around the loading of the owner's file by verl's own function: say what is wrong with it, and where."""
     try:
         yield
     except (FileNotFoundError, AttributeError, RuntimeError) as error:
@@ -148,7 +148,7 @@ def offered(config: Any, manager: Any) -> dict[str, Any]:
 
 
 def _arguments_of(manager: Any) -> set[str]:
-    """The arguments that a class names in its constructor, and in those that this hands further arguments on to."""
+    """Return the arguments that a class's constructor names, and those of the ones that it hands others to."""
     names: set[str] = set()
     for cls in inspect.getmro(manager) if inspect.isclass(manager) else (manager,):
         function = cls.__dict__.get("__init__") if inspect.isclass(cls) else cls

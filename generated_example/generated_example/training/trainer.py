@@ -393,7 +393,7 @@ class LocalPPOTrainer:
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
-        """What a run has around it: its records, and a note on its last checkpoint if it fails; no other run beside."""
+        """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
         config, directory, processes = self.config, self.checkpoints.directory, self.ranks.world_size
         lock, self._lock = self._lock or lock_run_directory(directory, self.ranks), None
         with lock:
@@ -422,7 +422,7 @@ class LocalPPOTrainer:
         return bool(every > 0 and step % every == 0)
 
     def _batches(self) -> Iterator[dict[str, Any]]:
-        """Batches of prompts, epoch after epoch, until the last step."""
+        """Yield batches of prompts, epoch after epoch, until the last step."""
         while self.steps_done < self.total_steps:
             yield from self.train_loader
 
@@ -480,7 +480,7 @@ class LocalPPOTrainer:
         return f"The state from before this step is saved: {self.checkpoints.directory}"
 
     def _remember_state(self) -> None:
-        """What a run needs, besides the weights, to do the next step exactly as this one will."""
+        """Keep what a run needs, besides the weights, to do the next step exactly as this one will."""
         self._remembered = {
             "steps": self.steps_done,
             "random": random_state(),
@@ -496,7 +496,7 @@ class LocalPPOTrainer:
     def _collect(
         self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
     ) -> tuple[DataProto, "Future[Reward] | None"]:
-        """The batch that a step learns from: prompts with their responses, and the reward, which may be under way."""
+        """Return the batch that a step learns from: prompts with responses, and the reward, which may be under way."""
         batch = self._answer(prompts, timing, metrics)
         self._arrange(batch, metrics)
         with timed("reward", timing):
@@ -505,7 +505,7 @@ class LocalPPOTrainer:
     def _collect_filtered(
         self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
     ) -> tuple[DataProto, "Future[Reward] | None"]:
-        """As `_collect`, of these and further prompts, only those whose responses have different rewards."""
+        """Do what `_collect` does, with others drawn in place of prompts whose responses do not differ in reward."""
         waiting = [prompts]
 
         def draw() -> Scored:
@@ -525,7 +525,7 @@ class LocalPPOTrainer:
         return batch, done
 
     def _answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
-        """A batch of prompts with `rollout.n` responses to each; responses to the same prompt have the same uid."""
+        """Return a batch of prompts with `rollout.n` responses to each; those to the same prompt have the same uid."""
         batch = DataProto.from_single_dict(prompts)
         batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
         prompt_batch = generation_batch(batch)
@@ -549,7 +549,7 @@ class LocalPPOTrainer:
         batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
-        """ReMax: the reward of the likeliest response to each prompt, (prompts,), is the baseline of the others."""
+        """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
         greedy = DataProto(
             prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False}
         )
@@ -559,7 +559,7 @@ class LocalPPOTrainer:
         batch.batch["reward_baselines"] = reward.sum(dim=-1)
 
     def _start_reward(self, batch: DataProto) -> "Future[Reward] | None":
-        """The reward of the global batch, which rank 0 computes: at once, or in the background if so configured."""
+        """Have rank 0 compute the reward of the global batch: at once, or in the background if so configured."""
         if self.ranks.rank != 0:
             return None
         # What is added to the batch meanwhile must not be seen by the reward.
@@ -574,7 +574,7 @@ class LocalPPOTrainer:
         return done
 
     def _needs_old_log_probs(self, batch: DataProto) -> bool:
-        """Whether anything uses the policy's log-probabilities from before the update, or the config asks for them."""
+        """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
         return bool(
             self.config.local.recompute_old_log_probs
             or self.config.algorithm.use_kl_in_reward
@@ -590,7 +590,7 @@ class LocalPPOTrainer:
         return batch.union(output), entropy.item()
 
     def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
-        """From the reward to `advantages` and `returns`, (bs, response_length), over the global batch."""
+        """Add the reward, and from it `advantages` and `returns`, (bs, response_length), over the global batch."""
         algorithm = self.config.algorithm
         with under_way("reward"):  # the part that is not done yet
             scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
@@ -630,11 +630,11 @@ class LocalPPOTrainer:
             write_rows(self.config.trainer.rollout_data_dir, step, rows, extra)
 
     def _same_random_numbers(self, purpose: str) -> contextlib.AbstractContextManager[None]:
-        """Within it all processes draw the same numbers, and as many processes as there may be draw these."""
+        """Have all processes draw the same random numbers within it, whatever their number."""
         return same_random_numbers(f"{self.config.local.seed} {self.steps_done} {purpose}")
 
     def _reduced(self, metrics: Metrics) -> Metrics:
-        """Metrics of all processes and all their mini-batches as one number each."""
+        """Reduce the metrics of all processes and all their mini-batches to one number each."""
         merged: dict[str, list[Any]] = defaultdict(list)
         for part in self.ranks.gather_objects(metrics):
             for name, value in part.items():

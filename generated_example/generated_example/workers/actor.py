@@ -39,7 +39,7 @@ class Actor:
         self._engine.prepare_model_outputs = self._model_outputs
 
     def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
-        """log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
+        """Return log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
         squares = self.config.get("calculate_sum_pi_squared", False)
         outputs = self._local.infer(data, calculate_entropy=calculate_entropy, calculate_sum_pi_squared=squares)
         return {"entropys" if name == "entropy" else name: value for name, value in outputs.items()}

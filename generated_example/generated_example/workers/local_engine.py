@@ -133,7 +133,7 @@ def named(prefix: str, metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _one_number(values: list[Any]) -> float:
-    """From what each process has to a number: verl's metrics know how; of others it is the mean."""
+    """Reduce what each process has to a number: verl's metrics know how; others are averaged."""
     if isinstance(values[0], Metric):
         return float(Metric.aggregate_dp(values))
     numbers = [number for value in values for number in (value if isinstance(value, list) else [value])]

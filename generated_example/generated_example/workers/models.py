@@ -149,7 +149,7 @@ def _tokens(tokenizer: Any) -> dict[str, Any]:
 
 
 def _missing(what: str, path: str, error: Exception) -> ConfigError:
-    """What is said about a path that transformers cannot read: where it cannot be a name on the hub, it says little."""
+    """Say what is wrong with a path that transformers cannot read; of what is no name on the hub it says little."""
     is_path = path.startswith(("/", ".", "~")) or path.count("/") > 1
     if Path(path).is_dir():
         return ConfigError(f"no {what} at {path}: {_one_line(error)}", "check actor_rollout_ref.model.path")

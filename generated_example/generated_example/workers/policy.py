@@ -174,7 +174,7 @@ def _load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ra
 
 
 def _prepare(batch: DataProto, section: Any, rollout: Any) -> DataProto:
-    """The batch on the device, with what the vendored actor reads from `meta_info`; the original stays as it is."""
+    """Return the batch on the device, with the `meta_info` that the vendored actor reads; `data` stays as it is."""
     meta_info = {
         **batch.meta_info,
         "micro_batch_size": section.log_prob_micro_batch_size_per_gpu,

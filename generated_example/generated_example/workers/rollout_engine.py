@@ -106,7 +106,7 @@ class RolloutEngine(HFRollout):
         """Do nothing: upstream's interface has it; the weights are the policy's own, or a copy that stays."""
 
     def _generate_minibatch(self, prompts: DataProto) -> DataProto:
-        """Upstream's, with its decode steps counted: each looks up the embedding of one token per row."""
+        """Generate as upstream does, and count the decode steps: each looks up the embedding of one token per row."""
         steps: list[int] = []
 
         def count(*_: Any) -> None:

@@ -71,7 +71,7 @@ class SharedForward(SharedPasses):
         return {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
 
     def _whole_nested(self, part: torch.Tensor, micro_batch: Any) -> torch.Tensor:
-        """From the values at the rows of this process to those at all rows; both nested, a value for each token."""
+        """Gather the values at all rows from those at this process's; both nested, a value for each token."""
         length = tu.get_non_tensor_data(micro_batch, "max_seq_len", 0)
         padded = pad_sequence([*part.unbind(), part.values().new_zeros(length)], batch_first=True)[:-1]
         whole = self.whole(padded, self._partition)

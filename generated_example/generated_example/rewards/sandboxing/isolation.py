@@ -143,6 +143,6 @@ def users() -> tuple[int, int]:
 
 
 def _counts_across_namespaces() -> bool:
-    """Before Linux 5.14 a user's processes were counted together, whatever their namespace."""
+    """Tell whether the kernel counts a user's processes together, whatever their namespace: before Linux 5.14."""
     release = os.uname().release.split(".")
     return (int(release[0]), int(release[1])) < (5, 14)

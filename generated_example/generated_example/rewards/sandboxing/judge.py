@@ -176,7 +176,7 @@ def _call(connection: Connection, name: str, arguments: list[Any], expected: Any
 
 
 def _lists(value: Any) -> Any:
-    """JSON has no tuples."""
+    """Return lists in place of tuples, which JSON does not have."""
     if isinstance(value, list | tuple):
         return [_lists(item) for item in value]
     return {key: _lists(item) for key, item in value.items()} if isinstance(value, dict) else value
