@@ -12,15 +12,31 @@ from .run.quiet import quiet
 
 if TYPE_CHECKING:
     from .api.configuration import load_config
-    from .errors import ConfigError
+    from .custom.env_dataset import EnvDataset
+    from .errors import ConfigError, DataError, ProjectError
+    from .training.hook_errors import HookError
     from .training.results import Step, TrainResult
     from .training.trainer import LocalPPOTrainer
 
-__all__ = ["ConfigError", "LocalPPOTrainer", "Step", "TrainResult", "load_config"]
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "EnvDataset",
+    "HookError",
+    "LocalPPOTrainer",
+    "ProjectError",
+    "Step",
+    "TrainResult",
+    "load_config",
+]
 
 # Where each of them is.
 _PLACES = {
     "ConfigError": "errors",
+    "DataError": "errors",
+    "EnvDataset": "custom.env_dataset",
+    "HookError": "training.hook_errors",
+    "ProjectError": "errors",
     "LocalPPOTrainer": "training.trainer",
     "Step": "training.results",
     "TrainResult": "training.results",

@@ -12,9 +12,9 @@ from torch.utils.data import Dataset, Sampler, SequentialSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import RandomSampler
 
+from ..errors import DataError
 from ..run.distributed import Ranks
 from ..vendored.data.rl_dataset import collate_fn
-from .datasets import DataError
 
 Place = tuple[int, int, int]  # epoch, number within it, and the index of the item
 OWN_STATE = "dataset of the main process"

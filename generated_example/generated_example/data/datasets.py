@@ -21,24 +21,13 @@ import pyarrow.parquet
 from omegaconf import OmegaConf
 from torch.utils.data import Dataset
 
+from ..errors import DataError as DataError  # hooks take it from here
 from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 
 PACKAGE = __name__.split(".")[0]
 PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]
-
-
-class DataError(ValueError):
-    """The data cannot be used as configured. The text ends with a hint that names what to change."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message, hint)  # both, so that it can be pickled
-        self.message = message
-        self.hint = hint
-
-    def __str__(self) -> str:
-        return f"{self.message}\nhint: {self.hint}"
 
 
 def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[Dataset, Dataset]:

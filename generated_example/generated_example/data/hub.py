@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import Any
 
-from .datasets import DataError
+from ..errors import DataError
 
 
 def load_rows(path: str, name: str | None, split: str, timeout: float = 10.0) -> list[dict[str, Any]]:

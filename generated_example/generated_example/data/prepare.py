@@ -45,9 +45,8 @@ def write_splits(out: Path, settings: Mapping[str, Any]) -> list[Path]:
 
 def main(arguments: list[str]) -> int:
     """Run with these command-line arguments; returns the exit code."""
-    from ..errors import ConfigError
+    from ..errors import ConfigError, DataError
     from ..settings.loading import load_config
-    from .datasets import DataError
 
     parser = argparse.ArgumentParser(
         prog="prepare", description="Write the prompts as parquet in verl's schema.", epilog="Settings: data.env.*"

@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 
-from ..errors import ConfigError
+from ..errors import ConfigError, ProjectError
 from ..training.hook_errors import HookError
 from ..workers.trained_model import TrainedModel
 from .checkpoint_files import (
@@ -54,7 +54,7 @@ BEST = "best_checkpointed_iteration.txt"
 NAME = re.compile(r"global_step_\d+")
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(ProjectError, RuntimeError):
     """A checkpoint could not be written. The text ends with a hint that says what to do."""
 
 

@@ -5,8 +5,7 @@ import sys
 import traceback
 from typing import Any
 
-from ..data.datasets import DataError
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
 from ..shims.not_vendored import FeatureNotVendored
 from ..training.divergence import DivergenceError
 from ..training.hook_errors import HookError

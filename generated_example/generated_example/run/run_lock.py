@@ -2,6 +2,7 @@
 """One run at a time in a directory: two would write into the same metrics and replace each other's checkpoints."""
 
 import contextlib
+import gc
 import os
 import socket
 import sys
@@ -39,12 +40,22 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         hint = "set trainer.default_local_dir to a directory that you can write to"
         raise ConfigError(f"cannot write to {directory}: {error.strerror}", hint) from error
     start = time.monotonic()
-    waited = False
+    waited = collected = False
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             other = _holder(file)
+            if other == f" ({_this_process()})":
+                if not collected:  # a trainer that nothing refers to any more may not have ended yet
+                    collected = gc.collect() >= 0
+                    continue
+                file.close()
+                raise ConfigError(
+                    f"another run is going on in {directory}{other}: another trainer of this same process",
+                    "close that one first (trainer.close(), or use it in a with statement), or name this one: "
+                    "trainer.experiment_name=...",
+                ) from error
             if not waited and PATIENCE:
                 print(f"waiting up to {PATIENCE:.0f} s for another run in {directory} to end{other}", file=sys.stderr)
                 waited = True
@@ -60,9 +71,13 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
             pass
         with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
             file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.write(f"{_this_process()}\n")
             file.flush()
         return file
+
+
+def _this_process() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _holder(file: TextIO) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..errors import ProjectError
 from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 from .suspects import Suspects
@@ -26,7 +27,7 @@ GRADIENTS = {"actor": "actor/grad_norm", "critic": "critic/grad_norm"}
 PATIENCE = 3
 
 
-class DivergenceError(RuntimeError):
+class DivergenceError(ProjectError, RuntimeError):
     """The policy or the critic no longer computes finite numbers. The text ends with a hint that says what to do."""
 
 

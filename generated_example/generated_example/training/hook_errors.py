@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import ProjectError
 from ..rewards import components, manager, scoring, time_limit
 from ..rewards.scoring import ScoringError
 from ..vendored.protocol import DataProto
@@ -34,7 +35,7 @@ MANAGERS = tuple(
 )
 
 
-class HookError(RuntimeError):
+class HookError(ProjectError, RuntimeError):
     """A hook raised an exception, or returned what the trainer cannot use.
 
     Attributes:

@@ -4,10 +4,11 @@
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from ..errors import ProjectError
 from ..vendored.protocol import DataProto
 
 
-class RolloutError(Exception):
+class RolloutError(ProjectError):
     """The rollout engine failed. The text ends with a hint that says what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
