@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.processes.launching import SCORE, Phase, drive, overrides
+from tests.processes.launching import SCORE, Phase, drive, overrides, saved
 from tests.project.running import python
 from tests.project.support import PACKAGE, Configuration, make
 
@@ -149,8 +149,10 @@ def runs(release: str, project: Path, tied_model: Path, tmp_path_factory: pytest
 def weights(run: Path, step: int = 2) -> dict[str, torch.Tensor]:
     """What a checkpoint holds of its models: all weights, or an adapter's."""
     found: dict[str, torch.Tensor] = {}
-    for file in sorted((run / f"global_step_{step}").glob("*/*.safetensors")):
-        found |= {f"{file.parent.name}.{name}": weight for name, weight in load_file(file).items()}
+    for model in sorted((run / f"global_step_{step}").glob("*/")):
+        adapter = model / "adapter_model.safetensors"
+        there = load_file(adapter) if adapter.exists() else saved(model)
+        found |= {f"{model.name}.{name}": weight for name, weight in there.items()}
     return found
 
 

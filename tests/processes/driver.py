@@ -7,7 +7,8 @@ to copy there first. A case is a name and settings; name#more goes on with an ea
 DIRECTORY/<name>: checkpoints, and from each process steps-<rank>.pt with the advantages, metrics and memory of each
 step. A case with the setting `fails_at=N@R` has its reward (R is "reward"), its loss ("loss") or its rollout on one
 process (R is a rank) fail in step N, goes on from what was saved, and leaves the error that each process saw in
-failure-<rank>.json. With `rollouts=own` the project writes its own responses, and only the memory is kept.
+failure-<rank>.json. With `rollouts=own` the project writes its own responses, and only the memory is kept. With
+`only=save` it resumes, and saves at once what it has.
 """
 
 import copy
@@ -45,6 +46,12 @@ def trained(config: Any, ranks: Any) -> bool:
     """As main.py does it; whether the run has reached its last step."""
     with training.LocalPPOTrainer(config, ranks=ranks) as trainer:
         return bool(trainer.fit().finished)
+
+
+def saved_again(config: Any, ranks: Any) -> None:
+    """Go on from a checkpoint, and write it again in its place."""
+    with training.LocalPPOTrainer(config, ranks=ranks) as trainer:
+        trainer.save()
 
 
 def given_responses(rollouts: Any, prompts: Any) -> Any:
@@ -110,13 +117,16 @@ def run(name: str, settings: list[str], default: Any, directory: Path, ranks: An
     where = directory / name.partition("#")[0]
     told = [setting for setting in settings if setting.startswith("fails_at=")]
     own_rollouts = "rollouts=own" in settings
-    rest = [setting for setting in settings if setting not in (*told, "rollouts=own")]
+    rest = [setting for setting in settings if setting not in (*told, "rollouts=own", "only=save")]
     config = copy.deepcopy(default)
     for setting in [*rest, f"trainer.default_local_dir={where}"]:
         key, _, value = setting.partition("=")
         OmegaConf.update(config, key, yaml.safe_load(value))
     settle_device(config)
     steps.clear()
+    if "only=save" in settings:
+        saved_again(config, ranks)
+        return
     if told:
         step, _, place = told[0].removeprefix("fails_at=").partition("@")
         failure = (step, place)

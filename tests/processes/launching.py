@@ -8,10 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import torch
+import torch.distributed.checkpoint as dcp
+from safetensors.torch import load_file
+from torch.distributed.checkpoint import HuggingFaceStorageReader
 
 from tests.project.running import environment
 
@@ -72,6 +78,22 @@ def run_driver(root: Path, driver: Path, what: object, directory: Path, timeout:
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
+
+
+def saved(directory: Path) -> dict[str, torch.Tensor]:
+    """Weights of a model's directory in a checkpoint, or its optimizer's tensors; in one piece, whoever wrote them."""
+    if (whole := directory / "model.safetensors").exists():
+        return load_file(whole)
+    shares = directory / "weights" if (directory / "weights").is_dir() else directory
+    if not shares.is_dir():
+        return {}
+    reader = HuggingFaceStorageReader(str(shares))
+    listed = reader.read_metadata().state_dict_metadata
+    found = {name: torch.empty(entry.size, dtype=entry.properties.dtype) for name, entry in listed.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # this process is alone, and knows it
+        dcp.load(found, storage_reader=reader, no_dist=True)
+    return found
 
 
 class Started:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.processes.launching import SCORE, Phase, drive, overrides
+from tests.processes.launching import SCORE, Phase, drive, overrides, saved
 from tests.releases import EVERYTHING
 
 pytestmark = pytest.mark.slow
@@ -95,12 +95,13 @@ def runs(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     one = {**cases, **packings, "whole": whole, "half": half}
     two = {**cases, "dynamic_2": overrides(COMMON, dynamic(1)), "whole": whole, **split, **failures, "1_to_2": whole}
     four = {**hard, "dynamic_4": overrides(COMMON, dynamic(1)), "half": half, "2_to_4": whole}
+    again = overrides(whole, ["only=save"])
     phases = [
         Phase("1", 1, one),
-        Phase("2", 2, two, resumed={"1_to_2": "1/half"}),
-        Phase("4", 4, four, resumed={"2_to_4": "2/half"}),
+        Phase("2", 2, {**two, "1_in_2": again}, resumed={"1_to_2": "1/half", "1_in_2": "1/half"}),
+        Phase("4", 4, {**four, "2_in_4": again}, resumed={"2_to_4": "2/half", "2_in_4": "2/half"}),
         Phase("2_again", 2, {"4_to_2": whole}, resumed={"4_to_2": "4/half"}),
-        Phase("1_again", 1, {"2_to_1": whole}, resumed={"2_to_1": "2/half"}),
+        Phase("1_again", 1, {"2_to_1": whole, "2_in_1": again}, resumed={"2_to_1": "2/half", "2_in_1": "2/half"}),
     ]
     drive(project, phases, root)
     return root
@@ -113,8 +114,8 @@ def weights(run: Path, step: int = 2) -> dict[str, torch.Tensor]:
     """All weights of a checkpoint, of both models if there are two."""
     found = {}
     for model in ("actor", "critic"):
-        if (file := run / f"global_step_{step}" / model / "model.safetensors").exists():
-            found |= {f"{model}.{name}": weight for name, weight in load_file(file).items()}
+        there = saved(run / f"global_step_{step}" / model)
+        found |= {f"{model}.{name}": weight for name, weight in there.items()}
     return found
 
 
@@ -161,6 +162,26 @@ def test_all_processes_hold_the_same_numbers(runs: Path, case: str) -> None:
 def test_any_number_of_processes_goes_on(runs: Path, resumed: str) -> None:
     assert furthest(weights(runs / resumed, 4), weights(runs / "1" / "whole", 4)) < 4e-6  # after four steps
     assert len(steps(runs / resumed)) == 2
+
+
+@pytest.mark.parametrize(
+    ("again", "origin"), [("2/1_in_2", "1/half"), ("4/2_in_4", "2/half"), ("1_again/2_in_1", "2/half")]
+)
+def test_another_number_has_the_same_weights_and_optimizer(runs: Path, again: str, origin: str) -> None:
+    for model in ("actor", "critic"):
+        directories = [runs / run / "global_step_2" / model for run in (again, origin)]
+        one, other = (saved(directory) for directory in directories)
+        assert furthest(one, other) == 0
+        one, other = (optimizer_state(directory) for directory in directories)
+        assert len(one) == 3 * len(saved(directories[0]))
+        assert furthest(one, other) == 0
+
+
+def optimizer_state(model: Path) -> dict[str, torch.Tensor]:
+    """All tensors of an optimizer's state by parameter and name, whoever wrote them."""
+    states = torch.load(model / "optimizer.pt", weights_only=True)["optimizer"]["state"]
+    plain = {f"{index}.{name}": value for index, values in states.items() for name, value in values.items()}
+    return {**plain, **saved(model / "optimizer")}
 
 
 def test_the_same_number_goes_on_bit_for_bit(runs: Path) -> None:

@@ -75,7 +75,7 @@ def test_an_error_is_told_once(project: Path, tmp_path: Path) -> None:
         assert running.wait(120) == 1
         text = running.text()
     assert text.count("error: ") == 1
-    assert text.count("no judge today") == 1
+    assert text.count("raised ZeroDivisionError: no judge today") == 1
     assert "The state from before this step is saved" in text
     assert "[rank" not in text
     assert last_saved(run) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from pathlib import Path
 
@@ -32,12 +33,14 @@ except RuntimeError:
     print("a collective operation gave up", flush=True)
 ranks.watch.leave()
 """
-# Both processes call an estimator in the first step; only rank 0 saves.
+# Both processes call an estimator in the first step. The files of whole checkpoints are written on rank 0, and of the
+# shares of both those of rank 1 are the slow ones.
 SLOW_DISK = """
+from torch.distributed.checkpoint import HuggingFaceStorageWriter
 from .algorithms import register_adv_est
 from ..vendored.algorithms.core_algos import compute_grpo_outcome_advantage
 
-save = torch.save
+save, write_data = torch.save, HuggingFaceStorageWriter.write_data
 
 
 @register_adv_est("before_saving")
@@ -47,12 +50,19 @@ def before_saving(token_level_rewards, response_mask, index, **_):
 
 
 def slowly(*arguments, **settings):
-    if "global_step_" in str(arguments[1]):  # and no buffer in memory
+    if "optimizer.pt" in str(arguments[1]) and dist.get_world_size() > 1 and not SHARED:
         time.sleep(9)
     save(*arguments, **settings)
 
 
-torch.save = slowly
+def wait_and_write(self, plan, planner):
+    if dist.get_rank() == 1 and "weights" in str(self.path) and "step_2" in str(self.path):
+        time.sleep(9)
+        print("the share of rank 1 is written", flush=True)
+    return write_data(self, plan, planner)
+
+
+torch.save, HuggingFaceStorageWriter.write_data = slowly, wait_and_write
 """
 
 
@@ -66,15 +76,38 @@ def test_the_others_wait_for_the_driver_longer_than_for_a_collective_operation(p
     assert "a collective operation gave up" in text  # so the time was too short for one
 
 
-@pytest.mark.thorough
-def test_a_checkpoint_may_take_longer_than_a_collective_operation(project: Path, tmp_path: Path) -> None:
-    custom = project / "toy" / "custom"
-    (custom / "slow_disk.py").write_text(SHORTEN + textwrap.dedent(SLOW_DISK))
+@pytest.mark.parametrize(
+    ("sharded", "asynchronous"),
+    [
+        (True, True),
+        pytest.param(True, False, marks=pytest.mark.thorough),
+        pytest.param(False, False, marks=pytest.mark.thorough),
+        pytest.param(False, True, marks=pytest.mark.thorough),
+    ],
+)
+def test_a_checkpoint_may_take_longer_than_a_collective_operation(
+    project: Path, tmp_path: Path, sharded: bool, asynchronous: bool
+) -> None:
+    root = Path(shutil.copytree(project, tmp_path / "project"))
+    custom = root / "toy" / "custom"
+    (custom / "slow_disk.py").write_text(SHORTEN + f"\nSHARED = {sharded}\n" + textwrap.dedent(SLOW_DISK))
     (custom / "__init__.py").write_text((custom / "__init__.py").read_text() + "\nfrom . import slow_disk  # noqa\n")
     run = tmp_path / "run"
-    settings = ("algorithm.adv_estimator=before_saving", "trainer.total_training_steps=1")
+    settings = (
+        "algorithm.adv_estimator=before_saving",
+        "trainer.total_training_steps=5",
+        "trainer.save_freq=2",
+        f"local.checkpoint.sharded={sharded}",
+        f"local.checkpoint.asynchronous={asynchronous}",
+    )
     arguments = ["main.py", *overrides(SMALL, (f"trainer.default_local_dir={run}",), settings)]
-    with started([*TORCHRUN, "--nproc-per-node=2", *arguments], project, tmp_path / "log") as running:
+    with started([*TORCHRUN, "--nproc-per-node=2", *arguments], root, tmp_path / "log") as running:
         code, text = running.wait(240), running.text()
     assert code == 0, text[-3000:]
-    assert (run / "global_step_1" / "complete.json").is_file()
+    for step in (2, 4, 5):
+        assert (run / f"global_step_{step}" / "complete.json").is_file()
+        assert (run / f"global_step_{step}" / "actor" / "weights").is_dir() == sharded
+    if sharded:
+        written = text.index("the share of rank 1 is written")
+        assert (text.index("step 3/5") < written) == asynchronous
+    assert ("waiting until global_step_2 is written" in text) == asynchronous

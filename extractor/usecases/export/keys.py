@@ -188,6 +188,7 @@ def map_key(
 
 _NOTHING = object()
 _LOCAL = {
+    "checkpoint": "verl's checkpoints are shares of each rank, which verl.model_merger puts together",
     "device": "Ray places the workers",
     "dtype": "filled in where config keys refer to it",
     "env": "settings of the environment loop: adapters/settings.json",

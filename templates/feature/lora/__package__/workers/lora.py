@@ -7,7 +7,7 @@ upstream's: actor_rollout_ref.model.{lora_rank,lora_alpha,target_modules,exclude
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -124,16 +124,16 @@ def adapter_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from get_peft_model_state_dict(module, save_embedding_layers=False).items()
 
 
-def save_adapter(module: nn.Module, directory: Path, ranks: Ranks) -> None:
-    """Write the adapter in peft's format. Every process must call this; rank 0 writes."""
+def adapter_writer(module: nn.Module, ranks: Ranks) -> Callable[[Path], None]:
+    """Gather the adapter, as it is now; what rank 0 gets writes it in peft's format. Every process must call this."""
     weights: dict[str, torch.Tensor] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             whole = _whole(parameter)
             if ranks.rank == 0:
-                weights[name] = whole.cpu()
+                weights[name] = whole.to("cpu", copy=True)
     write: Any = module.save_pretrained
-    ranks.on_driver(lambda: write(directory, state_dict=weights, save_embedding_layers=False), patient=True)
+    return lambda directory: write(directory, state_dict=weights, save_embedding_layers=False)
 
 
 def _read_settings(adapter: str | None, model: Any) -> Any:
