@@ -4,8 +4,9 @@
     python -m PACKAGE.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
     python -m PACKAGE.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
 
-`global_step_N/actor` is in this format already, unless the run trained a LoRA adapter: then it holds the adapter, in
-peft's format. What this adds: it checks that the checkpoint is complete, merges an adapter into its model, changes the
+`global_step_N/actor` is in this format already, unless each process wrote its own share of it
+(`local.checkpoint.sharded`), or the run trained a LoRA adapter: then it holds the adapter, in peft's format. What this
+adds: it checks that the checkpoint is complete, puts shares together, merges an adapter into its model, changes the
 dtype, leaves the optimizer behind, and OUT is there whole or not at all.
 """
 
@@ -26,6 +27,7 @@ from .run.checkpoint_files import MANIFEST, OUTDATED, WRITING, sync_tree, what_i
 from .shims.precision import to_dtype
 from .tracking.run_tracker import CONFIG
 from .workers.adapters import ADAPTER_CONFIG
+from .workers.model_files import load_pretrained
 
 DTYPES = ("float32", "bfloat16", "float16")
 RERUN = "the run saves after its last step (local.save_last), when it is interrupted, and every trainer.save_freq steps"
@@ -162,7 +164,7 @@ def _load(path: Path) -> Any:
     from transformers import AutoModelForCausalLM
 
     try:
-        return AutoModelForCausalLM.from_pretrained(path, torch_dtype="auto")
+        return load_pretrained(AutoModelForCausalLM, path, torch_dtype="auto")
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigError(f"cannot load the model at {path}: {error}", "check whether it was changed since") from error
 

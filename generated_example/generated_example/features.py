@@ -4,7 +4,7 @@
 `vextract upgrade --with NAME` adds one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from .workers.adapters import Start, wants_adapter
 __all__ = [
     "adapter_settings",
     "adapter_weights",
+    "adapter_writer",
     "add_adapter",
     "balance_batch",
     "check_adapter",
@@ -27,7 +28,6 @@ __all__ = [
     "flops_metrics",
     "plain_weights",
     "policy_loss_changes",
-    "save_adapter",
     "take_rollout_log_probs",
     "without_adapter",
 ]
@@ -111,6 +111,6 @@ def adapter_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from ()
 
 
-def save_adapter(module: nn.Module, directory: Path, ranks: Ranks) -> None:
+def adapter_writer(module: nn.Module, ranks: Ranks) -> Callable[[Path], None]:
     """Raise an error: this is never called."""
     raise NotImplementedError

@@ -11,7 +11,7 @@ import torch
 
 from generated_example.errors import ConfigError
 from generated_example.export import find_checkpoint
-from generated_example.run.checkpoint import Checkpoints, check_storable
+from generated_example.run.checkpoint import Checkpoints
 from generated_example.run.checkpoint_files import (
     FORMER_ENTRIES,
     MANIFEST,
@@ -20,6 +20,7 @@ from generated_example.run.checkpoint_files import (
     what_is_wrong,
     write_manifest,
 )
+from generated_example.run.checkpoint_state import check_storable
 from generated_example.tracking.run_tracker import read_rows
 
 EVERY_STEP = "trainer.save_freq=1"

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
-from ..run.checkpoint import Checkpoints, load_optimizer_state, load_state, restoring, step_of
+from ..run.checkpoint import Checkpoints, step_of
+from ..run.checkpoint_state import load_state, restoring
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
 from ..settings.checks import check_config
@@ -99,20 +100,20 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     train_loader, val_loader = build_dataloaders(config, ranks, partial(build_given_datasets, config, tokenizer, given))
     total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
 
-    keep, digests = config.trainer.max_actor_ckpt_to_keep, config.local.check_digests
-    checkpoints = Checkpoints(run_directory, ranks, keep=keep, digests=digests)
+    keep, local = config.trainer.max_actor_ckpt_to_keep, config.local
+    checkpoints = Checkpoints(run_directory, ranks, keep, digests=local.check_digests, settings=local.checkpoint)
     resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
     weights = {name: checkpoints.weights(resume, name) for name in ("actor", *["critic"] * use_critic)}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps, module=given.model)
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
     rewards = Rewards(config, tokenizer, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
-    for part in (engine, rewards):
-        around.enter_context(closing(part))
+    for part in (closing(engine), closing(rewards), checkpoints):
+        around.enter_context(part)
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            policy.load_optimizer_state(load_optimizer_state(resume / "actor", ranks), ranks)
+            policy.load_optimizer_state(resume / "actor", ranks)
             state = (step_of(resume), *load_state(resume, ranks))
     reward_fn, val_reward_fn = reward_functions(given, rewards, config, tokenizer)
     return Parts(

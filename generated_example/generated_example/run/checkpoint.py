@@ -3,7 +3,8 @@
 
 global_step_20/
     actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt. Of a run that
-                    trains an adapter: the adapter, in peft's format
+                    trains an adapter: the adapter, in peft's format. Of one whose processes write their own shares
+                    (local.checkpoint.sharded): weights/ and optimizer/ as in shards.py, of which `export` makes a model
     critic/         the same, if there is a critic
     data.pt         where the data loader was
     trainer.pt      random states of every process, KL controller, sample ids
@@ -15,26 +16,24 @@ damaged_1/          checkpoints that are not as they were written; the run went 
 
 import contextlib
 import math
-import os
-import pickle
 import re
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import torch
 
-from ..errors import ConfigError, ProjectError
-from ..training.hook_errors import HookError
+from ..errors import ConfigError
+from ..workers.model_parts import Write, parts_of
 from ..workers.trained_model import TrainedModel
+from .background import Background
 from .checkpoint_files import (
     WRITING,
     notes_of,
-    read_state,
     recover,
     remove,
     replace_directory,
@@ -43,19 +42,14 @@ from .checkpoint_files import (
     write_manifest,
     write_text,
 )
+from .checkpoint_state import CheckpointError, disk_error, save_state
 from .distributed import Ranks
+from .shards import writes_shares
 from .watch import is_connection_error
 
-# How torch and safetensors report that a disk refuses what is written, in exceptions of their own.
-DISK = re.compile(r"I/O error|iostream|inline_container")
-NUMBER = re.compile(r"os error (\d+)")
 LATEST = "latest_checkpointed_iteration.txt"
 BEST = "best_checkpointed_iteration.txt"
 NAME = re.compile(r"global_step_\d+")
-
-
-class CheckpointError(ProjectError, RuntimeError):
-    """A checkpoint could not be written. The text ends with a hint that says what to do."""
 
 
 class Checkpoints:
@@ -63,16 +57,38 @@ class Checkpoints:
 
     Args:
         directory: `trainer.default_local_dir`.
-        ranks: rank 0 writes; every process must call `save`.
+        ranks: every process must call `save`.
         keep: how many to keep, besides the best; None: all.
         digests: whether a checkpoint's contents are compared with their digests before a run goes on from it.
+        settings: `local.checkpoint`; None: whole checkpoints, written while training waits.
     """
 
-    def __init__(self, directory: Path, ranks: Ranks, keep: int | None = None, digests: bool = True) -> None:
+    def __init__(
+        self, directory: Path, ranks: Ranks, keep: int | None = None, digests: bool = True, settings: Any = None
+    ) -> None:
         self.directory = directory
         self.ranks = ranks
         self.keep = keep
         self.digests = digests
+        self.settings = settings
+        self.sharded = False
+        self.background = Background()
+        self._writers: Ranks | None = None
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for a checkpoint that is being written. Its error does not hide another one that ends the run."""
+        try:
+            self.wait()
+        except Exception as failure:
+            if error is None:
+                raise
+            if self.ranks.rank == 0 and not is_connection_error(failure):
+                print(f"warning: {failure}", file=sys.stderr)
 
     def save(
         self,
@@ -83,6 +99,7 @@ class Checkpoints:
         score: float | None,
         *,
         finished: bool = False,
+        in_background: bool = False,
     ) -> Path:
         """Write a checkpoint, under its name only once it is complete and on disk.
 
@@ -94,42 +111,71 @@ class Checkpoints:
             score: the higher, the better; decides which checkpoint is the best.
             finished: it holds the result of a run that has ended and was not asked to save on the way.
                 `trainer.resume_mode=auto` does not go on from it: the next run in the directory starts anew.
+            in_background: if the config allows it, return when everything is copied, and write it meanwhile.
+
+        Raises:
+            CheckpointError: it could not be written; or the one before, which was being written, could not.
         """
+        self.wait()
+        self._choose_writers()
         path = self.directory / f"global_step_{step}"
-        scratch = path.with_name(f"{WRITING}{path.name}")
+        in_background = in_background and bool(self.settings and self.settings.asynchronous)
+        random_states = self.ranks.gather_objects(trainer["random"])
+        states = {"data.pt": data, "trainer.pt": {**trainer, "random": random_states}}
         score = score if score is not None and math.isfinite(score) else None
-        with self._writing(scratch):
-            self._write(scratch, models, data, trainer, {"step": step, "score": score, "finished": finished})
-            self.ranks.on_driver(lambda: self._give_its_name(scratch, path, step), patient=True)
+        notes = {"step": step, "score": score, "finished": finished}
+        parts = (
+            (name, write)
+            for name, model in models.items()
+            for write in parts_of(model, self.ranks, sharded=self.sharded, copies=in_background)
+        )
+        if in_background:
+            copied = list(parts)
+            self.background.start(path.name, lambda: self._write(path, copied, states, notes))
+        else:
+            self._write(path, parts, states, notes)
         return path
 
-    def _give_its_name(self, scratch: Path, path: Path, step: int) -> None:
-        replace_directory(scratch, path)
-        self._mark(step)
+    def wait(self) -> None:
+        """Wait for a checkpoint that is being written; every process must call this.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        if self.background.is_going_on() and self.ranks.rank == 0:
+            print(f"waiting until {self.background.name} is written", file=sys.stderr, flush=True)
+        self.background.wait()
+
+    def raise_failure(self) -> None:
+        """Raise the error of a checkpoint that was being written, on all processes as soon as one knows it."""
+        if self.background.name is not None and self.ranks.any(self.background.has_failed()):
+            self.wait()
 
     def _write(
-        self,
-        scratch: Path,
-        models: Mapping[str, TrainedModel],
-        data: Any,
-        trainer: Mapping[str, Any],
-        notes: dict[str, Any],
+        self, path: Path, parts: Iterable[tuple[str, Write]], states: dict[str, Any], notes: dict[str, Any]
     ) -> None:
-        ranks = self.ranks
-        ranks.on_driver(self._remove_leftovers, patient=True)
-        for name, model in models.items():  # one after the other: rank 0 holds a whole model meanwhile
-            model.save(scratch / name, ranks)
-            optimizer_state = model.optimizer_state(ranks)
-            ranks.on_driver(partial(_save, optimizer_state, scratch / name / "optimizer.pt"), patient=True)
-            del optimizer_state
-        random_states = ranks.gather_objects(trainer["random"])
+        """Write the parts one after the other, each of which may be gathered as it is asked for, then the rest."""
+        if torch.cuda.is_available():  # a thread begins with the first GPU
+            torch.cuda.set_device(self.ranks.local_rank)
+        scratch = path.with_name(f"{WRITING}{path.name}")
+        writers = self._writers or self.ranks
+        digests: dict[str, str] = {}
+        with self._writing(scratch):
+            writers.on_driver(self._remove_leftovers, patient=True)
+            for name, write in parts:
+                digests |= {f"{name}/{file}": digest for file, digest in write(scratch / name, writers).items()}
+                del write  # and what it holds
+            all_digests = {file: digest for part in writers.gather_objects(digests) for file, digest in part.items()}
+            writers.on_driver(partial(self._finish, scratch, path, states, notes, all_digests), patient=True)
 
-        def write_rest() -> None:
-            _save(data, scratch / "data.pt")
-            _save({**trainer, "random": random_states}, scratch / "trainer.pt")
-            write_manifest(scratch, notes)
-
-        ranks.on_driver(write_rest, patient=True)
+    def _finish(
+        self, scratch: Path, path: Path, states: dict[str, Any], notes: dict[str, Any], digests: dict[str, str]
+    ) -> None:
+        for name, state in states.items():
+            save_state(state, scratch / name)
+        write_manifest(scratch, notes, digests)
+        replace_directory(scratch, path)
+        self._mark(notes["step"])
 
     def _remove_leftovers(self) -> None:
         """Remove what a run that was killed has left."""
@@ -146,7 +192,7 @@ class Checkpoints:
                 shutil.rmtree(scratch, ignore_errors=True)
             if isinstance(error, CheckpointError):
                 raise CheckpointError(f"cannot save a checkpoint in {self.directory}: {error}") from error
-            reason = None if is_connection_error(error) else _disk_error(error)
+            reason = None if is_connection_error(error) else disk_error(error)
             if reason is None:
                 raise
             raise CheckpointError(
@@ -172,8 +218,19 @@ class Checkpoints:
 
         Those are the complete checkpoints of later steps than `start`, the one that the run goes on from; None: it
         starts anew, so that they are all.
+
+        Raises:
+            ConfigError: the processes are to write their own shares, and cannot.
         """
         self.ranks.on_driver(lambda: self._begin(start), patient=True)
+        self._choose_writers()
+
+    def _choose_writers(self) -> None:
+        """Settle, once, who writes."""
+        if self._writers is None:
+            self._writers = self.ranks if self.settings is None else self.ranks.without_deadline()
+            if self.settings is not None:
+                self.sharded = writes_shares(self.settings.sharded, self.directory, self.ranks)
 
     def _begin(self, start: Path | None) -> None:
         step = 0 if start is None else step_of(start)
@@ -279,77 +336,3 @@ def best_of(complete: list[Path]) -> Path | None:
 def step_of(path: Path) -> int:
     """Return the number of steps done at a checkpoint."""
     return int(path.name.removeprefix("global_step_"))
-
-
-def load_state(path: Path, ranks: Ranks) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:
-    """Read the state of trainer and data loader, and the random state of this process; None if the run had fewer."""
-    names = ("trainer.pt", "data.pt")
-    trainer, data = ranks.on_driver(lambda: [read_state(path / name) for name in names], patient=True)
-    random_states = trainer.pop("random")
-    return trainer, data, random_states[ranks.rank] if ranks.rank < len(random_states) else None
-
-
-def load_optimizer_state(path: Path, ranks: Ranks) -> dict[str, Any] | None:
-    """Read optimizer's and scheduler's state of one of a checkpoint's models; None on other processes than rank 0."""
-    # An error that rank 0 alone knew would leave the others waiting.
-    state: list[dict[str, Any]] = []
-    ranks.on_driver(lambda: state.append(read_state(path / "optimizer.pt")), patient=True)
-    return state[0] if state else None
-
-
-@contextlib.contextmanager
-def restoring(path: Path) -> Iterator[None]:
-    """Turn an error in what restores a run from a checkpoint's state into one that names the checkpoint."""
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, AssertionError) as error:
-        if isinstance(error, (ConfigError, HookError)) or is_connection_error(error):
-            raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ConfigError(
-            f"cannot go on from {path}: its state does not fit this run ({reason:.300})",
-            "resume with the config and the release of verl of the run that wrote it; or start anew from its weights: "
-            f"trainer.resume_mode=disable actor_rollout_ref.model.path={path}/actor",
-        ) from error
-
-
-def check_storable(data: Any) -> None:
-    """Check that the data loader's state, which a hook may have a part in, could be read from a checkpoint.
-
-    Raises:
-        ConfigError: it holds something that is neither a tensor, nor an array, nor plain data.
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            _save(data, Path(scratch) / "data.pt")
-        except CheckpointError as error:
-            raise ConfigError(
-                f"what the training data's state_dict() returns cannot be kept in a checkpoint: {error}",
-                "numbers, text, lists, dicts, tensors and NumPy arrays can; classes that a module in custom/ gives to "
-                "torch.serialization.add_safe_globals, too",
-            ) from error
-
-
-def _save(state: Any, file: Path) -> None:
-    """Write a state, and see that it can be read again without running code."""
-    try:
-        with file.open("wb") as opened:  # opened here, or torch would not say what the disk has refused
-            torch.save(state, opened)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise CheckpointError(str(error)) from error
-    try:
-        read_state(file)
-    except ConfigError as error:
-        raise CheckpointError(str(error).partition("\n")[0].partition(f"{file}: ")[2]) from error
-
-
-def _disk_error(error: BaseException) -> str | None:
-    """Say what the disk, or the file system, has refused; None if the error is another one."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError):
-            return cause.strerror or str(cause)
-        if number := NUMBER.search(str(cause)):  # safetensors
-            return os.strerror(int(number[1]))
-        cause = cause.__cause__ or cause.__context__
-    return f"the disk does not take it ({error})" if DISK.search(str(error)) else None

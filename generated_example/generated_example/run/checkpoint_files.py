@@ -91,15 +91,23 @@ def notes_of(path: Path) -> dict[str, Any]:
     return found
 
 
-def write_manifest(directory: Path, notes: Mapping[str, Any]) -> None:
-    """Bring everything in the directory to the disk, and then note that it is complete."""
+def write_manifest(directory: Path, notes: Mapping[str, Any], digests: Mapping[str, str] | None = None) -> None:
+    """Bring everything in the directory to the disk, and then note that it is complete.
+
+    Args:
+        directory: where the files are.
+        notes: what else it says.
+        digests: of files that other processes have written, and brought to the disk, by their names.
+    """
     sync_tree(directory)
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    names = [path.relative_to(directory).as_posix() for path in files]
-    sizes = {name: path.stat().st_size for name, path in zip(names, files, strict=True)}
+    digests = digests or {}
+    found = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
+    sizes = {name: (directory / name).stat().st_size for name in sorted({*found, *digests})}
+    own = [name for name in sizes if name not in digests]
     with ThreadPoolExecutor(max_workers=4) as threads:
-        digests = dict(zip(names, threads.map(_digest, files), strict=True))
-    written = {**notes, "files": sizes, "sha256": digests}
+        computed = dict(zip(own, threads.map(digest_of, [directory / name for name in own]), strict=True))
+    all_digests = {name: computed.get(name) or digests[name] for name in sizes}
+    written = {**notes, "files": sizes, "sha256": all_digests}
     write_text(directory / MANIFEST, json.dumps({**written, "own_sha256": _own_digest(written)}, indent=1))
 
 
@@ -269,12 +277,12 @@ def _compare(path: Path, digests: Mapping[str, str]) -> None:
     if size >= LARGE:
         print(f"comparing the SHA-256 of {size / 1e9:.1f} GB in {path}", file=sys.stderr, flush=True)
     with ThreadPoolExecutor(max_workers=4) as threads:
-        for name, digest in zip(digests, threads.map(_digest, [path / name for name in digests]), strict=True):
+        for name, digest in zip(digests, threads.map(digest_of, [path / name for name in digests]), strict=True):
             if digest != digests[name]:
                 raise DamagedError(f"{name} has changed since it was written: its SHA-256 differs")
 
 
-def _digest(file: Path) -> str:
+def digest_of(file: Path) -> str:
     """Return the SHA-256 of a file."""
     digest = hashlib.sha256()
     piece = memoryview(bytearray(PIECE))

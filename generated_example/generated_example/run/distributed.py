@@ -7,6 +7,7 @@ share, and the shares are gathered again. With one process every function here i
 """
 
 import contextlib
+import copy
 import datetime
 import os
 import pickle
@@ -25,6 +26,8 @@ from .watch import Watch
 
 T = TypeVar("T")
 
+FOREVER = datetime.timedelta(days=365)
+
 
 class Ranks:
     """This process among its peers.
@@ -39,6 +42,7 @@ class Ranks:
         local_rank: this process among those on the same machine; the GPU it uses.
         watch: knows how the other processes are; None if there are none.
         leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
+        group: what collective operations go through; None: torch's default group.
     """
 
     _shared: "Ranks | None" = None  # of the trainers in this process
@@ -60,6 +64,7 @@ class Ranks:
         self.watch: Watch | None = None
         self._waits = 0
         self.leaves_group_open = False
+        self.group: dist.ProcessGroup | None = None
         timeout = datetime.timedelta(seconds=timeout_seconds)
         backend = "gloo"
         if torch.cuda.is_available():
@@ -75,6 +80,18 @@ class Ranks:
         dist.init_process_group(backend, store=group, rank=self.rank, world_size=self.world_size, timeout=timeout)
         if self.watch is not None:
             self.watch.start()
+
+    def without_deadline(self) -> "Ranks":
+        """Return the same processes in a group of their own, which waits as long as a disk takes; all must call this.
+
+        It may be used from another thread than the training loop's, by one thread at a time. A process that has died
+        or hangs ends the run as always: this one's `watch` sees it.
+        """
+        other = copy.copy(self)
+        other.watch = None
+        if self.world_size > 1:
+            other.group = dist.new_group(backend="gloo", timeout=FOREVER)
+        return other
 
     def close(self) -> None:
         """Leave the group, unless another trainer of this process is in it."""
@@ -99,7 +116,7 @@ class Ranks:
     def barrier(self) -> None:
         """Wait until every process is here."""
         if self.world_size > 1:
-            dist.barrier()
+            dist.barrier(group=self.group)
 
     def share(self, batch: DataProto) -> DataProto:
         """Return this process's rows of a global batch, which is the same on every process."""
@@ -131,7 +148,7 @@ class Ranks:
         if self.world_size == 1:
             return [value]
         values: list[Any] = [None] * self.world_size
-        dist.all_gather_object(values, value)
+        dist.all_gather_object(values, value, group=self.group)
         return values
 
     def on_driver(self, function: Callable[[], T], *, patient: bool = False) -> T:
@@ -149,7 +166,7 @@ class Ranks:
             outcomes[0], failure = _outcome(function)
         if patient:
             self.wait_for_driver()
-        dist.broadcast_object_list(outcomes, src=0)
+        dist.broadcast_object_list(outcomes, src=0, group=self.group)
         if failure is not None:
             raise failure
         return _result(outcomes[0], 0)
@@ -181,7 +198,7 @@ class Ranks:
         if self.world_size == 1:
             return flag
         value = torch.tensor(int(flag))
-        dist.all_reduce(value, op=dist.ReduceOp.MAX)
+        dist.all_reduce(value, op=dist.ReduceOp.MAX, group=self.group)
         return bool(value)
 
     def all_arrive(self, place: str, seconds: float = 5.0) -> bool:

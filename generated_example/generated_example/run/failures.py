@@ -10,7 +10,7 @@ from ..shims.not_vendored import FeatureNotVendored
 from ..training.divergence import DivergenceError
 from ..training.hook_errors import HookError
 from ..workers.rollout_interface import RolloutError
-from .checkpoint import CheckpointError
+from .checkpoint_state import CheckpointError
 from .distributed import Ranks
 from .watch import HINT, is_connection_error
 

@@ -245,6 +245,8 @@ data.val_files
 data.val_max_samples
 data.validation_shuffle
 local.check_digests
+local.checkpoint.asynchronous
+local.checkpoint.sharded
 local.device
 local.dtype
 local.env.concurrency

@@ -27,7 +27,7 @@ from ..api.generation import generate_texts
 from ..api.given import Given
 from ..episodes.outcomes import episode_metrics
 from ..features import balance_batch, correct, take_rollout_log_probs
-from ..run.checkpoint import CheckpointError, check_storable, restoring
+from ..run.checkpoint_state import CheckpointError, check_storable, restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.event_loops import without_running_loop
 from ..run.failures import add_note, notes_on
@@ -216,11 +216,13 @@ class LocalPPOTrainer:
                 if step == first:
                     self.ranks.on_driver(lambda: check_storable(self._remembered["data"]), patient=True)
                 stopping = (self.ranks.any(stop.requested) or self.callbacks.asked("training_stop")) and not is_last
+                ends = stopping or is_last or self.failure is not None
+                self.checkpoints.raise_failure()
                 if stopping or self.failure is not None or self._is_to_be_saved(step) or self.callbacks.asked("save"):
                     # A run that is killed before the step is logged logs it when it goes on.
                     self._remembered["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
                     with timed("save_checkpoint", timing):
-                        self.save()
+                        self.save(in_background=not ends)
                 metrics.update(compute_timing_metrics(batch, timing))
                 self.tracker.log(metrics, step)
                 self.callbacks("on_log", logs=metrics)
@@ -230,7 +232,7 @@ class LocalPPOTrainer:
                 self.finished = is_last
                 yield Step(step, as_numbers(metrics), batch)
                 set_random_state(self._remembered["random"])
-                if stopping or self.failure is not None or is_last:
+                if ends:
                     break
             self.callbacks("on_train_end")
 
@@ -362,8 +364,11 @@ class LocalPPOTrainer:
             write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
 
-    def save(self) -> None:
+    def save(self, *, in_background: bool = False) -> None:
         """Save a checkpoint of the state after the last step.
+
+        Args:
+            in_background: with `local.checkpoint.asynchronous`, return once all is copied, and write it meanwhile.
 
         Raises:
             DivergenceError: the policy is not worth saving.
@@ -376,7 +381,10 @@ class LocalPPOTrainer:
         models = {"actor": self.policy} | ({"critic": self.critic} if self.critic is not None else {})
         state = dict(self._remembered)
         del state["steps"]
-        self.checkpoints.save(self.steps_done, models, state.pop("data"), state, self.score, finished=finished)
+        data = state.pop("data")
+        self.checkpoints.save(
+            self.steps_done, models, data, state, self.score, finished=finished, in_background=in_background
+        )
         self.callbacks("on_save")
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
@@ -403,7 +411,7 @@ class LocalPPOTrainer:
             total, start = self.total_steps, self.steps_done
             self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
             noting = noting_checkpoint(self.checkpoints, config, total)
-            with noting, stray_errors_in(directory), self.tracker:
+            with noting, stray_errors_in(directory), self.tracker, self.checkpoints:
                 if start and self.resumed_from is not None:
                     self.tracker.message(f"resuming from {self.resumed_from}")
                 if self._missing_row:

@@ -1,11 +1,15 @@
 # vextract:template base/__package__/workers/model_files.py - edit freely
-"""Check what a model's directory holds, before any of it is loaded."""
+"""Check what a model's directory holds, before any of it is loaded; and load it."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..errors import ConfigError
+from ..run.shards import WEIGHTS as SHARES
+from ..run.shards import is_sharded, read_whole
 
 KEY = "actor_rollout_ref.model.path"
 WEIGHTS = ("*.safetensors", "*.bin")
@@ -30,7 +34,7 @@ def check_model_directory(path: str) -> None:
         json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except ValueError as error:
         raise ConfigError(f"{path}/config.json is not valid JSON: {error}", "fetch or save the model again") from error
-    if not any(file for pattern in WEIGHTS for file in folder.glob(pattern)):
+    if not is_sharded(folder / SHARES) and not any(file for pattern in WEIGHTS for file in folder.glob(pattern)):
         raise ConfigError(f"no weights in {path}: it has no *.safetensors", "fetch or save the model again")
     for file in sorted(folder.glob("*.safetensors")):
         _check_whole(file)
@@ -43,6 +47,29 @@ def check_model_directory(path: str) -> None:
             f"no tokenizer at {path}: there is no tokenizer.json, tokenizer.model or vocab file",
             "save the tokenizer that the model was trained with beside it: tokenizer.save_pretrained(...)",
         )
+
+
+def load_pretrained(auto_class: Any, path: str | Path, *, trust_remote_code: bool = False, **arguments: Any) -> Any:
+    """Load a model by one of transformers' Auto classes, also one of a checkpoint that each process wrote its share of.
+
+    Args:
+        auto_class: chooses the architecture.
+        path: a directory in Hugging Face format, a name on the hub, or a model's directory in a checkpoint.
+        trust_remote_code: whether code that comes with the model may run.
+        arguments: further arguments of its `from_pretrained`.
+
+    Raises:
+        ConfigError: a share is not there.
+    """
+    shares = Path(path).expanduser() / SHARES
+    if not is_sharded(shares):
+        return auto_class.from_pretrained(path, trust_remote_code=trust_remote_code, **arguments)
+    from transformers import AutoConfig
+
+    config = arguments.pop("config", None) or AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
+    with torch.device("meta"):  # only its class is of interest
+        kind = type(auto_class.from_config(config, trust_remote_code=trust_remote_code))
+    return kind.from_pretrained(None, config=config, state_dict=read_whole(shares), **arguments)
 
 
 def _not_a_model(path: str, folder: Path) -> ConfigError:

@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
-from .model_files import check_model_directory
+from .model_files import check_model_directory, load_pretrained
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
@@ -92,8 +92,8 @@ def load_model(
     def read_model() -> nn.Module:
         try:
             if ranks.rank == 0:
-                loaded, report = auto_class.from_pretrained(
-                    path, config=model_config, output_loading_info=True, **arguments
+                loaded, report = load_pretrained(
+                    auto_class, path, config=model_config, output_loading_info=True, **arguments
                 )
                 _check_weights(path, report["missing_keys"] if "num_labels" not in settings else ())
                 return loaded

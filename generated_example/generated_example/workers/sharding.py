@@ -46,15 +46,17 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     return module
 
 
-def whole(value: Any, device: str | None = "cpu") -> Any:
+def whole(value: Any, device: str | None = "cpu", *, copies: bool = False) -> Any:
     """Return a tensor in one piece, whether or not the processes share it; anything else as it is.
 
     Args:
+        value: a tensor, or something else.
         device: where it is to be; None: where it is computed with.
+        copies: also where it is in one piece and there already, so that it does not change with `value`.
     """
     if isinstance(value, DTensor):
         value = value.full_tensor()
-    return value.detach().to(device) if isinstance(value, torch.Tensor) else value
+    return value.detach().to(device, copy=copies) if isinstance(value, torch.Tensor) else value
 
 
 def local(value: torch.Tensor) -> torch.Tensor:
@@ -67,6 +69,13 @@ def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
     if isinstance(shared, DTensor) and value.dim() > 0:
         return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)
     return value.clone()
+
+
+def empty_like(shared: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor to be filled, shared out between the processes as another one is, or not."""
+    if shape == shared.shape:
+        return torch.empty_like(shared, dtype=dtype, requires_grad=False)
+    return like(torch.empty(shape, dtype=dtype), shared)
 
 
 def _layer_classes(module: nn.Module, fsdp_config: Any) -> list[str]:

@@ -5,19 +5,21 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.checkpoint.staging import BlockingAsyncStager
 
 from ..errors import ConfigError
-from ..features import adapter_settings, adapter_weights, plain_weights, save_adapter
+from ..features import adapter_settings, adapter_weights, plain_weights
 from ..run.distributed import Ranks
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import get_device_id
 from .offload import rests, state_at_rest, weights_at_rest
+from .optimizer_state import gathered, read
 from .optimizers import build_optimizer
-from .sharding import like, local, whole
+from .sharding import local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
 CONFIGURED = ("initial_lr", "betas", "weight_decay")
@@ -42,6 +44,7 @@ class TrainedModel:
         self.lora = adapter_settings(module)
         self.tokenizer = tokenizer
         self.is_usable = True
+        self._stagers: dict[str, BlockingAsyncStager] = {}
         self.optimizer = _optimizer(module, optim)
         weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
         self._weights = weights_at_rest(module, get_device_id(), "cpu" if weights_rest else None)
@@ -93,17 +96,18 @@ class TrainedModel:
         ]
         return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
-    def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
+    def full_weights(self, device: str | None = "cpu", *, copies: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
         """Return all weights by their names in Hugging Face format, whole, with an adapter merged into them.
 
         Every process must take them all; what it does not keep costs it the memory of one tensor.
 
         Args:
             device: where they are to be; None: where the model computes.
+            copies: what is returned does not change when training goes on.
         """
         with self.in_use():
             for name, value in plain_weights(self.module):
-                yield name, whole(value, device)
+                yield name, whole(value, device, copies=copies)
 
     def adapter_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Return the adapter's weights by their names in peft's format, whole, on the CPU; none without an adapter.
@@ -114,61 +118,47 @@ class TrainedModel:
             for name, value in adapter_weights(self.module):
                 yield name, whole(value)
 
-    def save(self, directory: Path, ranks: Ranks) -> None:
-        """Write the weights, and the tokenizer beside them. Every process must call this; rank 0 writes.
+    def own_weights(self) -> dict[str, torch.Tensor]:
+        """Return this process's shares of the weights, by the names that the module has for them."""
+        values: dict[int, tuple[str, torch.Tensor]] = {}  # a weight may have several names, of which the first counts
+        for name, value in self.module.state_dict(keep_vars=True).items():
+            values.setdefault(id(value), (name, value.detach()))
+        return dict(values.values())
 
-        Without an adapter the directory is a model in Hugging Face format. With one it holds only the adapter, in
-        peft's format.
+    def staged(self, name: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Copy this process's shares of tensors to CPU memory.
+
+        Args:
+            name: of what they are. With a GPU the memory is pinned, and kept for the next call with this name.
+            tensors: by name.
         """
-        if self.lora is not None:
-            with self.in_use():
-                save_adapter(self.module, directory, ranks)
-        else:
-            weights = {name: weight for name, weight in self.full_weights() if ranks.rank == 0}
-            write: Any = self.module.save_pretrained
-            ranks.on_driver(lambda: write(directory, state_dict=weights), patient=True)
-        ranks.on_driver(lambda: bool(self.tokenizer.save_pretrained(directory)), patient=True)
+        if name not in self._stagers:
+            self._stagers[name] = BlockingAsyncStager(cache_staged_state_dict=torch.cuda.is_available())
+        return self._stagers[name].stage(tensors)
 
-    def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
-        """Return the state of optimizer and scheduler, for any number of processes.
-
-        Every process must call this; rank 0 gets all of it, the others get None in the place of tensors.
-        """
-        optimizer = self.optimizer.state_dict()
-        states: dict[int, dict[str, Any]] = {}
+    def optimizer_state(self, ranks: Ranks, *, copies: bool = False) -> dict[str, Any]:
+        """Return the state of optimizer and scheduler, for any number of processes: see `gathered`."""
         with self._state:
-            for parameter, values in optimizer["state"].items():
-                states[parameter] = {}
-                for name, value in values.items():
-                    full = whole(value)
-                    states[parameter][name] = full if ranks.rank == 0 or not isinstance(full, torch.Tensor) else None
-        return {"optimizer": {**optimizer, "state": states}, "scheduler": self.scheduler.state_dict()}
+            return gathered(self.optimizer, self.scheduler, ranks, copies=copies)
 
-    def load_optimizer_state(self, state: dict[str, Any] | None, ranks: Ranks) -> None:
-        """Put optimizer and scheduler back to where `optimizer_state` saw them.
+    def load_optimizer_state(self, path: Path, ranks: Ranks) -> None:
+        """Put optimizer and scheduler back to where a checkpoint has them. Every process must call this.
 
         The learning rate, its course and the weight decay are those of the config, which may have changed since then.
 
         Args:
-            state: on rank 0; the other processes need none.
-            ranks: this process among its peers; every one must call this.
+            path: the model's directory in the checkpoint.
+            ranks: this process among its peers.
         """
-        tensors, rest = _take_tensors_out(state) if state is not None else ({}, None)
-        rest = ranks.on_driver(lambda: rest)
-        assert rest is not None
-        self._check_optimizer(rest)
         parameters = [parameter for group in self._groups for parameter in group["params"]]
         with self.in_use(optimizer=True):  # the state comes to where the weights are
-            for index, values in rest["optimizer"]["state"].items():
-                for name, value in values.items():
-                    if isinstance(value, _Shape):
-                        full = value.empty() if state is None else tensors[index, name]
-                        values[name] = like(full, parameters[index])
+            state = read(path, parameters, ranks)
+            self._check_optimizer(state)
             configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
-            self.optimizer.load_state_dict(rest["optimizer"])
+            self.optimizer.load_state_dict(state["optimizer"])
         for group, settings in zip(self._groups, configured, strict=True):
             group.update(settings)
-        self._continue_schedule(rest["scheduler"])
+        self._continue_schedule(state["scheduler"])
 
     def _check_optimizer(self, state: dict[str, Any]) -> None:
         """Refuse the state of another optimizer, whose settings it has under other names."""
@@ -212,26 +202,3 @@ def _optimizer(module: nn.Module, optim: Any) -> torch.optim.Optimizer:
         ) from error
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the optimizer refuses its settings: {error}", "check the section optim") from error
-
-
-class _Shape(NamedTuple):
-    """What stands for a tensor that only rank 0 has."""
-
-    size: tuple[int, ...]
-    dtype: torch.dtype
-
-    def empty(self) -> torch.Tensor:
-        return torch.empty(self.size, dtype=self.dtype)
-
-
-def _take_tensors_out(state: dict[str, Any]) -> tuple[dict[tuple[int, str], torch.Tensor], dict[str, Any]]:
-    """Return the large tensors of an optimizer's state, by parameter and name, and the state without them."""
-    tensors: dict[tuple[int, str], torch.Tensor] = {}
-    states: dict[int, dict[str, Any]] = {}
-    for index, values in state["optimizer"]["state"].items():
-        states[index] = dict(values)
-        for name, value in values.items():
-            if isinstance(value, torch.Tensor) and value.dim() > 0:
-                tensors[index, name] = value
-                states[index][name] = _Shape(tuple(value.shape), value.dtype)
-    return tensors, {**state, "optimizer": {**state["optimizer"], "state": states}}

@@ -1,0 +1,50 @@
+# vextract:template base/__package__/run/background.py - edit freely
+"""One job at a time beside the training loop."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+
+class Background:
+    """Does a job in a thread. Whoever starts the next one, or ends the run, waits for it.
+
+    Attributes:
+        name: of the job that is under way, or whose end nobody has waited for; None: there is none.
+    """
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self._done: Future[None] = Future()
+
+    def start(self, name: str, job: Callable[[], None]) -> None:
+        """Begin a job. The one before must have been waited for."""
+        self.name = name
+        self._done = Future()
+        # The process may end without the job, if its owner insists.
+        threading.Thread(target=_do, args=(job, self._done), daemon=True, name=name).start()
+
+    def is_going_on(self) -> bool:
+        """Tell whether a job has not ended yet."""
+        return self.name is not None and not self._done.done()
+
+    def has_failed(self) -> bool:
+        """Tell whether a job has ended with an error that nobody has been told."""
+        return self.name is not None and self._done.done() and self._done.exception() is not None
+
+    def wait(self) -> None:
+        """Wait for the end of the job, if there is one, and raise its error."""
+        if self.name is not None:
+            failure = self._done.exception()
+            self.name = None
+            if failure is not None:
+                raise failure
+
+
+def _do(job: Callable[[], None], done: "Future[None]") -> None:
+    try:
+        job()
+    except BaseException as error:
+        done.set_exception(error)
+    else:
+        done.set_result(None)

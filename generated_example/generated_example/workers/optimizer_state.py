@@ -1,0 +1,117 @@
+# vextract:template base/__package__/workers/optimizer_state.py - edit freely
+"""The state of an optimizer and of its learning rate, as a checkpoint keeps it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from ..run.checkpoint_files import read_state
+from ..run.distributed import Ranks
+from ..run.shards import OPTIMIZER, is_sharded, listed, read_shares
+from .sharding import empty_like, like, whole
+
+FILE = "optimizer.pt"
+State = dict[str, Any]
+
+
+def gathered(optimizer: torch.optim.Optimizer, scheduler: Any, ranks: Ranks, *, copies: bool = False) -> State:
+    """Return the state of both, for any number of processes.
+
+    Every process must call this; rank 0 gets all of it, the others get None in the place of tensors.
+
+    Args:
+        optimizer: whose tensors the processes may share.
+        scheduler: of its learning rate.
+        ranks: this process among its peers.
+        copies: what is returned does not change when training goes on.
+    """
+    state = optimizer.state_dict()
+    states: dict[int, State] = {}
+    for parameter, values in state["state"].items():
+        states[parameter] = {}
+        for name, value in values.items():
+            full = whole(value, copies=copies)
+            states[parameter][name] = full if ranks.rank == 0 or not isinstance(full, torch.Tensor) else None
+    return {"optimizer": {**state, "state": states}, "scheduler": scheduler.state_dict()}
+
+
+def own(optimizer: torch.optim.Optimizer, scheduler: Any) -> tuple[dict[str, torch.Tensor], State]:
+    """Return this process's shares of the large tensors, by parameter and name ("3.exp_avg"), and all else."""
+    tensors, rest = _without_tensors({"optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()})
+    for index, name in tensors:
+        del rest["optimizer"]["state"][index][name]
+    return {f"{index}.{name}": value for (index, name), value in tensors.items()}, rest
+
+
+def read(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> State:
+    """Read the state that a checkpoint has, with each tensor as its parameter is: shared by the processes, or not.
+
+    Every process must call this.
+
+    Args:
+        path: a model's directory in the checkpoint.
+        parameters: in the optimizer's order.
+        ranks: this process among its peers.
+    """
+    states: list[State] = []
+    # An error that rank 0 alone knew would leave the others waiting.
+    ranks.on_driver(lambda: states.append(read_state(path / FILE)), patient=True)
+    tensors, rest = _without_tensors(states[0]) if states else ({}, {})
+    rest = ranks.on_driver(lambda: rest)
+    if ranks.on_driver(lambda: is_sharded(path / OPTIMIZER)):
+        _read_own(rest, path / OPTIMIZER, parameters, ranks)
+    else:
+        _spread(rest, tensors, parameters)
+    return rest
+
+
+def _read_own(state: State, directory: Path, parameters: list[torch.Tensor], ranks: Ranks) -> None:
+    def fill() -> dict[str, torch.Tensor]:
+        shapes = listed(directory).items()
+        found = {name: empty_like(parameters[_place(name)[0]], shape, dtype) for name, (shape, dtype) in shapes}
+        read_shares(found, directory)
+        return found
+
+    # A disk may keep one process waiting for longer than the others.
+    for name, value in ranks.without_deadline().together(fill).items():
+        index, key = _place(name)
+        state["optimizer"]["state"][index][key] = value
+
+
+def _place(name: str) -> tuple[int, str]:
+    index, _, key = name.partition(".")
+    return int(index), key
+
+
+def _spread(state: State, tensors: Mapping[tuple[int, str], torch.Tensor], parameters: list[torch.Tensor]) -> None:
+    """Put tensors that rank 0 has to where a `_Shape` stands for each."""
+    for index, values in state["optimizer"]["state"].items():
+        for name, value in values.items():
+            if isinstance(value, _Shape):
+                full = tensors[index, name] if tensors else value.empty()
+                values[name] = like(full, parameters[index])
+
+
+class _Shape(NamedTuple):
+    """What stands for a tensor that only rank 0 has."""
+
+    size: tuple[int, ...]
+    dtype: torch.dtype
+
+    def empty(self) -> torch.Tensor:
+        return torch.empty(self.size, dtype=self.dtype)
+
+
+def _without_tensors(state: State) -> tuple[dict[tuple[int, str], torch.Tensor], State]:
+    """Return the large tensors of an optimizer's state, by parameter and name, and the state without them."""
+    tensors: dict[tuple[int, str], torch.Tensor] = {}
+    states: dict[int, State] = {}
+    for index, values in state["optimizer"]["state"].items():
+        states[index] = dict(values)
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor) and value.dim() > 0:
+                tensors[index, name] = value
+                states[index][name] = _Shape(tuple(value.shape), value.dtype)
+    return tensors, {**state, "optimizer": {**state["optimizer"], "state": states}}
