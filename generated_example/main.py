@@ -12,6 +12,7 @@ Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all,
     --config-name NAME    start from another file of config/, whose defaults begin with ppo_trainer
     --config-path DIR     look for it and for presets in another directory first; --config-dir DIR: last
     --multirun            a run for each combination of values: key=1,2 preset=grpo,rloo; and one report
+    --trials N            with --multirun: N runs, whose values Optuna chooses: key='interval(0.1,0.3)'
     --help                print this, and stop
 """
 
@@ -73,11 +74,9 @@ def read_config(arguments: list[str]) -> Any:
     try:
         asked = parse(arguments, CONFIG_DIRECTORY)
         if asked.multirun:
-            from generated_example.run.sweep import combinations, sweep
+            from generated_example.run.sweep import run_many
 
-            runs = combinations(asked.overrides)
-            config = [load_config(asked.files, overrides) for overrides in runs][0]
-            return sweep(Path(__file__), asked.flags, runs, Path(config.trainer.default_local_dir) / "sweep")
+            return run_many(Path(__file__), asked, load_config)
         config = load_config(asked.files, asked.overrides)
         if asked.info:
             say("\n".join(f"{file:40} {section}" for file, section in merged_files(asked.files, asked.overrides)))

@@ -194,17 +194,26 @@ def test_a_checkpoint_has_the_score_of_its_own_weights(train):
 
 
 def test_an_interrupted_run_says_how_to_go_on(train, capsys, monkeypatch):
-    def stop(self, number):
-        os.kill(os.getpid(), number)
-        return compute(self)
+    def stopping_in(name):
+        method = getattr(LocalPPOTrainer, name)
+
+        def stopping(self, *arguments):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return method(self, *arguments)
+
+        return name, stopping
 
     from generated_example.training import trainer
     from generated_example.training.trainer import LocalPPOTrainer
 
     steps_of_run = ("trainer.total_training_steps=3",)
-    compute = LocalPPOTrainer._remember_state
     with monkeypatch.context() as patched:
-        patched.setattr(LocalPPOTrainer, "_remember_state", lambda self: stop(self, signal.SIGTERM))
+        patched.setattr(LocalPPOTrainer, *stopping_in("validate"))
+        run = train(*steps_of_run, "trainer.val_before_train=true", code=130)
+    assert "no checkpoint was saved: the same command starts from the first step" in capsys.readouterr().out
+    assert steps(run) == [0]
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalPPOTrainer, *stopping_in("train_step"))
         run = train(*steps_of_run, code=130)
     shown = capsys.readouterr().out
     assert f"saved at step 1 of 3: {run}/global_step_1\nthe same command goes on from there" in shown

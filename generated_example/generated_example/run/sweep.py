@@ -11,34 +11,72 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from ..errors import ConfigError
 from ..output import say
+from ..settings.flags import CommandLine, ConfigFiles
 
 LONGEST_NAME = 120
+INTERRUPTED = 130
+
+
+def run_many(program: Path, asked: CommandLine, load: Callable[[ConfigFiles, Sequence[str]], Any]) -> int:
+    """Do the runs that a command line with --multirun asks for; a mistake in any is found before the first.
+
+    Args:
+        program: main.py.
+        asked: the command line.
+        load: returns the checked config of some overrides.
+
+    Returns:
+        The exit code.
+    """
+    if asked.trials is None:
+        runs = combinations(asked.overrides)
+        config = [load(asked.files, overrides) for overrides in runs][0]
+        return sweep(program, asked.flags, runs, Path(config.trainer.default_local_dir) / "sweep")
+    from .search import ends_of, search
+
+    config = [load(asked.files, overrides) for overrides in ends_of(asked.overrides)][0]
+    base = Path(config.trainer.default_local_dir) / "search"
+    return search(program, asked.flags, asked.overrides, asked.trials, base, config.local.seed)
 
 
 def combinations(overrides: Sequence[str]) -> list[list[str]]:
     """Return the overrides of each run: `a=1,2 b=3` is two runs. `range(1,4)` works as well.
 
     Raises:
-        ConfigError: an override is malformed.
+        ConfigError: an override is malformed, or has no end of values.
+    """
+    choices = []
+    for text in overrides:
+        override = parsed(text)
+        if override.is_interval_sweep():
+            raise ConfigError(
+                f"{text} has no end of values", "list some, or let Optuna choose so many times: --multirun --trials 20"
+            )
+        values = override.sweep_string_iterator() if override.is_sweep_override() else None
+        choices.append([text] if values is None else [f"{override.get_key_element()}={value}" for value in values])
+    return [list(chosen) for chosen in product(*choices)]
+
+
+def parsed(override: str) -> Any:
+    """Return an override as Hydra reads it.
+
+    Raises:
+        ConfigError: it is malformed.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    choices = []
-    for text in overrides:
-        try:
-            parsed = OverridesParser.create().parse_override(text)
-            values = parsed.sweep_string_iterator() if parsed.is_sweep_override() else None
-            choices.append([text] if values is None else [f"{parsed.get_key_element()}={value}" for value in values])
-        except HydraException as error:
-            raise ConfigError(" ".join(str(error).split()), "python main.py --help") from error
-    return [list(chosen) for chosen in product(*choices)]
+    try:
+        return OverridesParser.create().parse_override(override)
+    except HydraException as error:
+        raise ConfigError(" ".join(str(error).split()), "python main.py --help") from error
 
 
 def sweep(program: Path, flags: Sequence[str], runs: Sequence[Sequence[str]], base: Path) -> int:
@@ -55,27 +93,61 @@ def sweep(program: Path, flags: Sequence[str], runs: Sequence[Sequence[str]], ba
     Returns:
         The exit code: 0 all are done, 130 interrupted, or the highest of the runs'.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError("--multirun starts its runs itself", "start it with python main.py, without torchrun")
+    check_alone()
     codes: dict[Path, int] = {}
     same = set.intersection(*map(set, runs))
     for number, overrides in enumerate(runs, start=1):
         own = [item for item in overrides if item not in same]
-        directory = base / _name(number, own)
-        say(f"run {number} of {len(runs)}: {shlex.join(own)}  ({directory})")
-        command = [sys.executable, str(program), *flags, *overrides, f"trainer.default_local_dir={_quoted(directory)}"]
-        codes[directory] = _done(command)
-        if codes[directory] == 130:
-            return 130
+        directory, code = run_one(program, flags, overrides, own, base, number, len(runs))
+        codes[directory] = code
+        if code == INTERRUPTED:
+            return INTERRUPTED
+    write_report(base, codes)
+    return max(codes.values())
+
+
+def check_alone() -> None:
+    """Refuse to start runs in a process of torchrun's."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError("--multirun starts its runs itself", "start it with python main.py, without torchrun")
+
+
+def run_one(
+    program: Path,
+    flags: Sequence[str],
+    overrides: Sequence[str],
+    own: Sequence[str],
+    base: Path,
+    number: int,
+    count: int,
+) -> tuple[Path, int]:
+    """Do a run in a process of its own.
+
+    Args:
+        program: main.py.
+        flags: its flags.
+        overrides: its settings; `own` are those that others do not share, which name its directory below `base`.
+        number: of the run, counted from 1, of `count`.
+
+    Returns:
+        Its directory, and its exit code.
+    """
+    directory = directory_of(base, number, own)
+    say(f"run {number} of {count}: {shlex.join(own)}  ({directory})")
+    command = [sys.executable, str(program), *flags, *overrides, f"trainer.default_local_dir={_quoted(directory)}"]
+    return directory, _done(command)
+
+
+def write_report(base: Path, codes: Mapping[Path, int]) -> None:
+    """Write one report over the runs that have not failed, and name those that have."""
     failed = [directory for directory, code in codes.items() if code]
     for directory in failed:
         print(f"failed with exit code {codes[directory]}: {directory}", file=sys.stderr)
     if len(failed) < len(codes):
-        from ..report.__main__ import main as write_report
+        from ..report.__main__ import main as report
 
         done = [str(directory) for directory in codes if directory not in failed]
-        write_report([*done, "--output", str(base / "report.html")])
-    return max(codes.values())
+        report([*done, "--output", str(base / "report.html")])
 
 
 def _done(command: Sequence[str]) -> int:
@@ -87,10 +159,10 @@ def _done(command: Sequence[str]) -> int:
             continue
 
 
-def _name(number: int, own: Sequence[str]) -> str:
-    """Name a run's directory: its number, and the last part of each key with the value."""
+def directory_of(base: Path, number: int, own: Sequence[str]) -> Path:
+    """Return a run's directory, which is named by its number, and the last part of each key with the value."""
     said = "_".join(item.partition("=")[0].rpartition(".")[2] + "=" + item.partition("=")[2] for item in own)
-    return re.sub(r"[^\w.=+-]", "-", f"{number}_{said}" if said else str(number))[:LONGEST_NAME]
+    return base / re.sub(r"[^\w.=+-]", "-", f"{number}_{said}" if said else str(number))[:LONGEST_NAME]
 
 
 def _quoted(path: Path) -> str:

@@ -58,6 +58,7 @@ class CommandLine:
         files: where the config is.
         flags: those that say so, as they stand there.
         cfg, info, multirun: whether these flags are given.
+        trials: of how many runs `multirun` is a search; None: it does all combinations.
     """
 
     overrides: list[str]
@@ -66,6 +67,7 @@ class CommandLine:
     cfg: bool
     info: bool
     multirun: bool
+    trials: int | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -90,6 +92,7 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     parser.add_argument("-cn", "--config-name")
     parser.add_argument("-cp", "--config-path", type=Path)
     parser.add_argument("-cd", "--config-dir", type=Path)
+    parser.add_argument("--trials", type=int)
     # Hydra's own say what of the config is meant: --cfg job.
     shown = ("-c", "--cfg", "-i", "--info")
     words = [
@@ -98,6 +101,8 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         if before not in shown or word not in ("job", "all")
     ]
     found, overrides = parser.parse_known_args(words)
+    if found.trials is not None and (found.trials < 1 or not found.multirun):
+        raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
     name = (found.config_name or MAIN).removesuffix(".yaml")
     given = {"--config-name": found.config_name, "--config-path": found.config_path, "--config-dir": found.config_dir}
     return CommandLine(
@@ -107,4 +112,5 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         found.cfg,
         found.info,
         found.multirun,
+        found.trials,
     )

@@ -193,8 +193,9 @@ class LocalPPOTrainer:
                 self.tracker.log(self.validate(), step=self.steps_done)
             self._remember_state()
             self.finished = bool(trainer.val_only)
+            trains = not (trainer.val_only or self.ranks.any(stop.requested))  # validating may have taken long
             first, self._prompts = self.steps_done + 1, self._batches()
-            for prompts in self._prompts if not trainer.val_only else ():
+            for prompts in self._prompts if trains else ():
                 self.callbacks("on_step_begin")
                 timing: dict[str, float] = {}
                 try:
