@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import algorithms, drafts, gpu, multiturn, sandbox, sizes, speed, training, vllm_sync
+from benchmarks import algorithms, drafts, gpu, multiturn, qlora, sandbox, sizes, speed, training, vllm_sync
 
 BENCHMARKS = {
     "sizes": ("Size of the vendored code (engine hf, GRPO)", sizes.run),
@@ -12,6 +12,7 @@ BENCHMARKS = {
     "training": ("Training, as ratios within this run", training.run),
     "vllm_sync": ("New weights for vLLM", vllm_sync.run),
     "gpu": ("A model of half a billion weights on a GPU", gpu.run),
+    "qlora": ("An adapter beside weights in 4 bits", qlora.run),
     "multiturn": ("Episodes of several turns", multiturn.run),
     "sandbox": ("Programs judged by the sandbox", sandbox.run),
     "drafts": ("Manifests as they are drafted, against those that were written", drafts.run),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from extractor.pipeline.index import Index
@@ -14,6 +15,7 @@ from extractor.pipeline.source import Source
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 from extractor.values.options import RECIPES, Options
+from extractor.values.reachable import reachable
 from extractor.values.tree import File, FileKind, Tree
 
 
@@ -49,16 +51,40 @@ def complete(options: Options, manifest: Manifest) -> Options:
         if feature in withheld:
             raise UsageError(f"feature {feature} is not offered: {withheld[feature]}", hint=f"drop `--with {feature}`")
         _known("feature", feature, names, manifest)
-    features = set(options.features)
+    chosen = {*options.features, *(item.name for item in manifest.features if options.algorithm in item.algorithms)}
+    needs = {item.name: item.needs for item in manifest.features}
+    features = reachable(chosen, lambda name: needs[name])
     for item in manifest.features:
-        if options.algorithm in item.algorithms:
-            features.add(item.name)
         if item.name in features and item.engines and options.engine not in item.engines:
             raise UsageError(
                 f"feature {item.name} needs engine {' or '.join(item.engines)}, not {options.engine}",
                 hint=f"drop `--with {item.name}`, or choose `--engine {item.engines[0]}`",
             )
     return replace(options, features=tuple(sorted(features)))
+
+
+def check_dropped(dropped: Iterable[str], options: Options, manifest: Manifest) -> None:
+    """Check that features which a project is not to have are not needed by what it is to have.
+
+    Args:
+        dropped: Names, as in `--without NAME`.
+        options: Made complete.
+        manifest: The release.
+
+    Raises:
+        UsageError: one of them is needed.
+    """
+    for name in dropped:
+        if name not in options.features:
+            continue
+        others = [item.name for item in manifest.features if item.name in options.features and name in item.needs]
+        if others:
+            raise UsageError(
+                f"--without {name}: feature {others[0]} needs it", hint=f"`--without {others[0]}` as well, or keep it"
+            )
+        raise UsageError(
+            f"--without {name}: algorithm {options.algorithm} needs it", hint="choose another --algorithm, or keep it"
+        )
 
 
 def generate(options: Options, source: Source, manifest: Manifest) -> Generated:

@@ -15,6 +15,7 @@ from extractor.values.errors import UsageError
 _OWN = ("config", "custom", "main", "outputs", "templates", "tests")
 _IMPORTED = (
     "accelerate",
+    "bitsandbytes",
     "codetiming",
     "datasets",
     "deepspeed",

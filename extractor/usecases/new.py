@@ -168,12 +168,7 @@ def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest)
     for feature in without:
         generate.complete(replace(asked, features=(feature,)), manifest)
     options = generate.complete(asked, manifest)
-    for feature in without:
-        if feature in options.features:
-            raise UsageError(
-                f"--without {feature}: algorithm {asked.algorithm} needs it",
-                hint="choose another --algorithm, or keep it",
-            )
+    generate.check_dropped(without, options, manifest)
     return options
 
 

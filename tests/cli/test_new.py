@@ -126,6 +126,13 @@ def test_features_may_be_named_in_one_go(run, tmp_path: Path) -> None:
     assert 'features = ["lora", "mfu", "scorers"]' in (tmp_path / "toy" / "vextract.lock").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("verl")
+def test_a_feature_brings_what_it_needs(run, tmp_path: Path) -> None:
+    assert run("new", tmp_path / "toy", "--with", "qlora").code == 0
+    assert 'features = ["lora", "qlora"]' in (tmp_path / "toy" / "vextract.lock").read_text(encoding="utf-8")
+    assert "\nbitsandbytes==" in (tmp_path / "toy" / "requirements.lock").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
@@ -136,6 +143,7 @@ def test_features_may_be_named_in_one_go(run, tmp_path: Path) -> None:
         (["--with", "sequence_parallel"], "is not offered: it changes", "drop `--with sequence_parallel`"),
         (["--without", "critc"], "no feature 'critc'", "did you mean `critic`?"),
         (["--with", "lora", "--without", "lora"], "contradict", "drop one"),
+        (["--with", "qlora", "--without", "lora"], "feature qlora needs it", "`--without qlora` as well"),
         (["--algorithm", "ppo", "--without", "critic"], "algorithm ppo needs it", "choose another --algorithm"),
         (["--verl", "0.1.0"], "verl 0.1.0 is not supported", "did you mean "),
         (["--verl", "latest"], "verl latest is not supported", "supported: "),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,8 @@ from torch import nn
 from tests.project.support import Configuration, forget, make
 
 PACKAGE, BARE = "modelside", "bareside"
-FEATURES = ("lora", "mfu", "rollout_correction")
+FEATURES = ("lora", "mfu", "qlora", "rollout_correction")
+IN_4_BITS = "local.quantization.load_in_4bit=true"
 MODEL = "actor_rollout_ref.model"
 
 
@@ -238,7 +240,7 @@ def test_prompts_in_messages_need_a_chat_template(config: Callable[..., Any], ch
     ("settings", "message"),
     [
         (("optimizer=AdamQ",), "no such optimizer"),
-        (("optimizer=AdamW8bit", "optimizer_impl=bitsandbytes.optim"), "bitsandbytes"),
+        (("optimizer=AdamW8bit", "optimizer_impl=torchao.optim"), "torchao"),
         (("optimizer=LBFGS",), "the optimizer refuses its settings"),
     ],
 )
@@ -332,6 +334,82 @@ def test_only_the_adapter_is_trained_and_saved(policy: Callable[..., Any], ranks
     torch.testing.assert_close(again.module.eval()(ids).logits, logits, atol=0, rtol=0)
     wrong = f"{MODEL}.lora_adapter_path={tmp_path / 'adapter'}"
     assert "has rank 4" in refusal(lambda: policy(wrong, f"{MODEL}.lora_rank=8"))
+
+
+def test_an_adapter_beside_weights_in_4_bits(policy: Callable[..., Any], ranks: Any, tmp_path: Path) -> None:
+    """It computes, and learns, what one beside the same weights does where they are unpacked; nothing else changes."""
+    from transformers import AutoModelForCausalLM
+
+    chosen = f"{MODEL}.target_modules=[q_proj,v_proj]"  # the other layers are packed as well
+    packed, dense = policy(f"{MODEL}.lora_rank=4", chosen, IN_4_BITS), policy(f"{MODEL}.lora_rank=4", chosen)
+    assert sum(weight.dtype == torch.uint8 for weight in packed.module.parameters()) == 7
+    unpacked = dict(packed.full_weights())
+    base = dense.module.get_base_model()
+    distance = [
+        (unpacked[name.replace(".base_layer", "")] - weight).abs().max() / weight.abs().max()
+        for name, weight in base.state_dict().items()
+        if "lora_" not in name
+    ]
+    assert 0.02 < max(distance) < 0.2
+    assert min(distance) == 0  # the embeddings are not packed
+    own = {name.replace(".base_layer", ""): weight for name, weight in base.state_dict().items()}
+    for name, weight in unpacked.items():
+        own[name].copy_(weight)
+    with torch.no_grad():
+        for (_, left), (_, right) in zip(_trained(packed), _trained(dense), strict=True):
+            right.copy_(left)
+    before = {name: weight.clone() for name, weight in packed.module.named_parameters()}
+    ids = torch.arange(4, 16).reshape(2, 6)
+    for _ in range(2):
+        for made in (packed, dense):
+            with torch.no_grad():
+                made.module.eval()(ids)  # a layout that bitsandbytes has for inference must not stay
+            made.module.train()(ids).logits.logsumexp(-1).mean().backward()
+            for group in made.optimizer.param_groups:
+                group["lr"] = 0.05
+            made.optimizer.step()
+            made.optimizer.zero_grad()
+    for (name, left), (_, right) in zip(_trained(packed), _trained(dense), strict=True):
+        torch.testing.assert_close(left, right, atol=1e-6, rtol=0)
+        assert not torch.equal(left, before[name])
+    frozen = {name: weight for name, weight in packed.module.named_parameters() if not weight.requires_grad}
+    assert all(torch.equal(weight, before[name]) for name, weight in frozen.items())
+
+    merged = AutoModelForCausalLM.from_config(dense.module.config)
+    merged.load_state_dict(dict(packed.full_weights()))  # strict: the names of a model that is not packed
+    logits = packed.module.eval()(ids).logits
+    torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
+
+    packed.save(tmp_path / "adapter", ranks)
+    again = policy(f"{MODEL}.lora_adapter_path={tmp_path / 'adapter'}", IN_4_BITS)
+    torch.testing.assert_close(again.module.eval()(ids).logits, logits, atol=0, rtol=0)
+    assert {file.name for file in (tmp_path / "adapter").glob("*.safetensors")} == {"adapter_model.safetensors"}
+
+
+def _trained(policy: Any) -> list[tuple[str, torch.Tensor]]:
+    return [(name, weight) for name, weight in policy.module.named_parameters() if weight.requires_grad]
+
+
+def test_4_bits_that_cannot_be(
+    config: Callable[..., Any], policy: Callable[..., Any], model_path: Path, tmp_path: Path
+) -> None:
+    assert "there is no adapter" in refusal(lambda: check(config(IN_4_BITS)))
+    check(config(IN_4_BITS, f"{MODEL}.lora_rank=4"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "bitsandbytes", None)  # how Python notes what cannot be imported
+        text = refusal(lambda: check(config(IN_4_BITS, f"{MODEL}.lora_rank=4")))
+    assert "bitsandbytes is not installed" in text
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+
+    packed = AutoModelForCausalLM.from_pretrained(
+        model_path, quantization_config=BitsAndBytesConfig(load_in_4bit=True), device_map={"": "cpu"}
+    )
+    packed.save_pretrained(tmp_path / "packed")
+    AutoTokenizer.from_pretrained(model_path).save_pretrained(tmp_path / "packed")
+    for settings in ((), (IN_4_BITS, f"{MODEL}.lora_rank=4")):
+        text = refusal(lambda settings=settings: policy(f"{MODEL}.path={tmp_path / 'packed'}", *settings))
+        assert "were packed by bitsandbytes" in text
 
 
 def test_an_adapter_and_a_whole_model_are_not_taken_for_each_other(

@@ -52,6 +52,7 @@ RESTING = (
 BY_POLICY = (f"{ACTOR}.fsdp_config.offload_policy=true", "actor_rollout_ref.ref.fsdp_config.offload_policy=true")
 BY_TOKENS = (f"{ACTOR}.use_dynamic_bsz=true", f"{ACTOR}.ppo_max_token_len_per_gpu=40")
 LORA = (f"{MODEL}.lora_rank=4", f"{ACTOR}.optim.lr=0.01")
+QLORA = (*LORA, "local.quantization.load_in_4bit=true")
 TIED = f"{MODEL}.path=TIED"
 # What computes the same as the case that stands first, in another way: to the last bit, or within a tolerance.
 SAME: dict[str, tuple[str, tuple[str, ...], float]] = {
@@ -81,6 +82,8 @@ SAME: dict[str, tuple[str, tuple[str, ...], float]] = {
         0.0,
     ),
     "lora_resting": ("lora", (*LORA, *RESTING), 0.0),
+    "qlora_resting": ("qlora", (*QLORA, *RESTING), 0.0),
+    "qlora_checkpointing": ("qlora", (*QLORA, f"{MODEL}.enable_gradient_checkpointing=true"), 1e-4),
     "lora_checkpointing": ("lora", (*LORA, f"{MODEL}.enable_gradient_checkpointing=true"), 1e-4),
 }
 FIRST: dict[str, tuple[str, ...]] = {
@@ -89,6 +92,7 @@ FIRST: dict[str, tuple[str, ...]] = {
     "sgd": SGD,
     "critic": (*CRITIC, *SGD, "critic.optim.optimizer=SGD"),
     "lora": LORA,
+    "qlora": QLORA,
 }
 OTHERS: dict[str, tuple[str, ...]] = {
     "bfloat16": (*SGD, f"{ACTOR}.fsdp_config.dtype=bfloat16"),
@@ -101,6 +105,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     ),
     "clipped": (*SGD, f"{ACTOR}.grad_clip=1.0e-9"),
     "lora_own_rollouts": (*LORA, "rollouts=own"),
+    "qlora_own_rollouts": (*QLORA, "rollouts=own"),
 }
 MORE = ("trainer.total_training_steps=4",)
 
@@ -127,22 +132,29 @@ def runs(release: str, project: Path, tied_model: Path, tmp_path_factory: pytest
     section = "" if release == "0.6.1" else "reward."
     common = (*COMMON, f"{section}custom_reward_function.path={SCORE}")
     one = {name: overrides(common, more) for name, more in settings.items()}
-    lora, whole = one["lora"], overrides(common, LORA, MORE)
-    one |= {"lora_whole": whole, "lora_halves": lora, "lora_halves#resumed": whole}
+    whole = {"lora": overrides(common, LORA, MORE), "qlora": overrides(common, QLORA, MORE)}
+    for kind, settings in whole.items():
+        one |= {f"{kind}_whole": settings, f"{kind}_halves": one[kind], f"{kind}_halves#resumed": settings}
     two = {
-        "lora": lora,
+        "lora": one["lora"],
+        "qlora": one["qlora"],
+        "qlora_resting": one["qlora_resting"],
+        "qlora_by_policy": overrides(common, QLORA, BY_POLICY),
+        "qlora_own_rollouts": one["qlora_own_rollouts"],
+        "qlora_resumed": whole["qlora"],
         "lora_resting": one["lora_resting"],
         "lora_by_policy": overrides(common, LORA, BY_POLICY),
         "tied_lora": one["tied_lora"],
         "by_policy": overrides(common, BY_POLICY),
         "resting": one["resting"],
         "lora_own_rollouts": one["lora_own_rollouts"],
-        "lora_resumed": whole,
+        "lora_resumed": whole["lora"],
     }
     for cases in (one, two):
         for name, case in cases.items():
             cases[name] = [setting.replace("TIED", str(tied_model)) for setting in case]
-    drive(project, [Phase("1", 1, one), Phase("2", 2, two, resumed={"lora_resumed": "1/lora"})], root)
+    resumed = {f"{kind}_resumed": f"1/{kind}" for kind in whole}
+    drive(project, [Phase("1", 1, one), Phase("2", 2, two, resumed=resumed)], root)
     return root
 
 
@@ -176,11 +188,11 @@ def test_another_way_to_the_same_weights(runs: Path, name: str) -> None:
     check_same(weights(runs / "1" / first), weights(runs / "1" / name), tolerance)
 
 
-@pytest.mark.parametrize("name", ["plain", "sgd", "critic", "lora", "bfloat16", "bfloat16_weights"])
+@pytest.mark.parametrize("name", ["plain", "sgd", "critic", "lora", "qlora", "bfloat16", "bfloat16_weights"])
 def test_the_weights_do_change(runs: Path, name: str) -> None:
     """So that the tests of equality compare something."""
     run = runs / "1" / name
-    if name == "lora":
+    if "lora" in name:
         assert all(weight.abs().max() > 1e-3 for weight in weights(run).values())
         return
     before, after = toy_model(run), weights(run)
@@ -211,8 +223,9 @@ def test_gradients_are_clipped(runs: Path) -> None:
     check_same({f"actor.{name}": weight for name, weight in toy_model(run).items()}, weights(run), 1e-8)
 
 
-def test_an_adapter_is_resumed_bit_for_bit(runs: Path) -> None:
-    whole, halves = runs / "1" / "lora_whole", runs / "1" / "lora_halves"
+@pytest.mark.parametrize("kind", ["lora", "qlora"])
+def test_an_adapter_is_resumed_bit_for_bit(runs: Path, kind: str) -> None:
+    whole, halves = runs / "1" / f"{kind}_whole", runs / "1" / f"{kind}_halves"
     check_same(weights(whole, 4), weights(halves, 4), 0.0)
     names = ("actor/grad_norm", "actor/kl_loss", "actor/lr", "actor/pg_loss")
     assert [[row[name] for name in names] for row in metrics(whole)] == [
@@ -229,14 +242,17 @@ def test_the_reference_is_the_model_without_the_adapter(runs: Path) -> None:
     assert (last["ref_log_prob"] - last["old_log_probs"]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ["lora", "lora_resting", "lora_by_policy", "tied_lora"])
+@pytest.mark.parametrize(
+    "name", ["lora", "lora_resting", "lora_by_policy", "tied_lora", "qlora", "qlora_resting", "qlora_by_policy"]
+)
 def test_two_processes_train_the_same_adapter(runs: Path, name: str) -> None:
-    alone = "lora" if name.startswith("lora") else name
+    alone = name.removesuffix("_resting").removesuffix("_by_policy")
     check_same(weights(runs / "1" / alone), weights(runs / "2" / name), 1e-4)
 
 
-def test_two_processes_go_on_with_an_adapter(runs: Path) -> None:
-    check_same(weights(runs / "1" / "lora_whole", 4), weights(runs / "2" / "lora_resumed", 4), 1e-3)
+@pytest.mark.parametrize("kind", ["lora", "qlora"])
+def test_two_processes_go_on_with_an_adapter(runs: Path, kind: str) -> None:
+    check_same(weights(runs / "1" / f"{kind}_whole", 4), weights(runs / "2" / f"{kind}_resumed", 4), 1e-3)
 
 
 @pytest.mark.parametrize("name", ["by_policy", "resting"])
@@ -244,14 +260,16 @@ def test_two_processes_with_resting_weights(runs: Path, name: str) -> None:
     check_same(weights(runs / "1" / "plain"), weights(runs / "2" / name), 1e-5)
 
 
+@pytest.mark.parametrize("kind", ["lora", "qlora"])
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_rollouts_of_the_adapted_policy(runs: Path, processes: str) -> None:
+def test_rollouts_of_the_adapted_policy(runs: Path, processes: str, kind: str) -> None:
     """Each process writes its own share, and what it wrote is learned from."""
-    rows = metrics(runs / processes / "lora_own_rollouts")
+    run = runs / processes / f"{kind}_own_rollouts"
+    rows = metrics(run)
     assert [row["step"] for row in rows] == [1, 2]
     assert all(1 <= row["response_length/mean"] <= 9 for row in rows)
     assert all(row["actor/grad_norm"] > 0 for row in rows)
-    assert any(weight.abs().max() > 1e-3 for name, weight in weights(runs / processes / "lora_own_rollouts").items())
+    assert any(weight.abs().max() > 1e-3 for weight in weights(run).values())
 
 
 PROBE = f"""
@@ -272,7 +290,7 @@ def difference(a, b):
 
 runs, out = Path(sys.argv[1]), Path(sys.argv[2])
 found = {{}}
-for name in ("plain", "tied", "lora", "tied_lora"):
+for name in ("plain", "tied", "lora", "qlora", "tied_lora"):
     step = runs / name / "global_step_2"
     code = main([str(runs / name), str(out / name), "--shard-size", "100KB"])
     exported = AutoModelForCausalLM.from_pretrained(out / name)

@@ -35,6 +35,7 @@ OPTIONAL = {
     "lora": ["peft"],
     "multimodal": ["PIL", "qwen_vl_utils"],
     "profiler": ["nvtx"],
+    "qlora": ["bitsandbytes"],
     "remove_padding": ["einops"],
     "scorers": ["pylatexenc", "math_verify", "mathruler", "pyext"],
     "tools": ["pydantic"],

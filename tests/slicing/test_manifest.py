@@ -71,6 +71,7 @@ def test_a_recipe_adds_to_what_a_project_needs() -> None:
         ('"verl.algo:*"', '"verl.algo"', "roles.algorithms.symbols", "module:name"),
         ('summary = "values"', 'summary = ""', "features.critic.summary", "non-empty"),
         ('summary = "values"', "", "features.critic.summary", "add it"),
+        ('summary = "values"', 'summary = "values"\nneeds = ["zoo"]', "features.critic.needs", "features: critic"),
         ('op = "replace"', 'op = "rewrite"', "fixes[0].edits[0].op", "one of replace"),
         ('"torch>=2.7"', '"torch>>2"', "requirements.base", "torch>=2.6,<3"),
         ("gsm8k = [", "gsm9k = [", "requirements.recipes.gsm9k", "did you mean `gsm8k`"),

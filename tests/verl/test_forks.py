@@ -198,7 +198,7 @@ SIZE = 4
 config = trl.GRPOConfig(
     output_dir="out", num_generations=SIZE, per_device_train_batch_size=4, gradient_accumulation_steps=8, beta=0.04,
     learning_rate=5e-6, loss_type="dr_grpo", scale_rewards=False, lr_scheduler_type="polynomial", report_to="wandb",
-    max_steps=100, save_steps=computed(), min_p=0.1, use_vllm=True,
+    max_steps=100, save_steps=computed(), min_p=0.1, use_vllm=True, load_in_4bit=True,
 )
 trl.GRPOTrainer(model="a/b", reward_funcs=[score], args=config, peft_config=LoraConfig(r=8, lora_alpha=16)).train()
 """
@@ -230,6 +230,7 @@ def test_a_training_script_of_trl(tmp_path: Path) -> None:
         "trainer.logger": ["console", "wandb"],
     }.items() <= translated(run).items()
     assert [(item.key, item.what) for item in run.remarks] == [
+        ("load_in_4bit", "to do"),
         ("min_p", "not carried over"),
         ("output_dir", "dropped"),
         ("reward_funcs", "to do"),

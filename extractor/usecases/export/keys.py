@@ -197,6 +197,7 @@ _LOCAL = {
     "server": "verl starts its own servers",
     "seed": "verl seeds by data.seed and the engine's own seed",
     "num_threads": "Ray's business",
+    "quantization": "verl has no weights in 4 bits: it trains the adapter of a model that is not packed",
     "peer_timeout": "Ray watches the workers",
     "recompute_old_log_probs": "verl always recomputes them",
     "rollout_micro_batch_size": "of the hf engine only",

@@ -83,6 +83,7 @@ _OF_THE_MACHINE = {
 }
 _TO_DO = {
     "dataset_name": ROWS,
+    "load_in_4bit": "vextract upgrade --with qlora, and local.quantization.load_in_4bit=true",
     "reward_funcs": "TRL's functions score lists of completions: write compute_score(data_source, solution_str, "
     "ground_truth, extra_info), and name its file with custom_reward_function.path",
     "reward_model_name_or_path": "name it with reward_model.enable=true and reward_model.model.path",
@@ -249,7 +250,7 @@ def _lengths(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
     for key, value in sorted(stated.items()):
-        if key in _TO_DO:
+        if key in _TO_DO and value is not False:
             yield Remark(key, str(value), "to do", _TO_DO[key])
         elif isinstance(value, _Computed) or (isinstance(value, str) and unknowns(value)):
             yield Remark(key, readable(str(value)), "to do", "not known without running the script: set it in config/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from extractor.pipeline.generate import complete
+from extractor.pipeline.generate import check_dropped, complete
 from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
@@ -62,9 +62,5 @@ def resolve(present: Options, request: Request) -> tuple[Options, Manifest]:
             complete(replace(wanted, features=(feature,)), manifest)
     features = tuple(sorted({*present.features, *request.added} - set(request.dropped)))
     options = complete(replace(wanted, features=features), manifest)
-    for feature in request.dropped:
-        if feature in options.features:
-            raise UsageError(
-                f"--without {feature}: algorithm {algorithm} needs it", hint="choose another --algorithm, or keep it"
-            )
+    check_dropped(request.dropped, options, manifest)
     return options, manifest

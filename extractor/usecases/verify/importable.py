@@ -52,6 +52,7 @@ def check_importable(subject: Subject, python: str) -> Check:
 
 
 OPTIONAL = (
+    "bitsandbytes",
     "deepspeed",
     "flash_attn",
     "liger_kernel",

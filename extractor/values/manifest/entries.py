@@ -53,6 +53,7 @@ class Feature:
         replaced: Symbols that give way to ours while the feature is off.
         requirements: What the generated project needs in addition while it is on.
         algorithms: Presets that switch it on by themselves.
+        needs: Features that it switches on as well.
         engines: Engines that have it; empty: all.
         withheld: Why no project can have it; empty: any can.
     """
@@ -63,6 +64,7 @@ class Feature:
     replaced: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()
     algorithms: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     withheld: str = ""
 

@@ -101,7 +101,7 @@ def _role(table: Table) -> Role:
 
 
 def _feature(table: Table) -> Feature:
-    table.keys_are("summary cut replaced requirements algorithms engines withheld")
+    table.keys_are("summary cut replaced requirements algorithms needs engines withheld")
     return Feature(
         name=table.name,
         summary=table.string("summary"),
@@ -109,6 +109,7 @@ def _feature(table: Table) -> Feature:
         replaced=table.strings_by_name("replaced", optional=True),
         requirements=table.requirements("requirements", optional=True),
         algorithms=table.strings("algorithms", optional=True),
+        needs=table.strings("needs", optional=True),
         engines=table.strings("engines", optional=True),
         withheld=table.optional_string("withheld") or "",
     )
@@ -185,6 +186,12 @@ def _renamed_keys(table: Table) -> dict[str, str]:
 
 def _check_references(manifest: Manifest, reader: Reader) -> None:
     features = [feature.name for feature in manifest.features]
+    for feature in manifest.features:
+        for needed in feature.needs:
+            if needed not in features:
+                raise reader.error(
+                    f"features.{feature.name}.needs", f"no feature {needed!r}", hint="features: " + ", ".join(features)
+                )
     for role in manifest.roles:
         if role.feature is not None and role.feature not in features:
             raise reader.error(

@@ -34,7 +34,7 @@ class Critic(TrainedModel):
         section = config.critic
         path = path or section.model.path or config.actor_rollout_ref.model.path
         # Without dropout, so that values do not depend on chance.
-        settings = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
+        settings: dict[str, Any] = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
         auto_class = AutoModelForTokenClassification
         module = load_model(path, section.model, section.model.fsdp_config, tokenizer, auto_class, ranks, **settings)
         fsdp_config = section.model.fsdp_config

@@ -91,11 +91,18 @@ def without_adapter(module: nn.Module) -> AbstractContextManager[object]:
 
 
 @torch.no_grad()
-def plain_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def plain_weights(
+    module: nn.Module, packed: Any = (), unpacked: Callable[[Any], nn.Module] = nn.Identity
+) -> Iterator[tuple[str, torch.Tensor]]:
     """Return the model's weights with the adapter merged into them, by their names in Hugging Face format.
 
     The model itself is not changed: one layer after the other is copied and merged by peft. Every process that holds a
     part of the model must take them all.
+
+    Args:
+        module: the model.
+        packed: the class of those layers whose weights are no matrices as they stand.
+        unpacked: makes a plain layer of one of them.
     """
     if adapter_settings(module) is None:
         yield from module.state_dict().items()
@@ -103,16 +110,18 @@ def plain_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     model: nn.Module = module.get_base_model()  # type: ignore[operator]
-    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, BaseTunerLayer)}
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, (BaseTunerLayer, packed))}
     done: set[str] = set()
     for name, weight in model.state_dict().items():
-        owner = next((layer for layer in _prefixes(name) if layer in layers), None)
+        owner = next((layer for layer in reversed([*_prefixes(name)]) if layer in layers), None)
         if owner is None:
             yield name, weight
         elif owner not in done:
             done.add(owner)
-            for part, merged in _merged(layers[owner]).state_dict().items():
-                yield f"{owner}.{part}", merged
+            layer = layers[owner]
+            plain = _merged(layer, packed, unpacked) if isinstance(layer, BaseTunerLayer) else unpacked(layer)
+            for part, value in plain.state_dict().items():
+                yield f"{owner}.{part}", value
 
 
 def adapter_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -153,13 +162,23 @@ def _read_settings(adapter: str | None, model: Any) -> Any:
     return settings
 
 
-def _merged(layer: Any) -> nn.Module:
+def _merged(layer: Any, packed: Any, unpacked: Callable[[Any], nn.Module]) -> nn.Module:
     """Return a copy of the layer below an adapter, with the adapter merged into it, whole, on the layer's device."""
-    parameters = {id(parameter): nn.Parameter(_whole(parameter)) for parameter in layer.parameters()}
-    merged = copy.deepcopy(layer, parameters)  # all of the layer but its parameters, in whose places these come
+    copies: dict[int, Any] = {
+        id(parameter): nn.Parameter(_whole(parameter), requires_grad=parameter.requires_grad)
+        for parameter in layer.parameters()
+    }
+    base = layer.get_base_layer()
+    if isinstance(base, packed):
+        copies[id(base)] = unpacked(base)
+    merged = copy.deepcopy(layer, copies)  # all of the layer but its parameters, in whose places these come
+    if isinstance(base, packed):
+        from peft.tuners.lora import Linear
+
+        merged.__class__ = Linear  # peft's own class for packed weights would pack the merged ones as well
     merged.merge(safe_merge=True)
-    base: nn.Module = merged.get_base_layer()
-    return base
+    plain: nn.Module = merged.get_base_layer()
+    return plain
 
 
 def _whole(parameter: torch.Tensor) -> torch.Tensor:
