@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,7 @@ def _be_quiet() -> None:
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+    getLogger("bitsandbytes").setLevel(ERROR)  # which peft imports where it is installed
 
 
 def _load(path: Path) -> Any:

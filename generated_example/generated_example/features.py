@@ -24,10 +24,12 @@ __all__ = [
     "add_adapter",
     "balance_batch",
     "check_adapter",
+    "check_quantization",
     "correct",
     "flops_metrics",
     "plain_weights",
     "policy_loss_changes",
+    "quantized_reader",
     "take_rollout_log_probs",
     "without_adapter",
 ]
@@ -114,3 +116,15 @@ def adapter_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def adapter_writer(module: nn.Module, ranks: Ranks) -> Callable[[Path], None]:
     """Raise an error: this is never called."""
     raise NotImplementedError
+
+
+# qlora: weights in 4 bits
+
+
+def check_quantization(config: Any) -> None:
+    """Do nothing: a setting that asks for it is one that nothing here reads."""
+
+
+def quantized_reader(config: Any) -> Callable[..., Any] | None:
+    """Return None: weights are as they are."""
+    return None

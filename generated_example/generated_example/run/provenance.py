@@ -18,7 +18,7 @@ PROJECT = {
     "engine": "hf",
     "recipe": "toy",
 }
-PACKAGES = ("torch", "transformers", "tensordict", "numpy", "peft", "flash-attn", "vllm", "sglang")
+PACKAGES = ("torch", "transformers", "tensordict", "numpy", "peft", "bitsandbytes", "flash-attn", "vllm", "sglang")
 
 
 def surroundings() -> dict[str, Any]:

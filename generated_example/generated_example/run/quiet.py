@@ -14,4 +14,5 @@ def quiet() -> None:
     warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # the critic's values, which nothing changes
     warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' bars, which are turned off
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # on CPUs it looks for kernels that are not needed
     logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # nested tensors ask in an old way

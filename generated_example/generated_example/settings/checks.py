@@ -9,7 +9,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
-from ..features import check_adapter, correct
+from ..features import check_adapter, check_quantization, correct
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..training.reward_managers import registered_managers
 from ..vendored.protocol import DataProto
@@ -50,6 +50,7 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     for problem in attention_problems(config):
         raise ConfigError(*problem)
     check_adapter(config.actor_rollout_ref.model)
+    check_quantization(config)
     _check_token_budgets(config)
     if "rollout_correction" in algorithm:
         _check_correction(algorithm.rollout_correction)

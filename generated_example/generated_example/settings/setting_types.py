@@ -70,5 +70,6 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "local.dtype": ("float32", "bfloat16", "float16", None),
     "local.env.observations": ("auto", "chat", "text"),
     "local.env.reward_at": ("end", "turn"),
+    "local.quantization.bnb_4bit_quant_type": ("nf4", "fp4"),
     "trainer.resume_mode": ("auto", "disable", "resume_path"),
 }

@@ -31,6 +31,8 @@ UNREAD: dict[str, tuple[object, ...]] = {
     "actor_rollout_ref.rollout.max_num_batched_tokens": (8192,),
     "actor_rollout_ref.rollout.max_num_seqs": (1024,),
     "actor_rollout_ref.rollout.tensor_model_parallel_size": (1,),
+    "local.quantization.bnb_4bit_quant_type": ("nf4",),
+    "local.quantization.bnb_4bit_use_double_quant": (True,),
 }
 
 # What would read them, if the project had it.
@@ -51,6 +53,8 @@ READERS: dict[str, str] = {
     "actor_rollout_ref.rollout.max_num_batched_tokens": "engine vllm",
     "actor_rollout_ref.rollout.max_num_seqs": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.tensor_model_parallel_size": "engine sglang, engine vllm",
+    "local.quantization.bnb_4bit_quant_type": "feature qlora",
+    "local.quantization.bnb_4bit_use_double_quant": "feature qlora",
 }
 
 # What this release of verl makes one number of token losses by, and estimates a KL divergence by.
@@ -263,6 +267,9 @@ local.gradient_accumulation_steps
 local.log_train_generations
 local.num_threads
 local.peer_timeout
+local.quantization.bnb_4bit_quant_type
+local.quantization.bnb_4bit_use_double_quant
+local.quantization.load_in_4bit
 local.recompute_old_log_probs
 local.reward.alarm.checks
 local.reward.alarm.length_ratio

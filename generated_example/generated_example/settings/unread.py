@@ -36,6 +36,11 @@ SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((f"{_MODEL}.lora_alpha", f"{_MODEL}.target_modules", f"{_MODEL}.exclude_modules"), f"{_MODEL}.lora_rank", "!0"),
     (("critic",), "algorithm.adv_estimator", "gae"),
     (("local.env",), f"{_ROLLOUT}.multi_turn.enable", "true"),
+    (
+        tuple(f"local.quantization.bnb_4bit_{name}" for name in ("quant_type", "use_double_quant")),
+        "local.quantization.load_in_4bit",
+        "true",
+    ),
     (("local.server",), f"{_ROLLOUT}.mode", "async"),
     (("trainer.resume_from_path",), "trainer.resume_mode", "resume_path"),
     (("trainer.total_epochs",), "trainer.total_training_steps", "null"),

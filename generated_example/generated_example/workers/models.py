@@ -2,7 +2,7 @@
 """Tokenizer and models of the run, read from disk."""
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +51,27 @@ def usable_tokenizer(tokenizer: Any, model: Any) -> Any:
 
 
 def load_model(
-    path: str, model: Any, fsdp_config: Any, tokenizer: Any, auto_class: Any, ranks: Ranks, **settings: Any
+    path: str,
+    model: Any,
+    fsdp_config: Any,
+    tokenizer: Any,
+    auto_class: Any,
+    ranks: Ranks,
+    reader: Callable[..., Any] | None = None,
+    **settings: Any,
 ) -> nn.Module:
     """Load a model in Hugging Face format: with weights, on the CPU, on rank 0; without ("meta") on other processes.
 
     Weights that the directory lacks are an error, but for those of `settings["num_labels"]`, a new head.
 
     Args:
-        path: a directory, or a name on the hub; only rank 0 reads it.
+        path: a directory, or a name on the hub; only rank 0 reads it, or every process by `reader`.
         model: the `model` section it belongs to.
         fsdp_config: its `model_dtype` is the dtype of the weights.
         tokenizer: its special tokens become the model's.
         auto_class: the class of transformers that chooses the architecture.
         ranks: this process among its peers; every one must call this.
+        reader: reads the weights on each process, as they are to be and where, in the place of `from_pretrained`.
         settings: further settings of the model's config.
 
     Raises:
@@ -91,10 +99,9 @@ def load_model(
 
     def read_model() -> nn.Module:
         try:
-            if ranks.rank == 0:
-                loaded, report = load_pretrained(
-                    auto_class, path, config=model_config, output_loading_info=True, **arguments
-                )
+            if reader is not None or ranks.rank == 0:
+                read = reader or load_pretrained
+                loaded, report = read(auto_class, path, config=model_config, output_loading_info=True, **arguments)
                 _check_weights(path, report["missing_keys"] if "num_labels" not in settings else ())
                 return loaded
             with torch.device("meta"):
@@ -105,13 +112,16 @@ def load_model(
             ranks.wait_for_driver()  # which may have much to read
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
+    _check_not_packed(path, getattr(model_config, "quantization_config", None))
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
     _override(model_config, {**_tokens(tokenizer), **settings, **override})
     module = ranks.together(read_model)
     _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
     if generation_config := ranks.on_driver(lambda: getattr(module, "generation_config", None)):
         module.generation_config = generation_config
-    return _prepared(module, model, fsdp_config)
+    if reader is None:
+        module.to(to_dtype(fsdp_config.model_dtype))
+    return _prepared(module, model)
 
 
 def taken_over(module: nn.Module, loaded: nn.Module | None, model: Any, fsdp_config: Any, tokenizer: Any) -> nn.Module:
@@ -133,11 +143,11 @@ def taken_over(module: nn.Module, loaded: nn.Module | None, model: Any, fsdp_con
     override: Any = OmegaConf.to_container(model.override_config, resolve=True)
     override.pop("attn_implementation", None)
     _override(module.config, {**_tokens(tokenizer), **override})
-    return _prepared(module.requires_grad_(True), model, fsdp_config)
+    module.requires_grad_(True).to(to_dtype(fsdp_config.model_dtype))
+    return _prepared(module, model)
 
 
-def _prepared(module: nn.Module, model: Any, fsdp_config: Any) -> nn.Module:
-    module.to(to_dtype(fsdp_config.model_dtype))
+def _prepared(module: nn.Module, model: Any) -> nn.Module:
     if model.enable_gradient_checkpointing:
         module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
     return module
@@ -182,6 +192,16 @@ def _check_vocabulary(path: str, rows: int | None, tokenizer: Any) -> None:
         raise ConfigError(
             f"the tokenizer has {len(tokenizer)} tokens, and the model at {path} embeds {rows}",
             "use the tokenizer that the model was trained with, or resize the model's embeddings and save it",
+        )
+
+
+def _check_not_packed(path: str, quantization: Any) -> None:
+    """Refuse a model whose weights are saved in 4 or 8 bits by bitsandbytes: they can be neither trained nor merged."""
+    settings = quantization if isinstance(quantization, dict) else vars(quantization) if quantization else {}
+    if "bitsandbytes" in str(settings.get("quant_method", "")).lower() or "load_in_4bit" in settings:
+        raise ConfigError(
+            f"the weights of the model at {path} were packed by bitsandbytes",
+            "name the model that it was made from; local.quantization.load_in_4bit=true packs its weights in the run",
         )
 
 

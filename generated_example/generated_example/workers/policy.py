@@ -5,6 +5,7 @@ Both are a vendored actor around a model (see actor.py); what is here is what up
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -12,7 +13,7 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
-from ..features import add_adapter, flops_metrics, without_adapter
+from ..features import add_adapter, flops_metrics, quantized_reader, without_adapter
 from ..run.distributed import Ranks
 from ..tracking.timing import expect
 from ..training.hook_calls import calling_policy_loss
@@ -34,7 +35,7 @@ class Policy(TrainedModel):
         config: the whole config.
         path: where its weights are: the configured model, or a checkpoint.
         total_steps: of the run, for the learning rate.
-        module: the model, if it is loaded already; it gets the weights at `path`.
+        module: the model, if it is loaded already; it gets the weights at `path`, unless they are to be packed.
     """
 
     def __init__(
@@ -42,9 +43,10 @@ class Policy(TrainedModel):
     ) -> None:
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
         start = starting_point(path, model, ranks)
-        loaded = None
+        reader, loaded = quantized_reader(config), None
+        module = module if reader is None else None  # weights are packed where they are read
         if module is None or start.model != model.path:
-            loaded = _load_causal_lm(config, start.model, actor.fsdp_config, tokenizer, ranks)
+            loaded = _load_causal_lm(config, start.model, actor.fsdp_config, tokenizer, ranks, reader)
         module = loaded if module is None else taken_over(module, loaded, model, actor.fsdp_config, tokenizer)
         module = add_adapter(module, model, start, ranks)
         fsdp_config = actor.fsdp_config
@@ -167,10 +169,13 @@ def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str,
     return dict(settings)
 
 
-def _load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ranks: Ranks) -> Any:
+def _load_causal_lm(
+    config: Any, path: str, fsdp_config: Any, tokenizer: Any, ranks: Ranks, reader: Callable[..., Any] | None = None
+) -> Any:
     from transformers import AutoModelForCausalLM
 
-    return load_model(path, config.actor_rollout_ref.model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks)
+    model = config.actor_rollout_ref.model
+    return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, reader)
 
 
 def _prepare(batch: DataProto, section: Any, rollout: Any) -> DataProto:

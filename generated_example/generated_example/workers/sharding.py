@@ -4,6 +4,7 @@
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
@@ -19,7 +20,8 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     """Put a model on this process's device; with several processes, share it out between them by FSDP2.
 
     Args:
-        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none.
+        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none. Where
+            each process has read them all, only those that are trained become rank 0's.
         fsdp_config: how to share it out.
         ranks: this process among its peers.
     """
@@ -27,7 +29,11 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
         return module.to(get_device_id())
     mesh = init_device_mesh(get_device_name(), (ranks.world_size,), mesh_dim_names=("fsdp",))
     offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
-    full_state = module.state_dict() if ranks.rank == 0 else {}
+    each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
+    full_state = module.state_dict() if ranks.rank == 0 and not each_has_all else {}
+    for parameter in module.parameters() if each_has_all else ():
+        if parameter.requires_grad:
+            dist.broadcast(parameter.data, src=0)
     apply_fsdp2(
         module,
         {
@@ -42,7 +48,8 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
         },
         {"wrap_policy": {"transformer_layer_cls_to_wrap": _layer_classes(module, fsdp_config)}},
     )
-    fsdp2_load_full_state_dict(module, full_state, mesh, offload)
+    if not each_has_all:
+        fsdp2_load_full_state_dict(module, full_state, mesh, offload)
     return module
 
 
