@@ -15,7 +15,10 @@ from extractor.values.configtree.compose import read_mapping
 _CONFIG = "config/"
 _MAIN = "ppo_trainer.yaml"
 # Modules that list settings by name, for checks of the config itself: that is no use of them.
-_TABLES = ("former_keys.py", "ranges.py", "setting_checks.py", "setting_types.py", "shipped_settings.py", "unread.py")
+_TABLES = (
+    *("flag_names.py", "former_keys.py", "ranges.py", "recipe_names.py", "setting_checks.py", "setting_types.py"),
+    *("shipped_settings.py", "short_names.py", "trl_names.py", "unread.py"),
+)
 # Comments, docstrings and messages: a word in them is no use of it. What an f-string has in braces is.
 _STRING_OR_COMMENT = re.compile(
     r"""(?P<prefix>\b[rbufRBUF]{1,2})?

@@ -227,7 +227,8 @@ def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
     flat, tree = config.flat, config.config
     local = tree.get("local", {})
     rollout = tree["actor_rollout_ref"]["rollout"].get("multi_turn", {})
-    offered = {name: value for name, value in local.get("reward", {}).items() if name != "log_dir"}
+    files = ("debug_log", "log_dir")
+    offered = {name: value for name, value in local.get("reward", {}).items() if name not in files}
     return {
         "agent_name": changes.AGENT,
         "apply_chat_template_kwargs": tree["data"].get("apply_chat_template_kwargs") or {},

@@ -1,0 +1,27 @@
+# vextract:template - edit freely
+"""The flags of train_grpo and train_ppo: TrainingConfig's names, those of what is trained on, and the recipe's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..settings import reward_keys
+from .recipe_names import RecipeFlags
+from .short_names import MODEL, ROLLOUT, TrainingConfig, short
+
+
+def _files(value: Sequence[str]) -> Any:
+    return value[0] if len(value) == 1 else list(value)
+
+
+@dataclass(kw_only=True)
+class Flags(RecipeFlags, TrainingConfig):
+    """What a command line says by flags."""
+
+    model_path: str | None = short("a model's directory, or its name on the hub", f"{MODEL}.path")
+    train_files: list[str] | None = short("prompts; may be repeated", "data.train_files", convert=_files)
+    val_files: list[str] | None = short("those for validation; may be repeated", "data.val_files", convert=_files)
+    reward_function_path: str | None = short("a Python file", f"{reward_keys.FUNCTION}.path")
+    reward_function_name: str | None = short("the function in it", f"{reward_keys.FUNCTION}.name")
+    rollout_engine: str | None = short("what writes the responses", f"{ROLLOUT}.name")
+    experiment_name: str | None = short("of the run", "trainer.experiment_name")
