@@ -159,9 +159,7 @@ class TrainingConfig(ShortNames):
 
     total_epochs: int | None = short("passes over the prompts", "trainer.total_epochs")
     max_steps: int | None = short("steps to train for, whatever the epochs", "trainer.total_training_steps")
-    batch_size: int | None = short(
-        "prompts per step", "data.train_batch_size", follow=[f"{ACTOR}.ppo_mini_batch_size"]
-    )
+    batch_size: int | None = short("prompts per step", "data.train_batch_size", follow=[f"{ACTOR}.ppo_mini_batch_size"])
     mini_batch_size: int | None = short("prompts per optimizer step", f"{ACTOR}.ppo_mini_batch_size")
     gradient_accumulation_steps: int | None = short("passes per optimizer step", "local.gradient_accumulation_steps")
     learning_rate: float | None = short("of the policy", f"{ACTOR}.optim.lr")

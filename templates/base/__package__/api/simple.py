@@ -7,8 +7,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from typing_extensions import Self
-
 from ..errors import ConfigError
 from ..training.results import TrainResult
 from ..training.trainer import LocalPPOTrainer
@@ -49,7 +47,7 @@ class SimpleTrainer:
         self._trainer: LocalPPOTrainer | None = None
         self.config = self._load()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "SimpleTrainer":
         return self
 
     def __exit__(
@@ -144,7 +142,7 @@ class SimpleTrainer:
 
 
 class PPOTrainer(SimpleTrainer):
-    """Trains by PPO, with a critic, under short names: PPOTrainer(model, tokenizer, TrainingConfig(...)).train(prompts).
+    """Trains by PPO, with a critic: PPOTrainer(model, tokenizer, TrainingConfig(...)).train(prompts).
 
     Args:
         model, args: see `SimpleTrainer`.
@@ -168,7 +166,7 @@ class PPOTrainer(SimpleTrainer):
         val_dataset: Any = None,
         callbacks: Iterable[Any] = (),
     ) -> None:
-        given = dict(
+        given: dict[str, Any] = dict(
             tokenizer=tokenizer,
             reward_fn=reward_fn,
             train_dataset=train_dataset,
@@ -206,7 +204,7 @@ class GRPOTrainer(SimpleTrainer):
         callbacks: Iterable[Any] | None = None,
         peft_config: Any = None,
     ) -> None:
-        given = dict(
+        given: dict[str, Any] = dict(
             tokenizer=processing_class or tokenizer,
             reward_fn=reward_funcs,
             train_dataset=train_dataset,
@@ -237,4 +235,6 @@ def _tokenizer_of(model: Any) -> Any:
             return AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError):
         pass
-    raise ConfigError(f"a model is given, and there is no tokenizer at {name or 'its place'!r}", "give the tokenizer too")
+    raise ConfigError(
+        f"a model is given, and there is no tokenizer at {name or 'its place'!r}", "give the tokenizer too"
+    )

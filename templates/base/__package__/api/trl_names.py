@@ -98,7 +98,9 @@ class GRPOConfig(ShortNames):
     )
     gradient_checkpointing: bool | None = short("in the backward pass", f"{MODEL}.enable_gradient_checkpointing")
     use_vllm: bool | None = short(
-        "the project has been made with vLLM", f"{ROLLOUT}.name", convert=_one_of("use_vllm", {True: "vllm", False: NOTHING})
+        "the project has been made with vLLM",
+        f"{ROLLOUT}.name",
+        convert=_one_of("use_vllm", {True: "vllm", False: NOTHING}),
     )
     reward_weights: Sequence[float] | None = field(default=None)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -107,7 +109,8 @@ class GRPOConfig(ShortNames):
         """Return the size of a batch in prompts."""
         rows, passes = self.per_device_train_batch_size, self.gradient_accumulation_steps
         if rows is None:
-            return {} if passes is None else {("gradient_accumulation_steps", "local.gradient_accumulation_steps"): passes}
+            key = "local.gradient_accumulation_steps"
+            return {} if passes is None else {("gradient_accumulation_steps", key): passes}
         responses = rows * (passes or 1) * int(os.environ.get("WORLD_SIZE", "1"))
         n = self.num_generations or N
         if responses < n or responses % n:
@@ -115,5 +118,6 @@ class GRPOConfig(ShortNames):
                 f"a step has {responses} responses, which are not {n} to each of some prompts",
                 "make per_device_train_batch_size times gradient_accumulation_steps a multiple of num_generations",
             )
-        sizes = {f"{ROLLOUT}.n": n, "data.train_batch_size": responses // n, f"{ACTOR}.ppo_mini_batch_size": responses // n}
+        prompts = responses // n
+        sizes = {f"{ROLLOUT}.n": n, "data.train_batch_size": prompts, f"{ACTOR}.ppo_mini_batch_size": prompts}
         return {("per_device_train_batch_size", key): size for key, size in sizes.items()}
