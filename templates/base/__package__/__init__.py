@@ -12,12 +12,12 @@ from .run.quiet import quiet
 
 if TYPE_CHECKING:
     from .api.configuration import load_config
-    from .custom.env_dataset import EnvDataset
-    from .errors import ConfigError, DataError, ProjectError
-    from .training.hook_errors import HookError
     from .api.short_names import TrainingConfig
     from .api.simple import GRPOTrainer, PPOTrainer
     from .api.trl_names import GRPOConfig
+    from .custom.env_dataset import EnvDataset
+    from .errors import ConfigError, DataError, ProjectError
+    from .training.hook_errors import HookError
     from .training.results import Step, TrainResult
     from .training.trainer import LocalPPOTrainer
 

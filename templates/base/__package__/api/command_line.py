@@ -7,7 +7,7 @@ import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, NoReturn, get_type_hints
 
 import typer
 
@@ -32,9 +32,11 @@ def train(preset: str, description: str, arguments: Sequence[str]) -> None:
     def run(**given: Any) -> None:
         further = given.pop("settings") or []
         try:
-            words = Flags(**given).overrides(preset, further)
+            flags = Flags(**given)
+            words = flags.overrides(preset, further)
         except ConfigError as error:
             _refuse(error)
+        os.environ.update(flags.environment())
         _run_main([*passed_on, *words])
 
     try:
@@ -75,7 +77,7 @@ def _run_main(words: Sequence[str]) -> None:
     runpy.run_path(str(MAIN), run_name="__main__")
 
 
-def _refuse(error: ConfigError) -> None:
+def _refuse(error: ConfigError) -> NoReturn:
     if os.environ.get("RANK", "0") == "0":
         print(f"error: {error}", file=sys.stderr)
     sys.exit(2)

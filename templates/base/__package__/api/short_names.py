@@ -6,7 +6,9 @@ nothing: the config decides.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import inspect
+import textwrap
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -43,7 +45,7 @@ class Short:
 
     def __str__(self) -> str:
         keys = [*self.keys, *self.follow, *filter(None, [self.switch])]
-        return f"{self.meaning}: {', '.join(keys)}" if keys else self.meaning
+        return f"{self.meaning} ({', '.join(keys)})" if keys else self.meaning
 
 
 def short(
@@ -91,6 +93,7 @@ class ShortNames:
         for key, word in stated.items():
             if key in found and not _agree(found[key][0], word):
                 raise _contradiction(found[key], word)
+        follow.update({key: _override(key, value) for key, value in self.follows({*found, *stated}).items()})
         words = [word for key, (word, _) in found.items() if key not in stated]
         words += [word for key, word in follow.items() if key not in stated and key not in found]
         return [f"preset={preset}"] * ("preset" not in stated) + words + further
@@ -102,6 +105,14 @@ class ShortNames:
 
     def derived(self) -> dict[tuple[str, str], Any]:
         """Return what follows from several fields: by the name of one and a key, the key's value."""
+        return {}
+
+    def follows(self, stated: Container[str]) -> dict[str, Any]:
+        """Return the values of keys that nothing else sets; `stated` are those that something does set."""
+        return {}
+
+    def environment(self) -> dict[str, str]:
+        """Return variables to set: what is secret does not go into the config."""
         return {}
 
 
@@ -116,8 +127,11 @@ def documented(cls: Class) -> Class:
     lines = []
     for name, short in table(cls, GRPO).items():
         other = table(cls, PPO)[name]
-        lines.append(f"    {name}: {short}" + (f" (GRPO); {other} (PPO)" if other != short else ""))
-    cls.__doc__ = "\n".join([f"{cls.__doc__}", "", "Attributes:", *lines])
+        text = f"{name}: {short}" + (f"; for PPO {other}" if other != short else "")
+        lines.append(
+            textwrap.fill(text, 100, initial_indent=" " * 4, subsequent_indent=" " * 8, break_long_words=False)
+        )
+    cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), "", "Attributes:", *lines])
     return cls
 
 
@@ -170,7 +184,7 @@ class TrainingConfig(ShortNames):
         follow=[f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high"],
     )
     kl_coef: float | None = short(
-        "weight of the KL divergence from the reference in the loss, 0: none",
+        "weight of the KL divergence from the reference model in the loss; 0: none",
         f"{ACTOR}.kl_loss_coef",
         switch=f"{ACTOR}.use_kl_loss",
         ppo=Short(

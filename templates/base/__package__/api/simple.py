@@ -5,13 +5,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
-from ..training.results import TrainResult
-from ..training.trainer import LocalPPOTrainer
 from .configuration import as_overrides, load_config
 from .short_names import GRPO, PPO, ShortNames, TrainingConfig
+
+if TYPE_CHECKING:
+    from ..training.results import TrainResult
+    from ..training.trainer import LocalPPOTrainer
 
 
 class SimpleTrainer:
@@ -56,9 +58,11 @@ class SimpleTrainer:
         self.close()
 
     @property
-    def trainer(self) -> LocalPPOTrainer:
+    def trainer(self) -> "LocalPPOTrainer":
         """The trainer of this project, with the models loaded."""
         if self._trainer is None:
+            from ..training.trainer import LocalPPOTrainer  # torch takes seconds: a mistake in the settings comes first
+
             self._trainer = LocalPPOTrainer(self.config, **self._given)
         return self._trainer
 
@@ -67,7 +71,7 @@ class SimpleTrainer:
         """The model that is trained."""
         return self.trainer.policy.module
 
-    def train(self, loader: Any = None) -> TrainResult:
+    def train(self, loader: Any = None) -> "TrainResult":
         """Train, until the last step or until asked to stop.
 
         Args:

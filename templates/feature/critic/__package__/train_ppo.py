@@ -9,4 +9,4 @@ import sys
 from .api.command_line import train
 
 if __name__ == "__main__":
-    train("ppo", "Train by PPO, with a critic. Each flag stands for settings, whose keys follow it below.", sys.argv[1:])
+    train("ppo", "Train by PPO. Each flag stands for settings, whose keys follow it below.", sys.argv[1:])

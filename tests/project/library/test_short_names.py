@@ -1,0 +1,213 @@
+"""Runs under short names: PPOTrainer and GRPOTrainer from Python, train_grpo and train_ppo by flags."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project.library.test_trainer import weights
+from tests.project.running import overrides, python
+from tests.project.support import PACKAGE, Configuration, Made
+from tests.releases import ALL, NEWEST, newest_release
+
+Maker = Callable[[Configuration], Made]
+pytestmark = pytest.mark.slow
+# The same run as by flags, and as main.py has it.
+FLAGS = ["--batch_size", "8", "--num-generations", "4", "--learning_rate", "1e-3", "--ppo-epochs", "2"]
+FLAGS += ["--clip-range=0.1", "--kl-coef", "0.05", "--max-steps", "2"]
+NAMES = "batch_size=8, num_generations=4, learning_rate=1e-3, ppo_epochs=2, clip_range=0.1, kl_coef=0.05, max_steps=2"
+KEYS = overrides(
+    "actor_rollout_ref.actor.optim.lr=1e-3",
+    "actor_rollout_ref.actor.ppo_epochs=2",
+    *(f"actor_rollout_ref.actor.clip_ratio{end}=0.1" for end in ("", "_low", "_high")),
+)
+REST = ["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16", "trainer.val_before_train=false"]
+REST += ["trainer.test_freq=-1", "trainer.logger=[console]"]
+KL = {
+    "grpo": ["actor_rollout_ref.actor.use_kl_loss=true", "actor_rollout_ref.actor.kl_loss_coef=0.05"],
+    "ppo": ["algorithm.use_kl_in_reward=true", "algorithm.kl_ctrl.kl_coef=0.05"],
+}
+BEGIN = f"""
+import json
+from {PACKAGE} import ConfigError, GRPOConfig, GRPOTrainer, PPOTrainer, TrainingConfig, load_config
+REST = dict(word.split("=") for word in {REST!r}) | {{"trainer.logger": ["console"]}}
+REST = {{key: json.loads(value) if isinstance(value, str) else value for key, value in REST.items()}}
+def said(function):
+    try:
+        function()
+    except ConfigError as error:
+        return str(error)
+"""
+
+
+def copied(made: Maker, configuration: Configuration, place: Path) -> Path:
+    return Path(shutil.copytree(made(configuration).root, place / "project"))
+
+
+@pytest.fixture(scope="module")
+def project(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(made, Configuration(NEWEST[-1], "hf"), tmp_path_factory.mktemp("short"))
+
+
+def flags(root: Path, *arguments: str, program: str = "train_grpo") -> subprocess.CompletedProcess[str]:
+    return python(root, "-m", f"{PACKAGE}.{program}", *arguments)
+
+
+def run(root: Path, program: str) -> Any:
+    """Run a script in a project; return the last line that it prints, as JSON."""
+    (root / "script.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
+    done = python(root, "script.py")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("preset", ["grpo", "ppo"])
+@pytest.mark.parametrize("release", newest_release("0.4.0"))
+def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, tmp_path: Path) -> None:
+    if (release, preset) == ("0.4.0", "ppo"):
+        pytest.skip("the names are the same")
+    root = copied(made, Configuration(release, "hf", algorithm=preset), tmp_path)
+    keys = [*KEYS, *KL[preset], "trainer.experiment_name=keys"]
+    for done in (
+        python(root, "main.py", *keys),
+        flags(root, *FLAGS, "--experiment_name=flags", *REST, program=f"train_{preset}"),
+    ):
+        assert done.returncode == 0, done.stderr[-3000:]
+    found = run(
+        root,
+        f"""
+        from torch.utils.data import DataLoader
+        from {PACKAGE}.custom.env_dataset import environment_rows
+        args = TrainingConfig({NAMES}, settings={{**REST, "trainer.experiment_name": "script", "scale": "toy"}})
+        with {preset.upper()}Trainer(args=args) as trainer:
+            result = trainer.train()
+            trainer.save_model("saved")
+            print(json.dumps([result.finished, result.steps, len(trainer.generate(["12="], n=2))]))
+        """,
+    )
+    assert found == [True, 2, 2]
+    assert weights(root, "keys", 2) == weights(root, "flags", 2) == weights(root, "script", 2)
+    saved = (root / "saved" / "model.safetensors").read_bytes()
+    assert saved == (root / f"checkpoints/{PACKAGE}/keys/global_step_2/actor/model.safetensors").read_bytes()
+    recorded = json.loads((root / f"checkpoints/{PACKAGE}/flags/environment.json").read_text())["starts"][0]["command"]
+    assert "main.py preset=" in recorded
+
+
+def test_a_data_loader_and_a_loaded_model(project: Path) -> None:
+    """The settings of a loaded model are not those of the toy model, which has no path either."""
+    found = run(
+        project,
+        f"""
+        from torch.utils.data import DataLoader
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from {PACKAGE}.data.toy import ensure_toy_model
+        from pathlib import Path
+        path = ensure_toy_model(Path("model"))
+        model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+        rows = [{{"prompt": f"{{a}}7=", "ground_truth": f"{{a + 1}}8"}} for a in range(9)]
+        sizes = dict(max_prompt_length=8, max_response_length=2, total_epochs=2, output_dir="loader")
+        for given in (tokenizer, None):
+            trainer = GRPOTrainer(model, args=TrainingConfig(**sizes, settings=REST), tokenizer=given)
+            result = trainer.train(DataLoader(rows, batch_size=3))
+            found = [result.steps, trainer.model is model, trainer.config.data.shuffle]
+            found += [trainer.config.actor_rollout_ref.actor.optim.lr, trainer.config.actor_rollout_ref.rollout.n]
+            found += [said(lambda: trainer.train(rows)), len(trainer.evaluate(rows)) > 0]
+            trainer.close()
+        print(json.dumps(found))
+        """,
+    )
+    *facts, again, evaluated = found
+    assert facts == [6, True, False, 1e-6, 8]
+    assert "given already" in again
+    assert evaluated
+
+
+def test_prompts_and_a_reward_in_files(project: Path) -> None:
+    rows = [{"prompt": f"{number}7=", "ground_truth": f"{number + 1}8"} for number in range(9)]
+    (project / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (project / "mine.py").write_text("def reward(data_source, solution_str, ground_truth, extra_info): return 0.25\n")
+    sizes = ["--batch-size=4", "--max-prompt-length=8", "--max-response-length=2", "--total-epochs=1", "--output-dir=f"]
+    reward = ["--reward_function_path", "mine.py", "--reward_function_name", "reward"]
+    done = flags(project, "--train_files", "rows.jsonl", *sizes, *reward, "trainer.logger=[console]")
+    assert done.returncode == 0, done.stderr[-3000:]
+    metrics = [json.loads(line) for line in (project / "f/metrics.jsonl").read_text().splitlines()]
+    assert [row["critic/score/mean"] for row in metrics] == [0.25, 0.25]
+
+
+def test_what_is_said_twice_or_cannot_be_used(project: Path) -> None:
+    """By the exit code and the message that main.py has for the same."""
+    lr = "actor_rollout_ref.actor.optim.lr"
+    for words, said in {
+        ("--learning_rate", "1e-3", f"{lr}=2e-3"): f"learning_rate stands for {lr}=0.001, and {lr}=2e-3",
+        ("--rollout_engine", "vllm"): "vextract upgrade --engine vllm",
+        ("--model_path", "/nowhere/model"): "no model at /nowhere/model",
+        ("--batch-size", "0"): "must be at least 1",
+        ("--batch-size", "few"): "few",
+        ("--batchsize", "4"): "--batch-size",
+        ("--train_files", "none.parquet"): "no such file: none.parquet",
+        ("trainer.total_epoch=3",): "did you mean trainer.total_epochs?",
+    }.items():
+        done = flags(project, *words)
+        assert (done.returncode, said in done.stderr) == (2, True), (words, done.stderr[-1000:])
+    shown = flags(project, "--help").stdout
+    assert "--learning-rate" in shown
+    assert lr in shown
+    same = flags(project, "--cfg", "--learning_rate=0.5", f"{lr}=5e-1", "preset=rloo")
+    assert (same.returncode, "adv_estimator: rloo" in same.stdout) == (0, True)
+
+
+def test_what_python_is_told(project: Path) -> None:
+    found = run(
+        project,
+        """
+        import sys
+        answers = [
+            said(lambda: PPOTrainer("model")),
+            said(lambda: GRPOTrainer(args=load_config())),
+            said(lambda: GRPOTrainer(args=TrainingConfig(seed=1, settings={"local.seed": 2}))),
+            said(lambda: GRPOTrainer(args=GRPOConfig(per_device_train_batch_size=4, num_generations=8))),
+            said(lambda: GRPOTrainer(args=GRPOConfig(loss_type="sft"))),
+            said(lambda: GRPOTrainer(args=GRPOConfig(use_vllm=True))),
+        ]
+        light = "torch" not in sys.modules
+        made = GRPOTrainer(args=GRPOConfig(per_device_train_batch_size=4, gradient_accumulation_steps=4, max_steps=-1,
+            num_generations=8, beta=0.0, epsilon_high=0.3, report_to="none", logging_steps=1)).config
+        actor = made.actor_rollout_ref.actor
+        sizes = [made.data.train_batch_size, actor.ppo_mini_batch_size, actor.ppo_micro_batch_size_per_gpu]
+        loss = [actor.use_kl_loss, actor.clip_ratio_high, list(made.trainer.logger)]
+        print(json.dumps([answers, light, sizes, loss, "trainer.total_epochs" in TrainingConfig.__doc__]))
+        """,
+    )
+    answers, *rest = found
+    for answer, part in zip(
+        answers,
+        ("vextract upgrade --with critic", "TrainingConfig", "seed stands for", "not 8 to each", "dr_grpo", "--engine"),
+        strict=True,
+    ):
+        assert part in answer
+    assert rest == [True, [2, 2, 4], [False, 0.3, ["console"]], True]
+
+
+@pytest.mark.parametrize("release", ALL)
+def test_every_key_of_the_table_is_one_of_the_release(made: Maker, release: str, tmp_path: Path) -> None:
+    root = made(Configuration(release, "hf")).root
+    program = f"""
+    from {PACKAGE}.api.configuration import load_config
+    from {PACKAGE}.api.flag_names import Flags
+    from {PACKAGE}.api.short_names import table
+    from {PACKAGE}.api.trl_names import GRPOConfig
+    from {PACKAGE}.settings.loading import flat_keys
+    known = set(flat_keys(load_config()))
+    shorts = [short for names in (Flags, GRPOConfig) for preset in ("grpo", "ppo")
+              for short in table(names, preset).values()]
+    print(sorted({{key for short in shorts for key in (*short.keys, *short.follow, short.switch)}} - known))
+    """
+    done = python(root, "-B", "-c", textwrap.dedent(program))
+    assert done.stdout.strip() == "['']", (done.stdout, done.stderr[-2000:])
