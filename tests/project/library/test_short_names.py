@@ -112,9 +112,10 @@ def test_a_data_loader_and_a_loaded_model(project: Path) -> None:
         path = ensure_toy_model(Path("model"))
         model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
         rows = [{{"prompt": f"{{a}}7=", "ground_truth": f"{{a + 1}}8"}} for a in range(9)]
+        SETTINGS = {**REST, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 24}
         sizes = dict(max_prompt_length=8, max_response_length=2, total_epochs=2, output_dir="loader")
         for given in (tokenizer, None):
-            trainer = GRPOTrainer(model, args=TrainingConfig(**sizes, settings=REST), tokenizer=given)
+            trainer = GRPOTrainer(model, args=TrainingConfig(**sizes, settings=SETTINGS), tokenizer=given)
             result = trainer.train(DataLoader(rows, batch_size=3))
             found = [result.steps, trainer.model is model, trainer.config.data.shuffle]
             found += [trainer.config.actor_rollout_ref.actor.optim.lr, trainer.config.actor_rollout_ref.rollout.n]
@@ -149,7 +150,7 @@ def test_what_is_said_twice_or_cannot_be_used(project: Path) -> None:
         ("--rollout_engine", "vllm"): "vextract upgrade --engine vllm",
         ("--model_path", "/nowhere/model"): "no model at /nowhere/model",
         ("--batch-size", "0"): "must be at least 1",
-        ("--batch-size", "few"): "few",
+        ("--batch-size", "few"): "'--batch-size'",
         ("--batchsize", "4"): "--batch-size",
         ("--train_files", "none.parquet"): "no such file: none.parquet",
         ("trainer.total_epoch=3",): "did you mean trainer.total_epochs?",

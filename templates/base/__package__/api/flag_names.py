@@ -30,7 +30,8 @@ class Flags(RecipeFlags, TrainingConfig):
 
     def follows(self, stated: Container[str]) -> dict[str, Any]:
         """Leave validation out where there are prompts for training and none for it."""
+        found = super().follows(stated)
         if not self.train_files or any(key in stated for key in ("data.val_files", "trainer.test_freq")):
-            return {}
+            return found
         files = _files(self.train_files)
-        return {"data.val_files": files, "trainer.test_freq": -1, "trainer.val_before_train": False}
+        return {**found, "data.val_files": files, "trainer.test_freq": -1, "trainer.val_before_train": False}

@@ -202,3 +202,7 @@ class TrainingConfig(ShortNames):
     save_steps: int | None = short("save every so many steps", "trainer.save_freq")
     eval_steps: int | None = short("validate every so many steps", "trainer.test_freq")
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def follows(self, stated: Container[str]) -> dict[str, Any]:
+        """Have epochs count where they are given."""
+        return {} if self.total_epochs is None else {"trainer.total_training_steps": None}

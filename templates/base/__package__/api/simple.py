@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from omegaconf import DictConfig
+
 from ..errors import ConfigError
 from .configuration import as_overrides, load_config
 from .short_names import GRPO, PPO, ShortNames, TrainingConfig
@@ -32,7 +34,8 @@ class SimpleTrainer:
     """
 
     def __init__(self, preset: str, model: Any, args: Any, given: dict[str, Any], settings: Mapping[str, Any]) -> None:
-        args = TrainingConfig(settings=args) if isinstance(args, Mapping) else args
+        if isinstance(args, Mapping) and not isinstance(args, DictConfig):  # that would be a whole config
+            args = TrainingConfig(settings=args)
         if not isinstance(args, ShortNames):
             raise ConfigError(
                 f"the settings are of type {type(args).__module__}.{type(args).__name__}",

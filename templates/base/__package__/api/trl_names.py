@@ -2,7 +2,7 @@
 """TRL's names of settings."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,3 +121,7 @@ class GRPOConfig(ShortNames):
         prompts = responses // n
         sizes = {f"{ROLLOUT}.n": n, "data.train_batch_size": prompts, f"{ACTOR}.ppo_mini_batch_size": prompts}
         return {("per_device_train_batch_size", key): size for key, size in sizes.items()}
+
+    def follows(self, stated: Container[str]) -> dict[str, Any]:
+        """Have epochs count where they are given."""
+        return {} if self.num_train_epochs is None else {"trainer.total_training_steps": None}
