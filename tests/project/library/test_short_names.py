@@ -112,7 +112,7 @@ def test_a_data_loader_and_a_loaded_model(project: Path) -> None:
         path = ensure_toy_model(Path("model"))
         model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
         rows = [{{"prompt": f"{{a}}7=", "ground_truth": f"{{a + 1}}8"}} for a in range(9)]
-        SETTINGS = {**REST, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 24}
+        SETTINGS = {{**REST, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 24}}
         sizes = dict(max_prompt_length=8, max_response_length=2, total_epochs=2, output_dir="loader")
         for given in (tokenizer, None):
             trainer = GRPOTrainer(model, args=TrainingConfig(**sizes, settings=SETTINGS), tokenizer=given)
