@@ -37,13 +37,12 @@ def train(preset: str, description: str, arguments: Sequence[str]) -> None:
         except ConfigError as error:
             _refuse(error)
         os.environ.update(flags.environment())
-        _run_main([*passed_on, *words])
+        _run_main([*asked.without_overrides, *words])
 
     try:
         asked = parse(arguments, CONFIG_DIRECTORY)
     except ConfigError as error:
         _refuse(error)
-    passed_on = [f"--{name}" for name in ("cfg", "info", "multirun") if getattr(asked, name)] + asked.flags
     run.__signature__ = inspect.Signature(_parameters(preset))  # type: ignore[attr-defined]
     run.__annotations__ = {}
     run.__doc__ = description
