@@ -107,7 +107,14 @@ class SimpleTrainer:
         directory = Path(output_dir).expanduser()
         if directory.exists() and not directory.is_dir():
             raise ConfigError(f"{directory} is a file", "name a directory")
-        self.trainer.policy.save(directory, self.trainer.ranks)
+        from ..workers.model_parts import parts_of
+
+        ranks = self.trainer.ranks
+        write = next(
+            parts_of(self.trainer.policy, ranks, sharded=False, copies=False)
+        )  # the optimizer's state is left out
+        ranks.on_driver(lambda: directory.mkdir(parents=True, exist_ok=True))
+        write(directory, ranks)
 
     def close(self) -> None:
         """End the rollout engine and what else runs beside this process."""
