@@ -83,9 +83,7 @@ def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, t
     found = run(
         root,
         f"""
-        from torch.utils.data import DataLoader
-        from {PACKAGE}.custom.env_dataset import environment_rows
-        args = TrainingConfig({NAMES}, settings={{**REST, "trainer.experiment_name": "script", "scale": "toy"}})
+        args = TrainingConfig({NAMES}, settings={{**REST, "trainer.experiment_name": "script"}})
         with {preset.upper()}Trainer(args=args) as trainer:
             result = trainer.train()
             trainer.save_model("saved")

@@ -110,9 +110,7 @@ class SimpleTrainer:
         from ..workers.model_parts import parts_of
 
         ranks = self.trainer.ranks
-        write = next(
-            parts_of(self.trainer.policy, ranks, sharded=False, copies=False)
-        )  # the optimizer's state is left out
+        write = next(parts_of(self.trainer.policy, ranks, sharded=False, copies=False))  # the weights
         ranks.on_driver(lambda: directory.mkdir(parents=True, exist_ok=True))
         write(directory, ranks)
 
