@@ -12,6 +12,9 @@ from .run.quiet import quiet
 
 if TYPE_CHECKING:
     from .api.configuration import load_config
+    from .api.short_names import TrainingConfig
+    from .api.simple import GRPOTrainer, PPOTrainer
+    from .api.trl_names import GRPOConfig
     from .custom.env_dataset import EnvDataset
     from .errors import ConfigError, DataError, ProjectError
     from .training.hook_errors import HookError
@@ -22,11 +25,15 @@ __all__ = [
     "ConfigError",
     "DataError",
     "EnvDataset",
+    "GRPOConfig",
+    "GRPOTrainer",
     "HookError",
     "LocalPPOTrainer",
+    "PPOTrainer",
     "ProjectError",
     "Step",
     "TrainResult",
+    "TrainingConfig",
     "load_config",
 ]
 
@@ -35,11 +42,15 @@ _PLACES = {
     "ConfigError": "errors",
     "DataError": "errors",
     "EnvDataset": "custom.env_dataset",
+    "GRPOConfig": "api.trl_names",
+    "GRPOTrainer": "api.simple",
     "HookError": "training.hook_errors",
-    "ProjectError": "errors",
     "LocalPPOTrainer": "training.trainer",
+    "PPOTrainer": "api.simple",
+    "ProjectError": "errors",
     "Step": "training.results",
     "TrainResult": "training.results",
+    "TrainingConfig": "api.short_names",
     "load_config": "api.configuration",
 }
 

@@ -64,6 +64,8 @@ def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
             words.extend(as_overrides(value, f"{prefix}{key}."))
+        elif f"{prefix}{key}" in loading.GROUPS:  # the name of a file
+            words.append(f"{key}={value}")
         else:
             words.append(f"{prefix}{key}={_literal(value)}")
     return words

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .components import weighted_sum
-from .samples import SampleLog
+from .samples import DebugLog, SampleLog, spread
 from .scoring import Scorer, ScoringError, source_of
 from .text import overlong_penalty
 
@@ -36,6 +36,7 @@ class TextRewardManager:
         log_dir: a directory for what the model wrote and what each component was worth; null: none. See `SampleLog`.
         log_every: of every so many batches.
         log_samples: so many samples each time.
+        debug_log, debug_samples: a text file of so many samples of every training step; null: none. See `DebugLog`.
         allow_unisolated: run programs that the model writes also where nothing holds them, see `sandbox`.
     """
 
@@ -58,6 +59,8 @@ class TextRewardManager:
         log_dir: str | None = None,
         log_every: int = 10,
         log_samples: int = 4,
+        debug_log: str | None = None,
+        debug_samples: int = 2,
         allow_unisolated: bool = False,
     ) -> None:
         code = sys.modules.get(f"{__package__}.sandbox")
@@ -77,6 +80,7 @@ class TextRewardManager:
         # A scorer without a time limit needs no processes; one that is given none cannot have a limit.
         self.scorer = Scorer(self.compute_score, num_workers, timeout, timeout_score, concurrency)
         self.samples = SampleLog(log_dir, log_every, log_samples) if log_dir and log_samples > 0 else None
+        self.debug = DebugLog(debug_log, debug_samples) if debug_log and debug_samples > 0 else None
 
     def __call__(self, data: Any, return_dict: bool = False) -> torch.Tensor | dict[str, Any]:
         """Score a batch.
@@ -171,22 +175,24 @@ class TextRewardManager:
                 truth = data.non_tensor_batch["reward_model"][row]["ground_truth"]
                 prompt = self._prompt(data, row)
                 print(f"[{source}] {prompt!r} -> {texts[row]!r}, expected {truth!r}, score {rewards[row]:.2f}")
+        logs: list[SampleLog | DebugLog] = [self.debug] if self.debug else []
         if self.samples is not None and self.samples.is_due():
-            rows = self.samples.choose(rewards)
-            self.samples.write(
-                [
-                    {
-                        "data_source": sources[row],
-                        "prompt": self._prompt(data, row),
-                        "response": texts[row],
-                        "ground_truth": data.non_tensor_batch["reward_model"][row]["ground_truth"],
-                        "reward": rewards[row],
-                        "components": {name: values[row] for name, values in extra.items()},
-                    }
-                    for row in rows
-                ],
-                data.meta_info,
-            )
+            logs.append(self.samples)
+        for log in logs:
+            chosen = spread(rewards, log.count)
+            log.write([self._sample(data, row, texts, rewards, extra) for row in chosen], data.meta_info)
+
+    def _sample(
+        self, data: Any, row: int, texts: list[str], rewards: list[float], extra: dict[str, list[Any]]
+    ) -> dict[str, Any]:
+        return {
+            "data_source": data.non_tensor_batch[self.reward_fn_key][row],
+            "prompt": self._prompt(data, row),
+            "response": texts[row],
+            "ground_truth": data.non_tensor_batch["reward_model"][row]["ground_truth"],
+            "reward": rewards[row],
+            "components": {name: values[row] for name, values in extra.items()},
+        }
 
     def _prompt(self, data: Any, row: int) -> str:
         prompts = data.batch["prompts"]

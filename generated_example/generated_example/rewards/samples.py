@@ -1,7 +1,8 @@
 # vextract:template base/__package__/rewards/samples.py
-"""What the model wrote and what each component of its reward was worth: a file of all, and a table now and then."""
+"""What the model wrote and what each component of its reward was worth: files, and a table now and then."""
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,6 @@ class SampleLog:
         self._batches += 1
         return (self._batches - 1) % self.every == 0
 
-    def choose(self, rewards: Sequence[float]) -> list[int]:
-        """Return the rows to write, from the highest reward to the lowest, evenly between them."""
-        order = sorted(range(len(rewards)), key=lambda row: -rewards[row])
-        if len(order) <= self.count:
-            return order
-        steps = max(1, self.count - 1)
-        return [order[round(index * (len(order) - 1) / steps)] for index in range(self.count)]
-
     def write(self, samples: Sequence[Mapping[str, Any]], meta_info: Mapping[str, Any]) -> None:
         """Append samples to the file, a JSON object for each, and print them.
 
@@ -49,6 +42,53 @@ class SampleLog:
             for sample in samples:
                 file.write(json.dumps({"step": step, **sample}, ensure_ascii=False, default=_plain) + "\n")
         print(table(samples, f"{name}, step {step}" if step is not None else name))
+
+
+class DebugLog:
+    """Writes samples of every training step to a text file, to be read while the run goes on.
+
+    Args:
+        name: of the file, before the date, the time and `.txt`; its directory is made with the first samples.
+        count: samples of each step.
+    """
+
+    def __init__(self, name: str | Path, count: int = 2) -> None:
+        self.name = Path(name)
+        self.count = count
+        self.path: Path | None = None
+
+    def write(self, samples: Sequence[Mapping[str, Any]], meta_info: Mapping[str, Any]) -> None:
+        """Append samples to the file; those of validation are left out.
+
+        Args:
+            samples: data_source, prompt, response, ground_truth, reward, components.
+            meta_info: of the batch; `validate` and `global_steps` are read.
+        """
+        if meta_info.get("validate"):
+            return
+        if self.path is None:
+            self.name.parent.mkdir(parents=True, exist_ok=True)
+            self.path = self.name.with_name(f"{self.name.name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.txt")
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"step {meta_info.get('global_steps', '?')}\n")
+            for sample in samples:
+                file.write(breakdown(sample) + "\n\n")
+
+
+def breakdown(sample: Mapping[str, Any]) -> str:
+    """Write a sample as text: its reward, what each component was worth, and what was asked and answered."""
+    worth = [f"    {name}: {value}" for name, value in sample["components"].items() if name != "score"]
+    texts = [f"  {name}: {sample[name]}" for name in ("prompt", "response", "ground_truth")]
+    return "\n".join([f"  reward: {sample['reward']:.4g}", *worth, *texts])
+
+
+def spread(rewards: Sequence[float], count: int) -> list[int]:
+    """Return so many rows, from the highest reward to the lowest, evenly between them."""
+    order = sorted(range(len(rewards)), key=lambda row: -rewards[row])
+    if len(order) <= count:
+        return order
+    steps = max(1, count - 1)
+    return [order[round(index * (len(order) - 1) / steps)] for index in range(count)]
 
 
 def table(samples: Sequence[Mapping[str, Any]], title: str, width: int = 60) -> str:

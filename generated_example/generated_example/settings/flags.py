@@ -69,6 +69,12 @@ class CommandLine:
     multirun: bool
     trials: int | None = None
 
+    @property
+    def without_overrides(self) -> list[str]:
+        """The command line without its settings."""
+        found = [f"--{name}" for name in ("cfg", "info", "multirun") if getattr(self, name)] + self.flags
+        return found if self.trials is None else [*found, f"--trials={self.trials}"]
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # Modules that list settings by name, for checks: that does not count as a use.
-TABLES = ("former_keys.py", "ranges.py", "setting_checks.py", "setting_types.py", "shipped_settings.py", "unread.py")
+TABLES = (
+    *("flag_names.py", "former_keys.py", "ranges.py", "recipe_names.py", "setting_checks.py", "setting_types.py"),
+    *("shipped_settings.py", "short_names.py", "trl_names.py", "unread.py"),
+)
 # Comments, docstrings and messages: a word in them does not count as a use; one in the braces of an f-string does.
 STRING_OR_COMMENT = re.compile(
     r"""(?P<prefix>\b[rbufRBUF]{1,2})?

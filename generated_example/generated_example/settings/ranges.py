@@ -44,6 +44,7 @@ NOT_NEGATIVE = (
     "local.log_train_generations",
     "local.peer_timeout",
     "local.reward.alarm.window",
+    "local.reward.debug_samples",
     "local.reward.num_workers",
     "trainer.critic_warmup",
     "trainer.log_val_generations",

@@ -36,6 +36,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.gradient_accumulation_steps": int,
     "local.num_threads": int,
     "local.recompute_old_log_probs": bool,
+    "local.reward.debug_log": str,
     "local.reward.log_dir": str,
     "local.reward.timeout": float,
     "local.rollout_micro_batch_size": int,

@@ -16,8 +16,6 @@ HOOKS: tuple[str, ...] = (
 # Settings that nothing in this project reads, with the values that they came with: another value would change nothing.
 UNREAD: dict[str, tuple[object, ...]] = {
     "actor_rollout_ref.model.exclude_modules": (None,),
-    "actor_rollout_ref.model.lora_alpha": (16,),
-    "actor_rollout_ref.model.target_modules": ("all-linear",),
     "actor_rollout_ref.rollout.calculate_log_probs": (False,),
     "actor_rollout_ref.rollout.disable_log_stats": (True,),
     "actor_rollout_ref.rollout.enable_chunked_prefill": (True,),
@@ -38,8 +36,6 @@ UNREAD: dict[str, tuple[object, ...]] = {
 # What would read them, if the project had it.
 READERS: dict[str, str] = {
     "actor_rollout_ref.model.exclude_modules": "feature lora",
-    "actor_rollout_ref.model.lora_alpha": "feature lora",
-    "actor_rollout_ref.model.target_modules": "feature lora",
     "actor_rollout_ref.rollout.calculate_log_probs": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.disable_log_stats": "engine vllm",
     "actor_rollout_ref.rollout.enable_chunked_prefill": "engine vllm",
@@ -276,6 +272,8 @@ local.reward.alarm.length_ratio
 local.reward.alarm.window
 local.reward.allow_unisolated
 local.reward.concurrency
+local.reward.debug_log
+local.reward.debug_samples
 local.reward.in_background
 local.reward.log_dir
 local.reward.log_every

@@ -1,0 +1,252 @@
+# vextract:template base/__package__/api/simple.py - edit freely
+"""Trainers for who needs a dozen settings and no more: each makes a config of them, and a `LocalPPOTrainer` of that."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig
+
+from ..errors import ConfigError
+from .configuration import as_overrides, load_config
+from .short_names import GRPO, PPO, ShortNames, TrainingConfig
+
+if TYPE_CHECKING:
+    from ..training.results import TrainResult
+    from ..training.trainer import LocalPPOTrainer
+
+
+class SimpleTrainer:
+    """What PPOTrainer and GRPOTrainer have in common. Models are loaded when they are first needed.
+
+    Args:
+        preset: grpo or ppo.
+        model: a directory, a name on the hub, or a causal language model that is loaded already and is trained in
+            place; None: what config/ says.
+        args: a TrainingConfig, a GRPOConfig, or a mapping of settings by the config's keys.
+        given: further arguments of `LocalPPOTrainer`.
+        settings: further settings, by the config's keys.
+
+    Attributes:
+        config: the whole config.
+    """
+
+    def __init__(self, preset: str, model: Any, args: Any, given: dict[str, Any], settings: Mapping[str, Any]) -> None:
+        if isinstance(args, Mapping) and not isinstance(args, DictConfig):  # that would be a whole config
+            args = TrainingConfig(settings=args)
+        if not isinstance(args, ShortNames):
+            raise ConfigError(
+                f"the settings are of type {type(args).__module__}.{type(args).__name__}",
+                f"give a TrainingConfig or a GRPOConfig of {__name__.partition('.')[0]}, or a mapping of settings",
+            )
+        self._preset = preset
+        self._args: Any = args
+        self._given = given
+        if model is None or isinstance(model, (str, Path)):
+            self._settings = {**settings, **({} if model is None else {"actor_rollout_ref.model.path": str(model)})}
+        else:
+            self._settings = {"scale": "full", **settings}  # without a path the sizes are those of the toy model
+            given.update(model=model, tokenizer=given["tokenizer"] or _tokenizer_of(model))
+        self._trainer: LocalPPOTrainer | None = None
+        self.config = self._load()
+
+    def __enter__(self) -> "SimpleTrainer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def trainer(self) -> "LocalPPOTrainer":
+        """The trainer of this project, with the models loaded."""
+        if self._trainer is None:
+            from ..training.trainer import LocalPPOTrainer  # torch takes seconds: a mistake in the settings comes first
+
+            self._trainer = LocalPPOTrainer(self.config, **self._given)
+        return self._trainer
+
+    @property
+    def model(self) -> Any:
+        """The model that is trained."""
+        return self.trainer.policy.module
+
+    def train(self, loader: Any = None) -> "TrainResult":
+        """Train, until the last step or until asked to stop.
+
+        Args:
+            loader: the prompts, if they were not given before: what a dataset may be (`api/datasets.py`), or a
+                DataLoader. Of that the dataset, the number of prompts in a batch and whether they are shuffled are
+                taken; its collate_fn is not called.
+
+        Raises:
+            ConfigError: the prompts were given already, or the settings contradict the loader.
+            DataError: the prompts cannot be used.
+        """
+        if loader is not None:
+            self._take(loader)
+        return self.trainer.fit()
+
+    def evaluate(self, dataset: Any = None) -> dict[str, float]:
+        """Answer prompts and score the answers; None: those for validation. See `LocalPPOTrainer.evaluate`."""
+        return self.trainer.evaluate(dataset)
+
+    def generate(self, prompts: Iterable[Any], *, n: int = 1, do_sample: bool = True) -> list[str]:
+        """Write responses with the weights of now. See `LocalPPOTrainer.generate`."""
+        return self.trainer.generate(prompts, n=n, do_sample=do_sample)
+
+    def save_model(self, output_dir: str | Path) -> None:
+        """Write the model and its tokenizer in Hugging Face format; of a LoRA adapter, the adapter. In every process.
+
+        Raises:
+            ConfigError: there is a file of this name.
+        """
+        directory = Path(output_dir).expanduser()
+        if directory.exists() and not directory.is_dir():
+            raise ConfigError(f"{directory} is a file", "name a directory")
+        from ..workers.model_parts import parts_of
+
+        ranks = self.trainer.ranks
+        write = next(parts_of(self.trainer.policy, ranks, sharded=False, copies=False))  # the weights
+        ranks.on_driver(lambda: directory.mkdir(parents=True, exist_ok=True))
+        write(directory, ranks)
+
+    def close(self) -> None:
+        """End the rollout engine and what else runs beside this process."""
+        if self._trainer is not None:
+            self._trainer.close()
+
+    def _load(self) -> Any:
+        words = self._args.overrides(self._preset, as_overrides({**self._settings, **self._args.settings}))
+        config = load_config(*words)
+        if config.algorithm.adv_estimator == "gae" and "critic" not in config:
+            raise ConfigError(
+                "PPO needs a critic, and this project was made without one",
+                "vextract upgrade --with critic; or GRPOTrainer, which needs none",
+            )
+        return config
+
+    def _take(self, loader: Any) -> None:
+        if self._trainer is not None or self._given["train_dataset"] is not None:
+            raise ConfigError("the prompts were given already", "call train() without any, or make another trainer")
+        if hasattr(loader, "dataset") and hasattr(loader, "sampler"):
+            from torch.utils.data import RandomSampler, SequentialSampler
+
+            if not isinstance(loader.sampler, (RandomSampler, SequentialSampler)) or loader.batch_size is None:
+                raise ConfigError(
+                    f"the loader has batches of its own, by {type(loader.sampler).__name__}", "give its dataset instead"
+                )
+            self._settings["data.shuffle"] = isinstance(loader.sampler, RandomSampler)
+            if getattr(self._args, "batch_size", 0) is None:
+                self._args = dataclasses.replace(self._args, batch_size=loader.batch_size)
+            self.config = self._load()
+            if self.config.data.train_batch_size != loader.batch_size:
+                raise ConfigError(
+                    f"the loader has batches of {loader.batch_size} prompts, and data.train_batch_size is "
+                    f"{self.config.data.train_batch_size}",
+                    "leave batch_size out, or make it the loader's",
+                )
+            loader = loader.dataset
+        self._given["train_dataset"] = loader
+
+
+class PPOTrainer(SimpleTrainer):
+    """Trains by PPO, with a critic: PPOTrainer(model, tokenizer, TrainingConfig(...)).train(prompts).
+
+    Args:
+        model, args: see `SimpleTrainer`.
+        tokenizer: of the model; None: what is saved with it.
+        reward_fn: scores responses, see `api/rewards.py`; None: the project's reward manager.
+        train_dataset, val_dataset: prompts, see `api/datasets.py`; None: what config/ says.
+        callbacks: see `LocalPPOTrainer`.
+
+    Raises:
+        ConfigError: the project has no critic, or a setting cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        tokenizer: Any = None,
+        args: Any = None,
+        *,
+        reward_fn: Any = None,
+        train_dataset: Any = None,
+        val_dataset: Any = None,
+        callbacks: Iterable[Any] = (),
+    ) -> None:
+        given: dict[str, Any] = dict(
+            tokenizer=tokenizer,
+            reward_fn=reward_fn,
+            train_dataset=train_dataset,
+            val_dataset=val_dataset,
+            callbacks=callbacks,
+        )
+        super().__init__(PPO, model, TrainingConfig() if args is None else args, given, {})
+
+
+class GRPOTrainer(SimpleTrainer):
+    """Trains by GRPO, with the arguments of TRL's trainer of this name.
+
+    Args:
+        model, args: see `SimpleTrainer`.
+        reward_funcs: scores responses, see `api/rewards.py`; None: the project's reward manager.
+        train_dataset, eval_dataset: prompts, see `api/datasets.py`; None: what config/ says.
+        processing_class, tokenizer: the tokenizer of the model, under either name; None: what is saved with it.
+        callbacks: see `LocalPPOTrainer`.
+        peft_config: peft's LoraConfig; its r, lora_alpha and target_modules are taken.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        reward_funcs: Any = None,
+        args: Any = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        processing_class: Any = None,
+        *,
+        tokenizer: Any = None,
+        callbacks: Iterable[Any] | None = None,
+        peft_config: Any = None,
+    ) -> None:
+        given: dict[str, Any] = dict(
+            tokenizer=processing_class or tokenizer,
+            reward_fn=reward_funcs,
+            train_dataset=train_dataset,
+            val_dataset=eval_dataset,
+            callbacks=callbacks or (),
+        )
+        super().__init__(GRPO, model, TrainingConfig() if args is None else args, given, _lora(peft_config))
+
+
+def _lora(peft_config: Any) -> dict[str, Any]:
+    """Return the settings of an adapter that peft's LoraConfig describes."""
+    if peft_config is None:
+        return {}
+    found = {"lora_rank": peft_config.r, "lora_alpha": peft_config.lora_alpha}
+    if peft_config.target_modules:
+        modules = peft_config.target_modules
+        found["target_modules"] = modules if isinstance(modules, str) else sorted(modules)
+    return {f"actor_rollout_ref.model.{name}": value for name, value in found.items()}
+
+
+def _tokenizer_of(model: Any) -> Any:
+    """Load the tokenizer that is saved where a model came from."""
+    from transformers import AutoTokenizer
+
+    name = getattr(model, "name_or_path", "")
+    try:
+        if name:
+            return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError):
+        pass
+    raise ConfigError(
+        f"a model is given, and there is no tokenizer at {name or 'its place'!r}", "give the tokenizer too"
+    )

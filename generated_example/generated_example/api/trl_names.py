@@ -1,0 +1,127 @@
+# vextract:template base/__package__/api/trl_names.py - edit freely
+"""TRL's names of settings."""
+
+import os
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import ConfigError
+from .short_names import ACTOR, MODEL, NOTHING, ROLLOUT, ShortNames, documented, short
+
+
+def _epochs(value: float) -> int:
+    if value != int(value) or value < 1:
+        raise ConfigError(f"num_train_epochs is {value}", "give a whole number; max_steps counts in steps")
+    return int(value)
+
+
+def _loggers(value: str | Sequence[str]) -> list[str]:
+    names = [value] if isinstance(value, str) else list(value)
+    return ["console", *(name for name in names if name not in ("none", "console"))]
+
+
+def _steps(value: int) -> int | None:
+    return value if value > 0 else None
+
+
+def _one_of(name: str, meanings: Mapping[Any, Any]) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if value not in meanings:
+            known = ", ".join(str(choice) for choice in meanings)
+            raise ConfigError(f"{name} is {value!r}", f"choose one of: {known}; others: settings={{key: value}}")
+        return meanings[value]
+
+    return convert
+
+
+LOSSES = {
+    "bnpo": "token-mean",
+    "dapo": "token-mean",
+    "dr_grpo": "seq-mean-token-sum-norm",
+    "grpo": "seq-mean-token-mean",
+}
+SCALES = {True: True, "group": True, False: False, "none": False}
+N = 8  # TRL's number of responses to a prompt
+
+
+@documented
+@dataclass(kw_only=True)
+class GRPOConfig(ShortNames):
+    """The settings that a script for TRL's GRPOTrainer is likely to have, under its names. None: what config/ says.
+
+    A batch is counted as there: per_device_train_batch_size times gradient_accumulation_steps responses of each process
+    make a step, num_generations (8) to each prompt. `settings` takes any others, by the config's keys.
+    """
+
+    output_dir: str | None = short("where the run's records and checkpoints go", "trainer.default_local_dir")
+    run_name: str | None = short("of the run", "trainer.experiment_name")
+    num_train_epochs: float | None = short("passes over the prompts", "trainer.total_epochs", convert=_epochs)
+    max_steps: int | None = short(
+        "steps to train for, -1: see num_train_epochs", "trainer.total_training_steps", convert=_steps
+    )
+    per_device_train_batch_size: int | None = short("responses per pass", f"{ACTOR}.ppo_micro_batch_size_per_gpu")
+    gradient_accumulation_steps: int | None = short("passes per optimizer step")
+    num_generations: int | None = short("responses to each prompt", f"{ROLLOUT}.n")
+    num_iterations: int | None = short("times that each batch is trained on", f"{ACTOR}.ppo_epochs")
+    learning_rate: float | None = short("of the policy", f"{ACTOR}.optim.lr")
+    weight_decay: float | None = short("of the optimizer", f"{ACTOR}.optim.weight_decay")
+    warmup_ratio: float | None = short("share of the steps", f"{ACTOR}.optim.lr_warmup_steps_ratio")
+    warmup_steps: int | None = short("in which the rate rises", f"{ACTOR}.optim.lr_warmup_steps")
+    max_grad_norm: float | None = short("what gradients are clipped to", f"{ACTOR}.grad_clip")
+    beta: float | None = short(
+        "weight of the KL divergence in the loss", f"{ACTOR}.kl_loss_coef", switch=f"{ACTOR}.use_kl_loss"
+    )
+    epsilon: float | None = short(
+        "how far the probability ratio may move",
+        f"{ACTOR}.clip_ratio",
+        follow=[f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high"],
+    )
+    epsilon_high: float | None = short("the same, upwards", f"{ACTOR}.clip_ratio_high")
+    loss_type: str | None = short("how", f"{ACTOR}.loss_agg_mode", convert=_one_of("loss_type", LOSSES))
+    scale_rewards: bool | str | None = short(
+        "divide advantages by the group's deviation",
+        "algorithm.norm_adv_by_std_in_grpo",
+        convert=_one_of("scale_rewards", SCALES),
+    )
+    max_prompt_length: int | None = short("in tokens", "data.max_prompt_length")
+    max_completion_length: int | None = short("in tokens", "data.max_response_length")
+    temperature: float | None = short("of sampling", f"{ROLLOUT}.temperature")
+    top_p: float | None = short("of sampling", f"{ROLLOUT}.top_p")
+    seed: int | None = short("of sampling and of the order of prompts", "local.seed", follow=["data.seed"])
+    save_steps: int | None = short("save every so many steps", "trainer.save_freq")
+    eval_steps: int | None = short("validate every so many steps", "trainer.test_freq")
+    logging_steps: int | None = short("no matter: every step is logged")
+    report_to: str | Sequence[str] | None = short("trackers, or none", "trainer.logger", convert=_loggers)
+    bf16: bool | None = short(
+        "what passes compute in", "local.dtype", convert=_one_of("bf16", {True: "bfloat16", False: NOTHING})
+    )
+    gradient_checkpointing: bool | None = short("in the backward pass", f"{MODEL}.enable_gradient_checkpointing")
+    use_vllm: bool | None = short(
+        "the project has been made with vLLM",
+        f"{ROLLOUT}.name",
+        convert=_one_of("use_vllm", {True: "vllm", False: NOTHING}),
+    )
+    reward_weights: Sequence[float] | None = field(default=None)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def derived(self) -> dict[tuple[str, str], Any]:
+        """Return the size of a batch in prompts."""
+        rows, passes = self.per_device_train_batch_size, self.gradient_accumulation_steps
+        if rows is None:
+            key = "local.gradient_accumulation_steps"
+            return {} if passes is None else {("gradient_accumulation_steps", key): passes}
+        responses = rows * (passes or 1) * int(os.environ.get("WORLD_SIZE", "1"))
+        n = self.num_generations or N
+        if responses < n or responses % n:
+            raise ConfigError(
+                f"a step has {responses} responses, which are not {n} to each of some prompts",
+                "make per_device_train_batch_size times gradient_accumulation_steps a multiple of num_generations",
+            )
+        prompts = responses // n
+        sizes = {f"{ROLLOUT}.n": n, "data.train_batch_size": prompts, f"{ACTOR}.ppo_mini_batch_size": prompts}
+        return {("per_device_train_batch_size", key): size for key, size in sizes.items()}
+
+    def follows(self, stated: Container[str]) -> dict[str, Any]:
+        """Have epochs count where they are given."""
+        return {} if self.num_train_epochs is None else {"trainer.total_training_steps": None}
