@@ -23,8 +23,9 @@ from typing import Any
 
 from .errors import ConfigError
 from .output import say
+from .run.base_models import POLICY, weights_digest
 from .run.checkpoint import all_checkpoints, best_of
-from .run.checkpoint_files import MANIFEST, OUTDATED, WRITING, sync_tree, what_is_wrong
+from .run.checkpoint_files import MANIFEST, OUTDATED, WRITING, read_state, sync_tree, what_is_wrong
 from .shims.precision import to_dtype
 from .tracking.run_tracker import CONFIG
 from .workers.adapters import ADAPTER_CONFIG
@@ -189,6 +190,10 @@ def _merged(adapter: Path, base: Path | None) -> Any:
         raise ConfigError(
             f"the model that the adapter belongs to is not at {source}", "say where it is now: --base DIRECTORY"
         )
+    state = adapter.parent / "trainer.pt"
+    trained_with = read_state(state).get("base_models", {}).get(POLICY) if state.is_file() else None
+    if trained_with not in (None, weights_digest(str(source))):
+        print(f"warning: {source} is another model than the one that the adapter was trained with", file=sys.stderr)
     try:
         return PeftModel.from_pretrained(_load(source), adapter).merge_and_unload(safe_merge=True)
     except (ValueError, RuntimeError) as error:

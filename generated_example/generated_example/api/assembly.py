@@ -10,6 +10,7 @@ from typing import Any
 
 from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
+from ..run.base_models import POLICY, REFERENCE, base_models, check_base_models
 from ..run.checkpoint import Checkpoints, step_of
 from ..run.checkpoint_state import load_state, restoring
 from ..run.distributed import Ranks, seed_everything
@@ -19,6 +20,7 @@ from ..settings.loading import settle_device
 from ..training.hook_calls import import_hooks
 from ..training.rewarding import Rewards
 from ..training.rollouts import Rollouts
+from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
@@ -44,6 +46,7 @@ class Parts:
         checkpoints: where checkpoints go.
         total_steps: how many steps to train for.
         resumed_from: the checkpoint that the run goes on from; None: it starts anew.
+        base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
         state: what that has, besides the models: the arguments of the trainer's `restore`.
         lock: keeps other runs out of the run's directory.
     """
@@ -60,6 +63,7 @@ class Parts:
     checkpoints: Checkpoints
     total_steps: int
     resumed_from: Path | None
+    base_models: dict[str, str]
     state: tuple[Any, ...]
     lock: Any
 
@@ -106,6 +110,13 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     weights = {name: checkpoints.weights(resume, name) for name in ("actor", *["critic"] * use_critic)}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps, module=given.model)
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
+    bases = base_models(config, ranks)
+    if resume:
+        in_use = {POLICY} if wants_adapter(model) else set()
+        if use_reference:
+            in_use.add(REFERENCE if config.actor_rollout_ref.ref.model else POLICY)
+        with restoring(resume):
+            check_base_models(resume, config, bases, in_use, ranks)
     rewards = Rewards(config, tokenizer, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     for part in (closing(engine), closing(rewards), checkpoints):
@@ -129,6 +140,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         checkpoints=checkpoints,
         total_steps=total_steps,
         resumed_from=resume,
+        base_models=bases,
         state=state,
         lock=lock,
     )

@@ -244,6 +244,7 @@ data.val_batch_size
 data.val_files
 data.val_max_samples
 data.validation_shuffle
+local.check_base_models
 local.check_digests
 local.checkpoint.asynchronous
 local.checkpoint.sharded

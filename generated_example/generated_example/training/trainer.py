@@ -123,6 +123,7 @@ class LocalPPOTrainer:
             self.checkpoints = parts.checkpoints
             self.total_steps = parts.total_steps
             self.resumed_from = parts.resumed_from
+            self._base_models = parts.base_models
             self._lock = parts.lock
             self.tracker = RunTracker(config, self.checkpoints.directory, self.total_steps, active=False)
             self.steps_done = 0
@@ -380,7 +381,7 @@ class LocalPPOTrainer:
         self.divergence.before_saving()
         finished = self.steps_done >= self.total_steps and self.config.trainer.save_freq <= 0
         models = {"actor": self.policy} | ({"critic": self.critic} if self.critic is not None else {})
-        state = dict(self._remembered)
+        state = {**self._remembered, "base_models": self._base_models}
         del state["steps"]
         data = state.pop("data")
         self.checkpoints.save(
