@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import algorithms, drafts, gpu, multiturn, qlora, sandbox, sizes, speed, training, vllm_sync
+from benchmarks import (
+    algorithms,
+    checkpoints,
+    drafts,
+    gpu,
+    multiturn,
+    qlora,
+    sandbox,
+    sizes,
+    speed,
+    training,
+    vllm_sync,
+)
 
 BENCHMARKS = {
     "sizes": ("Size of the vendored code (engine hf, GRPO)", sizes.run),
     "speed": ("Speed, as ratios within this run", speed.run),
     "training": ("Training, as ratios within this run", training.run),
+    "checkpoints": ("How long training stands still for a checkpoint", checkpoints.run),
     "vllm_sync": ("New weights for vLLM", vllm_sync.run),
     "gpu": ("A model of half a billion weights on a GPU", gpu.run),
     "qlora": ("An adapter beside weights in 4 bits", qlora.run),

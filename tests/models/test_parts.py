@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -597,3 +597,43 @@ def test_operations_are_counted_as_upstream_does(release: str, root: Path, model
     per_pair = 12 if release == "0.6.1" else 6
     assert estimated == pytest.approx((6 * matrices * sum(lengths) + per_pair * pairs) / 2.0 / 1e12)
     assert module("training.flops").flops_metrics("actor", model, None, 1.0, 1, 1) == {}  # a CPU promises no speed
+
+
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 67,
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "qwen2": {"tie_word_embeddings": True},
+    "llama": {"dtype": "bfloat16"},
+    "mixtral": {"num_local_experts": 4},
+    "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 16},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shares_become_the_model_that_they_are_of(kind: str, ranks: Any, tmp_path: Path) -> None:
+    """Under the names that its files had, which are not always the module's; with its dtype and generation config."""
+    from safetensors.torch import load_file
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    start = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **SIZES, **KINDS[kind]))
+    start.generation_config.eos_token_id = [3, 5]
+    start.save_pretrained(tmp_path / "start")
+    trained = AutoModelForCausalLM.from_pretrained(tmp_path / "start", dtype="auto")
+    own = module("workers.trained_model").TrainedModel.own_weights(SimpleNamespace(module=trained))
+    trained.save_pretrained(tmp_path / "actor", state_dict={})
+    assert not list((tmp_path / "actor").glob("*.safetensors"))
+    module("run.shards").write_shards(own, tmp_path / "actor" / "weights", ranks)
+    load = module("workers.model_files").load_pretrained
+    loaded = load(AutoModelForCausalLM, tmp_path / "actor", dtype="auto")
+    assert loaded.generation_config.eos_token_id == [3, 5]
+    torch.testing.assert_close(loaded.state_dict(), trained.state_dict(), atol=0, rtol=0)
+    loaded.save_pretrained(tmp_path / "out")
+    files = [load_file(tmp_path / name / "model.safetensors") for name in ("out", "start")]
+    torch.testing.assert_close(*files, atol=0, rtol=0)
