@@ -30,6 +30,8 @@ try:
 except ImportError:  # torch 2.7
     HuggingFaceStorageReader = HuggingFaceStorageWriter = None
 
+# A process that reads alone, or is alone, knows it.
+warnings.filterwarnings("ignore", message=".*assuming the intent is to (save|load) in a single process")
 # A model's directory in a checkpoint has these.
 WEIGHTS, OPTIMIZER = "weights", "optimizer"
 LISTED = "tensors.json"
@@ -118,10 +120,10 @@ def read_shares(tensors: dict[str, torch.Tensor], directory: Path) -> None:
     Raises:
         ConfigError: they cannot be read.
     """
-    with _reading(directory), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*assuming the intent is to load in a single process")
-        if tensors:
-            dcp.load(tensors, storage_reader=HuggingFaceStorageReader(str(directory)), no_dist=True)
+    if not tensors:
+        return
+    with _reading(directory):
+        dcp.load(tensors, storage_reader=HuggingFaceStorageReader(str(directory)), no_dist=True)
 
 
 def listed(directory: Path) -> dict[str, tuple[torch.Size, torch.dtype]]:

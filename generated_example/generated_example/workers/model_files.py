@@ -64,12 +64,19 @@ def load_pretrained(auto_class: Any, path: str | Path, *, trust_remote_code: boo
     shares = Path(path).expanduser() / SHARES
     if not is_sharded(shares):
         return auto_class.from_pretrained(path, trust_remote_code=trust_remote_code, **arguments)
-    from transformers import AutoConfig
+    from transformers import AutoConfig, GenerationConfig
 
     config = arguments.pop("config", None) or AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
     with torch.device("meta"):  # only its class is of interest
         kind = type(auto_class.from_config(config, trust_remote_code=trust_remote_code))
-    return kind.from_pretrained(None, config=config, state_dict=read_whole(shares), **arguments)
+    if kind.can_generate() and (shares.parent / "generation_config.json").is_file():
+        arguments["generation_config"] = GenerationConfig.from_pretrained(path)
+    loaded = kind.from_pretrained(None, config=config, state_dict=read_whole(shares), **arguments)
+    model = loaded[0] if isinstance(loaded, tuple) else loaded
+    # Shares have the module's own names. Transformers notes under which names a model was read, and writes it so;
+    # without that note, as its architecture says: each expert by itself, for example.
+    vars(model).pop("_weight_conversions", None)
+    return loaded
 
 
 def _not_a_model(path: str, folder: Path) -> ConfigError:
