@@ -29,21 +29,25 @@ class Critic(TrainedModel):
     """
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
-        from transformers import AutoModelForTokenClassification
-
-        section = config.critic
+        self.section = section = config.critic
+        self.tokenizer = tokenizer
         path = path or section.model.path or config.actor_rollout_ref.model.path
-        # Without dropout, so that values do not depend on chance.
-        settings: dict[str, Any] = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
-        auto_class = AutoModelForTokenClassification
-        module = load_model(path, section.model, section.model.fsdp_config, tokenizer, auto_class, ranks, **settings)
         fsdp_config = section.model.fsdp_config
-        super().__init__(place(module, fsdp_config, ranks), section.optim, fsdp_config, tokenizer, ranks, total_steps)
+        module = place(self.module_at(path, ranks), fsdp_config, ranks)
+        super().__init__(module, section.optim, fsdp_config, tokenizer, ranks, total_steps)
         node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic"))
-        self.section = section
         self._world_size = ranks.world_size
         self.critic = SharedCritic(node, self.module, self.optimizer)
         self.critic.passes.share_between(ranks)
+
+    def module_at(self, path: str, ranks: Ranks) -> Any:
+        """Return a new model with a value head, and the weights at `path`."""
+        from transformers import AutoModelForTokenClassification
+
+        # Without dropout, so that values do not depend on chance.
+        settings: dict[str, Any] = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
+        model, auto_class = self.section.model, AutoModelForTokenClassification
+        return load_model(path, model, model.fsdp_config, self.tokenizer, auto_class, ranks, **settings)
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """Return the value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""

@@ -1,0 +1,209 @@
+"""Rollouts and models without a trainer compute what a trainer computes; and a trainer goes back to a checkpoint."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes.launching import TORCHRUN
+from tests.project.running import overrides, python
+from tests.project.support import PACKAGE, Configuration, Made, make
+from tests.releases import newest_release
+
+pytestmark = pytest.mark.slow
+BEGIN = f"""
+import json, os
+import torch
+from {PACKAGE} import ConfigError, LocalPPOTrainer, LocalPolicy, LocalReference, LocalRollouts, load_config
+from {PACKAGE}.vendored.protocol import DataProto
+SMALL = {overrides("trainer.logger=[]")!r}
+ROWS = [{{"prompt": f"{{a}}7=", "ground_truth": f"{{a + 1}}8"}} for a in range(9)] * 2
+def reward(data_source, solution_str, ground_truth, extra_info=None):
+    return sum(x == y for x, y in zip(solution_str, ground_truth)) / 2
+def weights(module):
+    return [float(value.double().sum()) for _, value in module.full_weights()]
+def refusal(function):
+    try:
+        function()
+    except ConfigError as error:
+        return str(error)
+"""
+
+
+@pytest.fixture(scope="module", params=newest_release("0.4.0"))
+def project(
+    request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    source = made(Configuration(request.param, "hf", everything=True)).root
+    return Path(shutil.copytree(source, tmp_path_factory.mktemp("parts") / "project"))
+
+
+def run(root: Path, program: str, *launcher: str) -> Any:
+    """Run a script in a project; return the last line that it prints, as JSON."""
+    (root / "script.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
+    done = python(root, *launcher, "script.py")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_rollouts_are_those_of_the_trainer(project: Path) -> None:
+    found = run(
+        project,
+        """
+        config = load_config(*SMALL, "preset=grpo", "trainer.balance_batch=false", "trainer.experiment_name=rollouts")
+        with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer, LocalPolicy(config) as policy:
+            with LocalRollouts(config, engine="hf", policy=policy) as rollouts:
+                same = []
+                for step in trainer.steps():
+                    length = step.batch.batch["prompts"].shape[-1]
+                    columns = ("input_ids", "attention_mask", "position_ids")
+                    prompts = DataProto.from_dict({name: step.batch.batch[name][:, :length] for name in columns})
+                    torch.rand(3)  # of no consequence
+                    answers = rollouts.generate_sequences(prompts)
+                    same += [torch.equal(answers.batch[name], step.batch.batch[name]) for name in answers.batch.keys()]
+                    policy.update(step.batch)
+                    rollouts.sync_weights()
+                prompts = ["12=", [{"role": "user", "content": "33="}]]
+                answers = rollouts.generate_sequences(prompts, n=2, do_sample=False)
+                groups = answers.non_tensor_batch["uid"].tolist()
+                texts = rollouts.generate(prompts, n=2, do_sample=False)
+                like = texts == trainer.generate(prompts, n=2, do_sample=False)
+        print(json.dumps([all(same), len(same), groups, answers.batch["responses"].shape[0], like]))
+        """,
+    )
+    same, count, groups, rows, like = found
+    assert same
+    assert count >= 12
+    assert groups == ["0", "0", "1", "1"]
+    assert rows == 4
+    assert like
+
+
+def test_models_compute_what_the_trainer_computes(project: Path) -> None:
+    found = run(
+        project,
+        f"""
+        from {PACKAGE} import LocalCritic
+        config = load_config(*SMALL, "preset=ppo", "algorithm.use_kl_in_reward=true", "trainer.experiment_name=models",
+            "critic.ppo_mini_batch_size=8", "critic.ppo_micro_batch_size_per_gpu=16", "trainer.total_training_steps=3")
+        with LocalPPOTrainer(config) as trainer, LocalPolicy(config) as policy, LocalCritic(config) as critic:
+            assert not policy.policy.optimizer.state
+            with LocalReference(config, policy=policy) as reference:
+                same, metrics = [], []
+                for step in trainer.steps():
+                    batch = step.batch
+                    computed = {{
+                        "old_log_probs": policy.compute_log_prob(batch),
+                        "ref_log_prob": reference.compute_log_prob(batch),
+                        "values": critic.compute_values(batch),
+                    }}
+                    same += [torch.equal(batch.batch[name], found.batch[name]) for name, found in computed.items()]
+                    done = critic.update(batch) | policy.update(batch)
+                    metrics += [bool(done[name] == step.metrics[name]) for name in done if not name.startswith("perf/")]
+                    for mine, its in ((policy.policy, trainer.policy), (critic.critic, trainer.critic)):
+                        same.append(weights(mine) == weights(its))
+            last = trainer.save()
+        with LocalPolicy(config, path=last / "actor") as saved:
+            same.append(weights(saved.policy) == weights(trainer.policy))
+        print(json.dumps([same, metrics]))
+        """,
+    )
+    same, metrics = found
+    assert same == [True] * 16
+    assert all(metrics)
+    assert len(metrics) > 20
+
+
+BACK = """
+config = load_config(*SMALL, "preset=ppo", "trainer.experiment_name=" + NAME, "trainer.total_training_steps=4",
+    "critic.ppo_mini_batch_size=8", "critic.ppo_micro_batch_size_per_gpu=16", "trainer.save_freq=1", *MORE)
+with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer:
+    def steps():
+        return [[weights(trainer.policy), weights(trainer.critic), trainer.steps_done] for _ in trainer.steps()]
+    first = steps()
+    # Two batches are an epoch: the checkpoint is of the end of the first.
+    path = trainer.load(trainer.checkpoints.directory / "global_step_1")
+    at = [weights(trainer.policy), weights(trainer.critic), trainer.steps_done]
+    again = steps()
+    last = trainer.load(trainer.checkpoints.directory)
+    elsewhere = trainer.save(trainer.checkpoints.directory / "elsewhere")
+    refused = refusal(lambda: trainer.load(trainer.checkpoints.directory / "global_step_9"))
+    trainer.load(path)
+    for step in trainer.steps():
+        during = refusal(lambda: trainer.load(path))
+        break
+if os.environ.get("RANK", "0") == "0":
+    print(json.dumps([at == first[0], again == first[1:], last.name, elsewhere.name, refused, during]))
+"""
+
+
+def check_going_back(found: list[Any]) -> None:
+    assert found[:4] == [True, True, "global_step_4", "global_step_4"]
+    assert "is not a global_step_N directory" in found[4]
+    assert "load between runs" in found[5]
+
+
+def test_a_trainer_goes_back_to_a_checkpoint(project: Path) -> None:
+    check_going_back(run(project, "NAME, MORE = 'back', []\n" + BACK))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("more", ["", "actor_rollout_ref.model.lora_rank=4"])
+def test_several_processes_go_back_to_a_checkpoint(project: Path, more: str) -> None:
+    program = f"NAME, MORE = 'back_of_two{len(more)}', {more.split()!r}\n"
+    check_going_back(run(project, program + BACK, *TORCHRUN[1:], "--nproc-per-node=2"))
+
+
+def test_another_engine_is_refused(project: Path) -> None:
+    found = run(
+        project,
+        """
+        config = load_config(*SMALL)
+        print(json.dumps([refusal(lambda: LocalRollouts(config, engine=name)) for name in ("vllm", "none")]))
+        """,
+    )
+    assert "actor_rollout_ref.rollout.name is 'vllm'" in found[0]
+    assert "vextract upgrade --engine vllm" in found[0]
+    assert "actor_rollout_ref.rollout.name is 'none'" in found[1]
+
+
+@pytest.mark.thorough
+@pytest.mark.vllm
+@pytest.mark.parametrize("release", newest_release(engine="vllm"))
+def test_vllm_writes_what_transformers_writes(verl: None, tmp_path: Path, release: str) -> None:
+    pytest.importorskip("vllm")
+    root = make(Configuration(release, "vllm"), tmp_path / "project").root
+    found = run(
+        root,
+        """
+        config = load_config(*SMALL)
+        with LocalPolicy(config) as policy, LocalRollouts(config, engine="vllm", policy=policy) as rollouts:
+            differences = []
+            for _ in range(2):
+                answers = rollouts.generate_sequences(["12=", "33="], n=8)
+                mask = answers.batch["response_mask"].bool()
+                own = policy.compute_log_prob(answers)
+                wanted = own.batch["old_log_probs"][mask]
+                differences.append(float((answers.batch["rollout_log_probs"][mask] - wanted).abs().max()))
+                answers.batch["old_log_probs"] = own.batch["old_log_probs"]
+                answers.batch["advantages"] = torch.randn(mask.shape)
+                answers.batch["returns"] = answers.batch["advantages"]
+                before = weights(policy.policy)
+                policy.update(answers)
+                assert weights(policy.policy) != before
+                rollouts.sync_weights()
+            texts = rollouts.generate(["12="], n=2, do_sample=False)
+        print(json.dumps([differences, texts[0] == texts[1]]))
+        """,
+    )
+    differences, same = found
+    assert max(differences) < 1e-4
+    assert same
+
+
