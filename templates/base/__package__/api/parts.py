@@ -109,7 +109,8 @@ class Trained(Part):
                 "the learning rate depends on how many updates there will be",
                 "pass total_steps=, or set trainer.total_training_steps",
             )
-        batch.meta_info.setdefault("global_token_num", batch.batch["attention_mask"].sum(dim=-1).tolist())
+        tokens = batch.batch["attention_mask"].sum(dim=-1).tolist()
+        batch = DataProto(batch.batch, batch.non_tensor_batch, {"global_token_num": tokens, **batch.meta_info})
         with without_running_loop(), same_random_numbers(f"{self.config.local.seed} {self.updates} {name}"):
             metrics: dict[str, Any] = model.update(batch)
         self.updates += 1

@@ -317,10 +317,6 @@ class Checkpoints:
         assert found is not None
         return found
 
-    def elsewhere(self, directory: Path) -> "Checkpoints":
-        """Return those of another directory, in which none is removed."""
-        return Checkpoints(directory, self.ranks, digests=self.digests, settings=self.settings)
-
     def _all(self) -> list[Path]:
         return all_checkpoints(self.directory)
 

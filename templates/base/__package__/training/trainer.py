@@ -29,6 +29,7 @@ from ..api.given import Given
 from ..episodes.outcomes import episode_metrics
 from ..errors import ConfigError
 from ..features import balance_batch, correct, take_rollout_log_probs
+from ..run.checkpoint import Checkpoints
 from ..run.checkpoint_state import CheckpointError, check_storable, restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.event_loops import without_running_loop
@@ -416,8 +417,9 @@ class LocalPPOTrainer:
         models = {"actor": self.policy} | ({"critic": self.critic} if self.critic is not None else {})
         state = {**self._remembered, "base_models": self._base_models}
         del state["steps"]
-        checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
-        in_background = in_background and path is None
+        checkpoints, in_background = self.checkpoints, in_background and path is None
+        if path is not None:
+            checkpoints = Checkpoints(Path(path), self.ranks, settings=checkpoints.settings)
         data = state.pop("data")
         saved = checkpoints.save(
             self.steps_done, models, data, state, self.score, finished=finished, in_background=in_background

@@ -93,6 +93,7 @@ class Policy(TrainedModel):
         rollout = self.config.actor_rollout_ref.rollout
         self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
         if self.actor.noting_entropy:  # the vendored actor asks for them and must not use them: NaN would reveal it
+            batch = DataProto(batch.batch.copy(), batch.non_tensor_batch, batch.meta_info)
             batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
         section = self.config.actor_rollout_ref.actor
         prepared = _prepare(self.actor.passes.part_of(batch), rollout, rollout)
