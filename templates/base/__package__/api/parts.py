@@ -28,7 +28,6 @@ from ..workers.trained_model import is_constant
 from .assembly import settle, settle_model
 from .generation import answer, texts_of
 
-Prompts = DataProto | Iterable[Any]
 P = TypeVar("P", bound="Part")
 
 
@@ -211,7 +210,9 @@ class LocalRollouts(Part):
         around.enter_context(contextlib.closing(engine))
         self.rollouts = Rollouts(self.config, self.tokenizer, self.ranks, engine)
 
-    def generate_sequences(self, prompts: Prompts, *, n: int = 1, do_sample: bool | None = None) -> DataProto:
+    def generate_sequences(
+        self, prompts: DataProto | Iterable[Any], *, n: int = 1, do_sample: bool | None = None
+    ) -> DataProto:
         """Write responses, as a step of training does; each call draws others.
 
         Args:
