@@ -142,12 +142,13 @@ class TrainedModel:
 
     @torch.no_grad()
     def load_weights(self, path: str, ranks: Ranks) -> None:
-        """Put the weights to what they are at `path`, a checkpoint's. Every process must call this."""
-        values = self.module_at(path, ranks).state_dict()
+        """Put what is trained to what it is at `path`, a checkpoint's. Every process must call this."""
+        values = dict(self.module_at(path, ranks).named_parameters())
         with self.in_use():
-            for name, own in self.module.state_dict(keep_vars=True).items():
-                value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
-                own.detach().copy_(like(value, own))
+            for name, own in self.module.named_parameters():
+                if own.requires_grad:
+                    value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
+                    own.copy_(like(value, own))
 
     def optimizer_state(self, ranks: Ranks, *, copies: bool = False) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes: see `gathered`."""
