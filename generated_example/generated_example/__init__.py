@@ -1,4 +1,4 @@
-# vextract:template base/__package__/__init__.py - edit freely
+# vextract:template base/__package__/__init__.py.jinja - edit freely
 """The project's code; README.md says what is in which folder. The names in `__all__` are what scripts use.
 
 They are imported when they are first asked for: torch takes seconds.
@@ -12,6 +12,7 @@ from .run.quiet import quiet
 
 if TYPE_CHECKING:
     from .api.configuration import load_config
+    from .api.parts import LocalPolicy, LocalReference, LocalRollouts
     from .api.short_names import TrainingConfig
     from .api.simple import GRPOTrainer, PPOTrainer
     from .api.trl_names import GRPOConfig
@@ -29,6 +30,9 @@ __all__ = [
     "GRPOTrainer",
     "HookError",
     "LocalPPOTrainer",
+    "LocalPolicy",
+    "LocalReference",
+    "LocalRollouts",
     "PPOTrainer",
     "ProjectError",
     "Step",
@@ -46,6 +50,9 @@ _PLACES = {
     "GRPOTrainer": "api.simple",
     "HookError": "training.hook_errors",
     "LocalPPOTrainer": "training.trainer",
+    "LocalPolicy": "api.parts",
+    "LocalReference": "api.parts",
+    "LocalRollouts": "api.parts",
     "PPOTrainer": "api.simple",
     "ProjectError": "errors",
     "Step": "training.results",

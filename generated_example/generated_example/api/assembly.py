@@ -82,22 +82,14 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         DataError: the data cannot be used.
         HookError: a hook cannot be imported, or raised.
     """
-    if config.local.dtype is None:
-        settle_device(config)
-    import_hooks()  # what they register can now be chosen by name
-    if not gc.isenabled():
-        gc.freeze()  # what was imported stays: no collection has to look through it again
-        gc.enable()
-    use_reference, use_critic = check_config(config, ranks.world_size)
+    use_reference, use_critic = settle(config, ranks)
     run_directory = Path(config.trainer.default_local_dir)
     lock = lock_run_directory(run_directory, ranks)
     around.enter_context(lock)
     model = config.actor_rollout_ref.model
     if given.model is not None:
         model.path = str(ranks.on_driver(partial(_written, given, run_directory / GIVEN_MODEL)))
-    elif model.path is None:
-        task = config.data.env.task
-        model.path = str(ranks.on_driver(lambda: ensure_toy_model(run_directory / f"toy_model_{task}", task=task)))
+    settle_model(config, ranks)
     seed_everything(config.local.seed + ranks.rank)
 
     tokenizer = load_tokenizer(model, ranks) if given.tokenizer is None else usable_tokenizer(given.tokenizer, model)
@@ -124,8 +116,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            policy.load_optimizer_state(resume / "actor", ranks)
-            state = (step_of(resume), *load_state(resume, ranks))
+            state = _load_optimizers(resume, policy, None, ranks)
     reward_fn, val_reward_fn = reward_functions(given, rewards, config, tokenizer)
     return Parts(
         tokenizer=tokenizer,
@@ -144,6 +135,49 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         state=state,
         lock=lock,
     )
+
+
+def settle(config: Any, ranks: Ranks) -> tuple[bool, bool]:
+    """Fill in the device, import the hooks, and check the config.
+
+    Returns:
+        Whether the reference model is needed, and whether the critic is.
+    """
+    if config.local.dtype is None:
+        settle_device(config)
+    import_hooks()  # what they register can now be chosen by name
+    if not gc.isenabled():
+        gc.freeze()  # what was imported stays: no collection has to look through it again
+        gc.enable()
+    return check_config(config, ranks.world_size)
+
+
+def settle_model(config: Any, ranks: Ranks) -> None:
+    """Fill in which model it is, if the config names none: the toy model."""
+    model, task = config.actor_rollout_ref.model, config.data.env.task
+    if model.path is None:
+        place = Path(config.trainer.default_local_dir) / f"toy_model_{task}"
+        model.path = str(ranks.on_driver(lambda: ensure_toy_model(place, task=task)))
+
+
+def load_parts(checkpoints: Checkpoints, start: Path, policy: Policy, critic: Any, ranks: Ranks) -> tuple[Any, ...]:
+    """Put the models that are trained back to where a checkpoint has them. Every process must call this.
+
+    Returns:
+        What else the checkpoint has: the arguments of the trainer's `restore`.
+    """
+    models = {"actor": policy} | ({"critic": critic} if critic is not None else {})
+    places = {name: checkpoints.weights(start, name) for name in models}
+    for name, place in places.items():
+        models[name].load_weights(str(place), ranks)
+    return _load_optimizers(start, policy, critic, ranks)
+
+
+def _load_optimizers(start: Path, policy: Policy, critic: Any, ranks: Ranks) -> tuple[Any, ...]:
+    policy.load_optimizer_state(start / "actor", ranks)
+    if critic is not None:
+        critic.load_optimizer_state(start / "critic", ranks)
+    return step_of(start), *load_state(start, ranks)
 
 
 def _written(given: Given, directory: Path) -> Path:

@@ -1,16 +1,48 @@
 # vextract:template base/__package__/api/generation.py - edit freely
-"""Responses to a few prompts, as text."""
+"""Responses to a few prompts, as tokens and as text."""
 
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from ..run.distributed import random_state, set_random_state
-from ..training.batches import generation_batch
+from ..training.batches import generation_batch, objects
 from ..training.rollouts import Rollouts
+from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
 from .datasets import batch_of
+
+
+def answer(rollouts: Rollouts, config: Any, tokenizer: Any, prompts: Any, n: int, **meta: Any) -> DataProto:
+    """Write responses to prompts, with the global random numbers.
+
+    Args:
+        rollouts: writes them.
+        config: the whole config, which says how long they may be and how tokens are drawn.
+        tokenizer: of the policy.
+        prompts: texts, or lists of messages; or a batch with input_ids, attention_mask, position_ids,
+            (prompts, prompt_length) int64, padded on the left, which stays as it is.
+        n: responses to each, one behind the other.
+        meta: what the engine is told besides, such as do_sample.
+
+    Returns:
+        What a step of training has of them: prompts, responses, response_mask, and input_ids, attention_mask and
+        position_ids of both together; with the prompts' columns, and `uid`, which is one for each prompt.
+
+    Raises:
+        DataError: a prompt is too long, or no prompt.
+    """
+    if isinstance(prompts, DataProto):
+        batch = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), dict(prompts.meta_info))
+    else:
+        rows = [{config.data.prompt_key: prompt} for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
+        batch = DataProto.from_single_dict(batch_of(rows, config, tokenizer))
+    batch.non_tensor_batch.setdefault("uid", objects(str(index) for index in range(len(batch))))
+    asked = generation_batch(batch)
+    asked.meta_info.update(meta)
+    answered: DataProto = batch.repeat(n, interleave=True).union(rollouts.generate(asked.repeat(n, interleave=True)))
+    if "response_mask" not in answered.batch.keys():
+        answered.batch["response_mask"] = compute_response_mask(answered)
+    return answered
 
 
 def generate_texts(
@@ -20,7 +52,7 @@ def generate_texts(
 
     Args:
         rollouts: writes them.
-        config: the whole config, which says how long they may be and how tokens are drawn.
+        config: the whole config.
         tokenizer: of the policy.
         prompts: texts, or lists of messages.
         n: responses to each, one behind the other.
@@ -29,16 +61,16 @@ def generate_texts(
     Raises:
         DataError: a prompt is too long, or no prompt.
     """
-    rows = [{config.data.prompt_key: prompt} for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
     before = random_state()
-    batch = DataProto.from_single_dict(batch_of(rows, config, tokenizer)).repeat(n, interleave=True)
-    batch.non_tensor_batch["uid"] = np.array([str(index // n) for index in range(len(batch))], dtype=object)
-    prompt_batch = generation_batch(batch)
-    prompt_batch.meta_info.update(do_sample=do_sample, global_steps=0)
     try:
-        answers = rollouts.generate(prompt_batch)
+        answers = answer(rollouts, config, tokenizer, prompts, n, do_sample=do_sample, global_steps=0)
     finally:
         set_random_state(before)
+    return texts_of(answers, tokenizer)
+
+
+def texts_of(answers: DataProto, tokenizer: Any) -> list[str]:
+    """Return the responses of a batch as text."""
     lengths = answers.batch["attention_mask"][:, answers.batch["prompts"].shape[-1] :].sum(dim=-1).tolist()
     responses = [ids[:length] for ids, length in zip(answers.batch["responses"].tolist(), lengths, strict=True)]
     texts: list[str] = tokenizer.batch_decode(responses, skip_special_tokens=True)

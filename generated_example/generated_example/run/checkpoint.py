@@ -304,6 +304,19 @@ class Checkpoints:
             raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")
         return chosen
 
+    def chosen(self, path: str | Path) -> Path:
+        """Return the checkpoint that `path` is, or the last complete one of the run that it is the directory of."""
+
+        def find() -> Path | None:
+            place = Path(path)
+            if not NAME.fullmatch(place.name) and place.is_dir():
+                place = next((found for found in all_checkpoints(place) if what_is_wrong(found) is None), place)
+            return self._to_resume("resume_path", str(place))
+
+        found = self.ranks.on_driver(find, patient=True)
+        assert found is not None
+        return found
+
     def _all(self) -> list[Path]:
         return all_checkpoints(self.directory)
 

@@ -115,12 +115,17 @@ def flat_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
             yield from flat_keys(node, f"{name}.")
 
 
+def check_choice(name: str, value: Any) -> None:
+    """Refuse a value of a setting that has only some values."""
+    if name in CHOICES and value not in CHOICES[name]:
+        raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
+
+
 def check_types(config: DictConfig, default: DictConfig) -> None:
     """Compare the type of each setting with its default's, and its value with those that are allowed."""
     for name in flat_keys(default):
         value = OmegaConf.select(config, name)
-        if name in CHOICES and value not in CHOICES[name]:
-            raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
+        check_choice(name, value)
         expected = TYPES_OF_NULL.get(name) or _expected_type(OmegaConf.select(default, name))
         if not (expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected)):
             better = f"[{value}]" if expected is list and isinstance(value, str) else "..."

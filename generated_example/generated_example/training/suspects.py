@@ -89,9 +89,6 @@ def found_in(batch: DataProto, log_probs: torch.Tensor) -> dict[int, str]:
     """
     mask = batch.batch["response_mask"].bool()
     columns = {name: batch.batch[name] for name in COLUMNS if name in batch.batch.keys()}
-    # The trainer gives NaN for those that nothing uses.
-    if torch.isnan(columns.get("old_log_probs", torch.zeros(1))).all():
-        del columns["old_log_probs"]
     reasons: dict[int, str] = {}
     for name, values in {**columns, "the policy's log-probabilities": log_probs}.items():
         for row in (~torch.isfinite(values) & mask).any(dim=-1).nonzero().flatten().tolist():

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -21,12 +22,14 @@ import numpy as np
 import torch
 from omegaconf import OmegaConf
 
-from ..api.assembly import assemble
+from ..api.assembly import assemble, load_parts
 from ..api.datasets import batch_of, loader_of
 from ..api.generation import generate_texts
 from ..api.given import Given
 from ..episodes.outcomes import episode_metrics
+from ..errors import ConfigError
 from ..features import balance_batch, correct, take_rollout_log_probs
+from ..run.checkpoint import Checkpoints
 from ..run.checkpoint_state import CheckpointError, check_storable, restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.event_loops import without_running_loop
@@ -44,7 +47,7 @@ from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
 from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
 from ..vendored.algorithms.trainer_functions import apply_kl_penalty, compute_response_mask
 from ..vendored.protocol import DataProto
-from ..vendored.utils.metric.utils import reduce_metrics
+from ..workers.metrics import reduced
 from ..workers.rollout_interface import RolloutError
 from .batches import add_columns, generation_batch, sample_rows, shown_rows, shown_training_rows, write_rows
 from .callbacks import Callbacks
@@ -138,7 +141,7 @@ class LocalPPOTrainer:
             self.failure: Exception | None = None  # after a step's last update, so that the step counts
             self.score: float | None = None  # of validation after the last step; None: there was none
             self._missing_row: dict[str, Any] | None = None
-            self._has_run = False
+            self._has_run = self._is_running = False
             self._prompts = self._batches()
             if parts.resumed_from is not None:
                 with restoring(parts.resumed_from):
@@ -289,13 +292,13 @@ class LocalPPOTrainer:
                 with timed("update_critic", timing):
                     with self._same_random_numbers("critic"):
                         critic_metrics = self.critic.update(batch)
-                metrics.update(self._reduced(critic_metrics))
+                metrics.update(reduced(critic_metrics, ranks))
                 self.divergence.after_update("critic", self.critic, metrics, self.steps_done + 1, batch)
             if config.trainer.critic_warmup <= self.steps_done + 1:
                 with timed("update_actor", timing):
                     with self._same_random_numbers("actor"):
                         actor_metrics = self.policy.update(batch)
-                    metrics.update(self._reduced(actor_metrics))
+                    metrics.update(reduced(actor_metrics, ranks))
                     self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1, batch)
                     with under_way("weights"):
                         self._sync_weights()
@@ -366,11 +369,42 @@ class LocalPPOTrainer:
             write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
 
-    def save(self, *, in_background: bool = False) -> None:
+    def load(self, path: str | Path) -> Path:
+        """Go back to a checkpoint, in place: weights, optimizers, data, random numbers and step are those it has.
+
+        The run goes on from there, and sets aside what it does not continue, as one with `trainer.resume_mode` does.
+
+        Args:
+            path: a global_step_N directory; or a run's, of which the last complete checkpoint is taken.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            ConfigError: there is none, it is damaged, or it does not fit this run; or a run is going on.
+        """
+        if self._is_running:
+            raise ConfigError("a run is going on", "load between runs: after fit(), or outside the loop over steps()")
+        with without_running_loop():
+            start = self.checkpoints.chosen(path)
+            with restoring(start):
+                self.restore(*load_parts(self.checkpoints, start, self.policy, self.critic, self.ranks))
+            self.rollouts.sync_weights()
+        self.resumed_from, self.finished, self.failure = start, False, None
+        self._has_run = False
+        self._prompts = self._batches()
+        self._remembered = {"steps": self.steps_done, "random": random_state()}
+        return start
+
+    def save(self, path: str | Path | None = None, *, in_background: bool = False) -> Path:
         """Save a checkpoint of the state after the last step.
 
         Args:
+            path: a directory of its own for it; None: the run's.
             in_background: with `local.checkpoint.asynchronous`, return once all is copied, and write it meanwhile.
+
+        Returns:
+            The checkpoint: `path`/global_step_N.
 
         Raises:
             DivergenceError: the policy is not worth saving.
@@ -383,11 +417,15 @@ class LocalPPOTrainer:
         models = {"actor": self.policy} | ({"critic": self.critic} if self.critic is not None else {})
         state = {**self._remembered, "base_models": self._base_models}
         del state["steps"]
+        checkpoints, in_background = self.checkpoints, in_background and path is None
+        if path is not None:
+            checkpoints = Checkpoints(Path(path), self.ranks, settings=checkpoints.settings)
         data = state.pop("data")
-        self.checkpoints.save(
+        saved = checkpoints.save(
             self.steps_done, models, data, state, self.score, finished=finished, in_background=in_background
         )
         self.callbacks("on_save")
+        return saved
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
         """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
@@ -413,12 +451,21 @@ class LocalPPOTrainer:
             total, start = self.total_steps, self.steps_done
             self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
             noting = noting_checkpoint(self.checkpoints, config, total)
-            with noting, stray_errors_in(directory), self.tracker, self.checkpoints:
+            running = self._marked_running()
+            with noting, stray_errors_in(directory), self.tracker, self.checkpoints, running:
                 if start and self.resumed_from is not None:
                     self.tracker.message(f"resuming from {self.resumed_from}")
                 if self._missing_row:
                     self.tracker.log_missing(self._missing_row, start)
                 yield
+
+    @contextlib.contextmanager
+    def _marked_running(self) -> Iterator[None]:
+        self._is_running = True
+        try:
+            yield
+        finally:
+            self._is_running = False
 
     def _is_due(self, every: int) -> bool:
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
@@ -642,12 +689,3 @@ class LocalPPOTrainer:
     def _same_random_numbers(self, purpose: str) -> contextlib.AbstractContextManager[None]:
         """Have all processes draw the same random numbers within it, whatever their number."""
         return same_random_numbers(f"{self.config.local.seed} {self.steps_done} {purpose}")
-
-    def _reduced(self, metrics: Metrics) -> Metrics:
-        """Reduce the metrics of all processes and all their mini-batches to one number each."""
-        merged: dict[str, list[Any]] = defaultdict(list)
-        for part in self.ranks.gather_objects(metrics):
-            for name, value in part.items():
-                merged[name].extend(value if isinstance(value, list) else [value])
-        reduced: Metrics = reduce_metrics(merged)
-        return dict(reduced)

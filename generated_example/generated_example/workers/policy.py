@@ -42,21 +42,26 @@ class Policy(TrainedModel):
         self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int, module: Any = None
     ) -> None:
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
-        start = starting_point(path, model, ranks)
-        reader, loaded = quantized_reader(config), None
-        module = module if reader is None else None  # weights are packed where they are read
-        if module is None or start.model != model.path:
-            loaded = _load_causal_lm(config, start.model, actor.fsdp_config, tokenizer, ranks, reader)
-        module = loaded if module is None else taken_over(module, loaded, model, actor.fsdp_config, tokenizer)
-        module = add_adapter(module, model, start, ranks)
+        self.config, self.tokenizer = config, tokenizer
         fsdp_config = actor.fsdp_config
-        super().__init__(place(module, fsdp_config, ranks), actor.optim, fsdp_config, tokenizer, ranks, total_steps)
-        self.config = config
+        module = place(self.module_at(path, ranks, module), fsdp_config, ranks)
+        super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
         self._world_size = ranks.world_size
         settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, "actor_rollout_ref.actor")
         settings["use_remove_padding"] = model.use_remove_padding
         self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
         self.actor.passes.share_between(ranks)
+
+    def module_at(self, path: str, ranks: Ranks, module: Any = None) -> Any:
+        """Return a model with the weights at `path`: `module`, unless they are to be packed, or a new one."""
+        model, fsdp_config = self.config.actor_rollout_ref.model, self.config.actor_rollout_ref.actor.fsdp_config
+        start = starting_point(path, model, ranks)
+        reader, loaded = quantized_reader(self.config), None
+        module = module if reader is None else None  # weights are packed where they are read
+        if module is None or start.model != model.path:
+            loaded = _load_causal_lm(self.config, start.model, fsdp_config, self.tokenizer, ranks, reader)
+        module = loaded if module is None else taken_over(module, loaded, model, fsdp_config, self.tokenizer)
+        return add_adapter(module, model, start, ranks)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute `old_log_probs` and `entropys` of each response token, (bs, response_length)."""
@@ -88,6 +93,7 @@ class Policy(TrainedModel):
         rollout = self.config.actor_rollout_ref.rollout
         self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
         if self.actor.noting_entropy:  # the vendored actor asks for them and must not use them: NaN would reveal it
+            batch = DataProto(batch.batch.copy(), batch.non_tensor_batch, batch.meta_info)
             batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
         section = self.config.actor_rollout_ref.actor
         prepared = _prepare(self.actor.passes.part_of(batch), rollout, rollout)
@@ -113,19 +119,19 @@ class Reference:
 
     Args:
         config: the whole config.
-        policy: the model that is trained.
+        policy: the model that is trained; None: there is none.
     """
 
-    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: Policy) -> None:
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: Policy | None = None) -> None:
         ref = config.actor_rollout_ref.ref
         self.config = config
         node = OmegaConf.create(OmegaConf.to_container(ref, resolve=True))
         with open_dict(node):
             node.use_remove_padding = config.actor_rollout_ref.model.use_remove_padding
         own_path = (ref.model or {}).get("path")
-        self.policy = policy if policy.lora is not None and own_path is None else None
+        self.policy = policy if policy is not None and policy.lora is not None and own_path is None else None
         if self.policy is not None:
-            self.actor = Actor(node, policy.module)
+            self.actor = Actor(node, self.policy.module)
             return
         path = own_path or config.actor_rollout_ref.model.path
         module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks).requires_grad_(False)

@@ -19,7 +19,7 @@ from .devices import get_device_id
 from .offload import rests, state_at_rest, weights_at_rest
 from .optimizer_state import gathered, read
 from .optimizers import build_optimizer
-from .sharding import local, whole
+from .sharding import like, local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
 CONFIGURED = ("initial_lr", "betas", "weight_decay")
@@ -136,6 +136,20 @@ class TrainedModel:
             self._stagers[name] = BlockingAsyncStager(cache_staged_state_dict=torch.cuda.is_available())
         return self._stagers[name].stage(tensors)
 
+    def module_at(self, path: str, ranks: Ranks) -> nn.Module:
+        """Return a new model with the weights at `path`: on rank 0, on the CPU."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def load_weights(self, path: str, ranks: Ranks) -> None:
+        """Put what is trained to what it is at `path`, a checkpoint's. Every process must call this."""
+        values = dict(self.module_at(path, ranks).named_parameters())
+        with self.in_use():
+            for name, own in self.module.named_parameters():
+                if own.requires_grad:
+                    value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
+                    own.copy_(like(value, own))
+
     def optimizer_state(self, ranks: Ranks, *, copies: bool = False) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes: see `gathered`."""
         with self._state:
@@ -183,6 +197,12 @@ class TrainedModel:
         for group, rate in zip(self._groups, now, strict=True):
             group["lr"] = rate
         rates._last_lr = now
+
+
+def is_constant(optim: Any) -> bool:
+    """Tell whether the learning rate of an `optim` section does not depend on how many steps there are."""
+    warms_up = optim.lr_warmup_steps < 0 and optim.lr_warmup_steps_ratio > 0
+    return _lr_schedule(optim) == "constant" and not warms_up
 
 
 def _lr_schedule(optim: Any) -> str:
