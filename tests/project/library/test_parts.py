@@ -206,5 +206,3 @@ def test_vllm_writes_what_transformers_writes(verl: None, tmp_path: Path, releas
     differences, same = found
     assert max(differences) < 1e-4
     assert same
-
-
