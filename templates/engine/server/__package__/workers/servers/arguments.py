@@ -2,15 +2,19 @@
 """From settings to a server's command line."""
 
 import json
+import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
 
 from ...errors import ConfigError
 from ...vendored.utils.device import get_device_name
 
+GPU = re.compile(r"(?:cuda:)?(\d+)")
 TOGETHER = "actor_rollout_ref.rollout.tensor_model_parallel_size"
 
 
@@ -41,11 +45,42 @@ def extra_arguments(config: Any, engine: str) -> list[str]:
     return [*flags(kwargs.get(engine) or {}), *map(str, config.local.server.arguments)]
 
 
+def own_gpus(config: Any) -> list[int] | None:
+    """Return the numbers of the GPUs that `local.server.devices` names, as torch counts them; None: it names none.
+
+    Raises:
+        ConfigError: there is no such GPU, one is named twice, or the server is not the trainer's to place.
+    """
+    names, key = config.local.server.devices, "local.server.devices"
+    if names is None:
+        return None
+    if config.local.server.url:
+        raise ConfigError(f"{key} is for a server that the trainer starts, and local.server.url names one", "drop one")
+    there, numbers = torch.cuda.device_count(), []
+    for name in names:
+        found = GPU.fullmatch(str(name))
+        if found is None:
+            raise ConfigError(f"{key} has {name!r}, which is no GPU", f"write {key}=[cuda:4,cuda:5]")
+        numbers.append(int(found[1]))
+        if numbers[-1] >= there:
+            raise ConfigError(f"{key} has {name}, and torch finds {there} GPUs", "they count from cuda:0")
+    if not numbers or len({*numbers}) < len(numbers):
+        raise ConfigError(f"{key} is {[*names]}", f"name each GPU once, or leave {key} out for the trainer's own")
+    return numbers
+
+
+def seen_by(gpus: Iterable[int]) -> str:
+    """Return what CUDA_VISIBLE_DEVICES is for a process that is to see these of the GPUs that this one sees."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = [name.strip() for name in visible.split(",")] if visible else []
+    return ",".join(names[gpu] if names else str(gpu) for gpu in gpus)
+
+
 def copies_on(gpus: int, config: Any, option: str) -> int | None:
     """Return how many copies of the model a server has, each on as many GPUs as hold one together; None: one.
 
     Args:
-        gpus: those of the trainer's processes on the server's machine; 0: there are none.
+        gpus: how many the server has; 0: it computes on the CPU.
         config: the whole config.
         option: of the command line, with which the owner may say so instead.
 
@@ -57,7 +92,7 @@ def copies_on(gpus: int, config: Any, option: str) -> int | None:
     together = config.actor_rollout_ref.rollout.tensor_model_parallel_size
     if gpus % together:
         raise ConfigError(
-            f"{TOGETHER} is {together}, which does not divide the {gpus} GPUs of the trainer's processes",
+            f"{TOGETHER} is {together}, which does not divide the {gpus} GPUs that the server has",
             f"set it to a divisor of {gpus}, or say how many copies there are: local.server.arguments=[{option},1]",
         )
     return int(gpus // together)

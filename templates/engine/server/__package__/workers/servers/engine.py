@@ -18,7 +18,7 @@ from ...vendored.protocol import DataProto
 from ...vendored.utils.device import get_device_name
 from ..rollout_interface import RolloutError
 from ..trained_model import TrainedModel
-from .arguments import on_gpu
+from .arguments import on_gpu, own_gpus, seen_by
 from .assembly import assemble
 from .http import Connection
 from .interface import Request, Response, Rules, Sampling, Server
@@ -58,8 +58,10 @@ class ServerEngine:
         try:
             ranks.on_driver(self._make_directory)
             machines = ranks.gather_objects(socket.gethostname())
-            gpus = machines.count(machines[0]) if on_gpu() else 0
-            url = self.settings.url or ranks.on_driver(lambda: self._start(kind, gpus))
+            trainers = range(machines.count(machines[0]) if on_gpu() else 0)
+            own = ranks.on_driver(lambda: own_gpus(config))
+            self.shares_gpus = own is None or not set(trainers).isdisjoint(own)
+            url = self.settings.url or ranks.on_driver(lambda: self._start(kind, len(own or trainers), own))
             self.connection = self._connect(url)
             self.server = kind(self.connection, config, self._rules())
             ranks.together(lambda: self.server.check(policy.module.config, self.max_model_len))
@@ -142,14 +144,17 @@ class ServerEngine:
             shutil.rmtree(self.directory, ignore_errors=True)
         self.connection = self.process = self.directory = None
 
-    def _start(self, kind: type[Server], gpus: int) -> str:
-        """Start the server on the GPUs of this machine's processes; on the first process only. Returns its URL."""
+    def _start(self, kind: type[Server], gpus: int, own: list[int] | None) -> str:
+        """Start the server on so many GPUs, its own or those of this machine's processes. Returns its URL.
+
+        Only the first process does it.
+        """
         assert self.directory is not None
         run_directory = Path(self.config.trainer.default_local_dir)
         self.process = ServerProcess(
             f"the {kind.name} server",
             lambda port: kind.command(self.config, port, self.max_model_len, gpus),
-            kind.environment(),
+            {**kind.environment(), **({} if own is None else {"CUDA_VISIBLE_DEVICES": seen_by(own)})},
             host=self.settings.host,
             port=self.settings.port,
             log=run_directory / "server.log",
@@ -191,7 +196,8 @@ class ServerEngine:
         """Tell whether the server gives back its memory between rollouts: if it shares a GPU with the trainer."""
         if self.settings.sleep is not None:
             return bool(self.settings.sleep)
-        return not self.settings.url and bool(self.rollout.free_cache_engine) and get_device_name() != "cpu"
+        shares = self.shares_gpus and not self.settings.url and get_device_name() != "cpu"
+        return shares and bool(self.rollout.free_cache_engine)
 
     def _wake(self, *parts: str) -> None:
         for part in parts:
