@@ -380,7 +380,8 @@ def test_an_adapter_beside_weights_in_4_bits(policy: Callable[..., Any], ranks: 
     logits = packed.module.eval()(ids).logits
     torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
 
-    packed.save(tmp_path / "adapter", ranks)
+    for write in module("workers.model_parts").parts_of(packed, ranks, sharded=True, copies=True):
+        write(tmp_path / "adapter", ranks)
     again = policy(f"{MODEL}.lora_adapter_path={tmp_path / 'adapter'}", IN_4_BITS)
     torch.testing.assert_close(again.module.eval()(ids).logits, logits, atol=0, rtol=0)
     assert {file.name for file in (tmp_path / "adapter").glob("*.safetensors")} == {"adapter_model.safetensors"}
