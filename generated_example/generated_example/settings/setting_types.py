@@ -40,6 +40,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.reward.log_dir": str,
     "local.reward.timeout": float,
     "local.rollout_micro_batch_size": int,
+    "local.server.devices": list,
     "local.server.port": int,
     "local.server.python": str,
     "local.server.sleep": bool,
