@@ -100,9 +100,13 @@ class RowPrompts(PromptDataset):
     def _download(self, use_origin_parquet: bool = False) -> None:
         """Fetch nothing."""
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows."""
+        rows: list[dict[str, Any]] = self.data_files[0]
+        return rows
+
     def _read_files_and_tokenize(self) -> None:
-        rows = self.data_files[0]
-        limit = getattr(self, "max_samples", -1)
+        rows, limit = self.rows(), getattr(self, "max_samples", -1)
         dataframe = datasets.Dataset.from_list(rows[:limit] if limit > 0 else rows)
         self.dataframe = self._short_enough(dataframe) if self.filter_overlong_prompts else dataframe
 
@@ -177,7 +181,7 @@ def _build(
                 "prompts are conversations, and the tokenizer has no chat template to write them out by",
                 "set actor_rollout_ref.model.custom_chat_template, or use a model that was trained on conversations",
             ) from error
-        if issubclass(cls, PromptDataset):
+        if cls in (PromptDataset, RowPrompts):
             place = f"data.{split}_files: {', '.join(files)}" if files else f"what is given as {split}_dataset"
             raise DataError(f"cannot build the {split} dataset: {error}", f"check {place}") from error
         where = hook_file_of(error, cls)

@@ -4,13 +4,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import datasets
-
-from .datasets import PromptDataset
+from .datasets import RowPrompts
 
 
-class RowsDataset(PromptDataset):
-    """Makes its rows by `make_rows`; the rest is `PromptDataset`'s, and so is the constructor.
+class RowsDataset(RowPrompts):
+    """Makes its rows by `make_rows`; the rest is `RowPrompts`', and so is the constructor.
 
     `data_files` only says which split is wanted: `["train"]` or `["val"]`.
     """
@@ -28,12 +26,6 @@ class RowsDataset(PromptDataset):
         """
         raise NotImplementedError
 
-    def _download(self, use_origin_parquet: bool = False) -> None:
-        """Fetch nothing: `data_files` is the name of a split."""
-
-    def _read_files_and_tokenize(self) -> None:
-        split = "val" if "val" in str(self.data_files[0]) else "train"
-        rows = self.make_rows(split, self.config.get("env") or {})
-        limit = getattr(self, "max_samples", -1)
-        rows = rows[:limit] if limit > 0 else rows
-        self.dataframe = self.maybe_filter_out_long_prompts(datasets.Dataset.from_list(rows))
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the split that is wanted."""
+        return self.make_rows("val" if "val" in str(self.data_files[0]) else "train", self.config.get("env") or {})
