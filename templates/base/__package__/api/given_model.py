@@ -46,7 +46,7 @@ def check_model(config: Any, given: Given, world_size: int) -> None:
         )
     if path is not None and str(path) != str(getattr(model, "name_or_path", path)):
         raise ConfigError(
-            f"actor_rollout_ref.model.path is {path}, and the model that is given is {model.name_or_path}",
+            f"actor_rollout_ref.model.path is {path}, and the model that is given is of {model.name_or_path or 'none'}",
             "leave one of them out: actor_rollout_ref.model.path=null, or no model",
         )
     _check_kind(model)

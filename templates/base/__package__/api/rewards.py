@@ -191,7 +191,7 @@ def _callable(value: Any) -> Any:
         )
     if not callable(value):
         kind = type(value).__name__
-        raise ConfigError(f"the reward is a {kind}, which cannot be called", f"give a function: {FORMS}")
+        raise ConfigError(f"the reward is of type {kind}, which cannot be called", f"give a function: {FORMS}")
     return value
 
 

@@ -50,7 +50,7 @@ def rows_of(value: Any, split: str, settings: Any, prompt_key: str) -> list[dict
         DataError: it is none of the kinds, or holds nothing.
         HookError: a dataset of the caller's raised.
     """
-    _refuse_others(value, split)
+    check_kind(value, split)
     if isinstance(value, RowsDataset):
         return value.rows(settings=settings)
     try:
@@ -95,7 +95,7 @@ def _of_items(value: Any, split: str, prompt_key: str) -> list[dict[str, Any]] |
     for number, item in enumerate(items):
         if not isinstance(item, Mapping):
             raise DataError(
-                f"item {number} of the {split} dataset is a {type(item).__name__}, not a dictionary",
+                f"item {number} of the {split} dataset is of type {type(item).__name__}, not a dictionary",
                 "an item is a row, {'prompt': ..., 'ground_truth': ...}; or tokens, as verl's datasets give them",
             )
     if "input_ids" in items[0]:
@@ -113,8 +113,12 @@ def _row(item: Mapping[str, Any], prompt_key: str) -> dict[str, Any]:
     return row
 
 
-def _refuse_others(value: Any, split: str) -> None:
-    """Say what to do instead with what is close to a dataset."""
+def check_kind(value: Any, split: str) -> None:
+    """Check that this is a dataset of some kind.
+
+    Raises:
+        DataError: it is not; says what to do with what is close to one.
+    """
     name = f"the {split} dataset is"
     if isinstance(value, Mapping):
         tables = [key for key, part in value.items() if hasattr(part, "column_names")]

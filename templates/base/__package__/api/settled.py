@@ -15,6 +15,7 @@ from ..vendored.data.rl_dataset import collate_fn
 from .given import Given
 from .given_model import check_model
 from .rewards import check_rewards
+from .rows import check_kind, files_of
 
 
 def settled(config: Any, given: Given, world_size: int) -> Given:
@@ -54,8 +55,11 @@ def _check_data(config: Any, given: Given) -> None:
     if given.val_dataset is not None and given.train_dataset is None and given.environment is None:
         raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
     for split in ("train", "val"):
-        if getattr(given, f"{split}_dataset") is None:
+        dataset = getattr(given, f"{split}_dataset")
+        if dataset is None:
             continue
+        if files_of(dataset, split) is None:
+            check_kind(dataset, split)
         for key in (f"data.{split}_files", "data.custom_cls.path"):
             if OmegaConf.select(config, key):
                 raise ConfigError(
@@ -119,7 +123,7 @@ def _check_loader(loader: DataLoader[Any], split: str) -> bool:
         DataError: it does something that the run's own loader does not do.
     """
     if isinstance(loader.dataset, IterableDataset):
-        return False  # what is said of such a dataset says more
+        return False  # `check_kind` says more
     advice = f"give the dataset itself as {split}_dataset: the config says how batches are made"
     if loader.batch_size is None or type(loader.sampler) not in (SequentialSampler, RandomSampler):
         kind = type(loader.batch_sampler if loader.batch_size is None else loader.sampler).__name__

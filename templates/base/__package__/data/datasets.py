@@ -297,7 +297,7 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
     columns = ", ".join(sorted(row))
     prompt = row.get(prompt_key)
     if prompt_key not in row:
-        raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "set data.prompt_key to the right one")
+        raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "rename it, or set data.prompt_key")
     if not prompt:
         raise DataError(f"{where}: the prompt is empty", "drop the row, or set data.prompt_key to another column")
     if not isinstance(prompt, str) and not _is_conversation(prompt):
