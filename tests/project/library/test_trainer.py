@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.project.running import overrides, python
-from tests.project.support import PACKAGE, Configuration, Made
-from tests.releases import newest_release
+from tests.project.support import PACKAGE
 
 pytestmark = pytest.mark.slow
 BEGIN = f"""
@@ -25,14 +22,6 @@ ROWS = [{{"prompt": f"{{a}}7=", "ground_truth": f"{{a + 1}}8"}} for a in range(9
 def reward(data_source, solution_str, ground_truth, extra_info=None):
     return sum(x == y for x, y in zip(solution_str, ground_truth)) / 2
 """
-
-
-@pytest.fixture(scope="module", params=newest_release("0.4.0"))
-def project(
-    request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    source = made(Configuration(request.param, "hf")).root
-    return Path(shutil.copytree(source, tmp_path_factory.mktemp("library") / "project"))
 
 
 def run(root: Path, program: str) -> Any:

@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 
 from ..data.dataloading import SharedLoader, build_loaders
 from ..data.datasets import build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
@@ -74,7 +74,7 @@ def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_tru
     """Return a dataset of prompts as tokens from what a caller brings.
 
     Args:
-        value: see the top of this module; but no data loader.
+        value: see the top of this module; of a data loader, its dataset.
         split: train or val, for messages.
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
@@ -85,6 +85,7 @@ def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_tru
         HookError: a dataset of the caller's raised.
     """
     data = data_section(config)
+    value = value.dataset if isinstance(value, DataLoader) else value
     files = files_of(value, split)
     if files is not None:
         return dataset_of_files(files, split, data, tokenizer)

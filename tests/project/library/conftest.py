@@ -1,0 +1,27 @@
+"""A project that scripts of the tests use as a library."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.support import Configuration, Made
+from tests.releases import NEWEST, newest_release
+
+
+@pytest.fixture(scope="module", params=newest_release("0.4.0"))
+def project(
+    request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    source = made(Configuration(request.param, "hf")).root
+    return Path(shutil.copytree(source, tmp_path_factory.mktemp("library") / "project"))
+
+
+@pytest.fixture(scope="module")
+def newest(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of the newest release alone, for what does not depend on the release."""
+    source = made(Configuration(NEWEST[-1], "hf")).root
+    return Path(shutil.copytree(source, tmp_path_factory.mktemp("library") / "newest"))

@@ -1,0 +1,296 @@
+"""What a script may bring: prompts, rewards and environments of every form; and what is said where they are wrong."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project.library.test_trainer import weights
+from tests.project.running import overrides, python
+from tests.project.support import PACKAGE
+
+pytestmark = pytest.mark.slow
+ONE_STEP = overrides(
+    "trainer.logger=[]", "trainer.total_training_steps=1", "trainer.save_freq=-1", "trainer.test_freq=-1"
+)
+BEGIN = f"""
+import json, warnings
+import datasets, pandas, torch
+from torch.utils.data import DataLoader, Dataset
+from {PACKAGE} import EnvDataset, LocalPPOTrainer, ProjectError, load_config
+warnings.simplefilter("ignore")
+ROWS = [{{"prompt": f"{{a}}7=", "solution": f"{{a + 1}}8", "level": a}} for a in range(9)] * 4
+CHAT = [row | {{"prompt": [{{"role": "user", "content": row["prompt"]}}]}} for row in ROWS]
+TURNS = ["actor_rollout_ref.rollout.multi_turn.enable=true", "data.max_response_length=8"]
+seen, count = {{}}, 0
+def right(data_source, solution_str, ground_truth, extra_info=None):
+    return sum(x == y for x, y in zip(solution_str, ground_truth)) / 2
+def length(prompt, response):
+    return float(len(response))
+class Echo:
+    def __init__(self): self.actions = 0
+    def reset(self, *, seed=None, options=None):
+        self.digit = (seed or 0) % 10
+        return f"{{self.digit}}=", {{"ground_truth": str(self.digit)}}
+    def step(self, action):
+        self.actions += 1
+        done = self.actions == 2
+        return "" if done else "1=", float(str(self.digit) in action), done, False, {{"actions": self.actions}}
+def train(*settings, **given):
+    '''The metrics of one step; or what is wrong.'''
+    global count
+    count += 1
+    try:
+        config = load_config(*{ONE_STEP!r}, f"trainer.experiment_name=run{{count}}", *settings)
+        with LocalPPOTrainer(config, **given) as trainer:
+            seen["batches"] = [trainer.config.data.train_batch_size, trainer.config.data.shuffle]
+            (step,) = trainer.steps()
+            return step.metrics
+    except ProjectError as error:
+        return f"{{type(error).__name__}}: {{error}}"
+def parts(*settings, **given):
+    '''The components of the reward, and the score.'''
+    metrics = train(*settings, **given)
+    if isinstance(metrics, str):
+        return metrics
+    found = {{k.split("/")[1]: v for k, v in metrics.items() if k.startswith("reward/")}}
+    return found | {{"all": metrics["critic/score/mean"]}}
+"""
+
+
+def run(root: Path, program: str) -> Any:
+    """Run a script in a project; return the last line that it prints, as JSON."""
+    (root / "inputs.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
+    done = python(root, "inputs.py")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_data_and_reward_that_are_given_are_worth_those_of_the_config(project: Path) -> None:
+    rows = [{"prompt": f"{a}7=", "ground_truth": f"{a + 1}8"} for a in range(9)] * 4
+    (project / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (project / "mine.py").write_text(
+        "def right(data_source, solution_str, ground_truth, extra_info=None):\n"
+        "    return sum(x == y for x, y in zip(solution_str, ground_truth)) / 2\n"
+    )
+    function = run(
+        project,
+        f"""
+        from {PACKAGE}.settings import reward_keys
+        rows = [json.loads(line) for line in open("rows.jsonl")]
+        config = load_config(*{ONE_STEP!r}, {{"trainer.experiment_name": "given", "trainer.save_freq": 1}})
+        with LocalPPOTrainer(config, train_dataset=datasets.Dataset.from_list(rows), reward_fn=right) as trainer:
+            trainer.fit()
+        print(json.dumps(reward_keys.FUNCTION))
+        """,
+    )
+    files = ["data.train_files=rows.jsonl", "data.val_files=rows.jsonl"]
+    reward = [f"{function}.path=mine.py", f"{function}.name=right"]
+    settings = [*ONE_STEP, *files, *reward, "trainer.save_freq=1", "trainer.experiment_name=named"]
+    done = python(project, "main.py", *settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert weights(project, "given", 1) == weights(project, "named", 1)
+
+
+def test_datasets_of_every_kind(newest: Path) -> None:
+    found = run(
+        newest,
+        """
+        class Items(Dataset):
+            def __len__(self): return len(ROWS)
+            def __getitem__(self, index): return dict(ROWS[index])
+        (open("rows.jsonl", "w")).write("\\n".join(map(json.dumps, ROWS)))
+        table = datasets.Dataset.from_list(ROWS).with_format("torch")
+        kinds = [ROWS, CHAT, table, pandas.DataFrame(ROWS), pandas.DataFrame(CHAT), Items(), "rows.jsonl"]
+        scores = {parts(train_dataset=kind, reward_fn=right)["all"] for kind in kinds}
+        loader = DataLoader(ROWS, batch_size=16, shuffle=False, collate_fn=lambda rows: rows)
+        parts(train_dataset=loader, reward_fn=right)
+        print(json.dumps([len(scores), seen["batches"]]))
+        """,
+    )
+    assert found == [1, [16, False]]
+
+
+def test_rewards_of_every_form(newest: Path) -> None:
+    found = run(
+        newest,
+        """
+        from transformers import Qwen2Config, Qwen2ForSequenceClassification, pipeline
+        def trl(prompts, completions, solution, **columns):
+            seen["trl"] = [prompts[0], completions[0], solution[0], columns["trainer_state"].global_step]
+            seen["columns"] = sorted(columns)
+            return [None if row % 2 else 0.5 for row in range(len(completions))]
+        async def waits(completions, level, log_extra, log_metric):
+            log_extra("doubled", [2 * value for value in level])
+            log_metric("three", 3)
+            return [float(value) for value in level]
+        async def levels(response, level):
+            return {"score": level, "acc": 1.0}
+        def plural(data_sources, solution_strs, ground_truths, extra_infos=None):
+            return torch.ones(len(solution_strs))
+        class Manager:
+            def __init__(self, tokenizer, num_examine=0): self.tokenizer = tokenizer
+            def __call__(self, data, return_dict=False):
+                scores = torch.zeros(data.batch["responses"].shape)
+                scores[:, 0] = 1
+                return {"reward_tensor": scores, "reward_extra_info": {"mine": [1.0] * len(data)}}
+        class Callable:
+            def __call__(self, question, answer): return 2.0
+        trainer = LocalPPOTrainer(load_config(*TURNS, "trainer.experiment_name=tokens"))
+        tokenizer = trainer.tokenizer
+        trainer.close()
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
+        sizes |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "intermediate_size": 8}
+        classifier = Qwen2ForSequenceClassification(Qwen2Config(**sizes, id2label={0: "bad", 1: "good"}))
+        judge = pipeline("text-classification", model=classifier, tokenizer=tokenizer)
+        given = {"trl": trl, "waits": waits, "levels": levels, "plural": plural, "manager": Manager,
+                 "callable": Callable(), "pairs": [(right, 1.0), (length, 0.5)], "names": {"a": length, "b": trl},
+                 "judge": judge}
+        found = {name: parts(train_dataset=ROWS, reward_fn=reward) for name, reward in given.items()}
+        found["text"] = [seen.pop("trl"), seen["columns"]]
+        found["weights"] = parts(train_dataset=CHAT, reward_fn=[trl, length], reward_weights=[2, 0])
+        found["chat"] = seen["trl"]
+        print(json.dumps(found))
+        """,
+    )
+    assert found["trl"] == {"score": 0.25, "trl": 0.5, "all": 0.25}  # None: no score
+    waits = found["waits"]
+    assert waits["all"] == waits["waits"] == waits["doubled"] / 2
+    assert waits["three"] == 3
+    assert found["levels"]["levels"] == found["levels"]["all"]
+    assert found["levels"]["acc"] == 1
+    assert found["plural"]["all"] == found["manager"]["all"] == found["manager"]["mine"] == 1
+    assert found["callable"]["Callable"] == 2
+    assert found["pairs"]["all"] == pytest.approx(found["pairs"]["right"] + found["pairs"]["length"] / 2)
+    assert found["names"]["all"] == pytest.approx(found["names"]["a"] + 0.25)
+    assert 0 < found["judge"]["good"] < 1
+    (prompt, completion, solution, step), columns = found["text"]
+    assert (prompt[-2:], solution[-1], step) == ("7=", "8", 0)
+    assert isinstance(completion, str)
+    assert {"level", "completion_ids", "log_extra", "log_metric", "ground_truth"} <= set(columns)
+    assert found["weights"]["all"] == 0.5
+    (message,), (answer,), *_ = found["chat"]
+    assert message["role"] == "user"
+    assert answer["role"] == "assistant"
+
+
+def test_environments_of_a_script(newest: Path) -> None:
+    found = run(
+        newest,
+        """
+        from toy.custom.env_wrapper import ToyArithmeticEnv
+        class Waits(Echo):
+            async def reset(self, **given): return Echo.reset(self, **given)
+            async def step(self, action): return Echo.step(self, action)
+        used = Echo()
+        used.actions = 1  # its copies have one action left
+        found = {name: parts(environment=env) for name, env in
+                 {"class": Echo, "object": Echo(), "maker": lambda: Waits(), "settings": lambda s: Echo()}.items()}
+        found["rows"] = parts(environment=Echo, train_dataset=ROWS)
+        found["turns"] = parts(*TURNS, environment=used), parts(*TURNS, environment=Waits)
+        first = LocalPPOTrainer(load_config(*TURNS, "trainer.experiment_name=first"), environment=Echo)
+        second = LocalPPOTrainer(load_config("trainer.experiment_name=second"), environment=ToyArithmeticEnv)
+        with first, second:
+            prompts = [next(iter(t.train_loader))["reward_model"][0]["ground_truth"] for t in (first, second)]
+            dataset = EnvDataset(Echo, first.tokenizer)
+        found["two"] = [len(prompts[0]), len(prompts[1])]
+        found["dataset"] = [len(dataset), parts(train_dataset=dataset)]
+        found["scored"] = parts(train_dataset=dataset, val_dataset=EnvDataset(Echo, dataset.tokenizer, split="val"),
+                                reward_fn=length)
+        print(json.dumps(found))
+        """,
+    )
+    single = found["class"]
+    assert single["actions"] == 1
+    assert single == found["object"] == found["maker"] == found["settings"]
+    assert found["rows"]["actions"] == 1
+    assert found["turns"][0]["actions"] == 2
+    assert 1 <= found["turns"][1]["turns"] <= 2
+    assert found["two"] == [1, 2]  # digits
+    assert found["dataset"] == [200, single]
+    assert found["scored"]["length"] == found["scored"]["all"]
+
+
+def test_what_cannot_be_used(newest: Path) -> None:
+    found = run(
+        newest,
+        """
+        import threading
+        from transformers import Qwen2Config, Qwen2ForCausalLM
+        class Bad(Echo):
+            def step(self, action): raise KeyError("board")
+        class Locked(Echo):
+            def __init__(self): super().__init__(); self.lock = threading.Lock()
+        class Raising(Dataset):
+            def __len__(self): return 3
+            def __getitem__(self, index): raise OSError("disk")
+        def stream(): yield from ROWS
+        def short(prompts, completions): return [1.0]
+        def one(prompts, completions): return 1.0
+        def nan(prompts, completions): return [0.0, float("nan"), *[0.0] * (len(prompts) - 2)]
+        def difficulty(prompt, response, difficulty): return 1.0
+        def breaks(completions, **columns): return [1 / (text != completions[0]) for text in completions]
+        table = datasets.Dataset.from_list(ROWS)
+        sizes = {"hidden_size": 256, "intermediate_size": 2048, "num_attention_heads": 2, "num_key_value_heads": 2}
+        model = Qwen2ForCausalLM(Qwen2Config(num_hidden_layers=1, vocab_size=50, **sizes))
+        class Tokenizer: eos_token_id = 0
+        wrong = [
+            {"train_dataset": stream()}, {"train_dataset": table.to_iterable_dataset()},
+            {"train_dataset": datasets.DatasetDict(train=table)}, {"train_dataset": "openai/gsm8k"},
+            {"train_dataset": [(1, 2)]}, {"train_dataset": Raising()},
+            {"train_dataset": DataLoader(ROWS, batch_size=8, collate_fn=lambda rows: {"n": len(rows)})},
+            *({"train_dataset": ROWS, "reward_fn": f} for f in (short, one, nan, difficulty, breaks, [], 5)),
+            {"train_dataset": ROWS, "reward_fn": [right], "reward_weights": [1, 2]},
+            {"environment": Locked()}, {"environment": 5}, {"environment": Bad},
+            {"environment": Echo, "train_dataset": ROWS, "reward_fn": right},
+            {"model": model}, {"model": model, "tokenizer": Tokenizer()}, {"model": "gpt2"},
+        ]
+        said = [train(**given) for given in wrong]
+        said.append(train(*TURNS, environment=Echo, reward_fn=right))
+        open("rows.jsonl", "w").write("\\n".join(map(json.dumps, ROWS)))
+        said.append(train("data.train_files=rows.jsonl", "data.val_files=rows.jsonl", train_dataset=ROWS))
+        config = load_config("trainer.experiment_name=shared")
+        with LocalPPOTrainer(config) as first:
+            try:
+                LocalPPOTrainer(config)
+            except ProjectError as error:
+                said.append(f"ConfigError: {error}")
+        print(json.dumps(said))
+        """,
+    )
+    expected = [
+        "DataError: the train dataset is of type generator",
+        "DataError: the train dataset is a stream",
+        "DataError: the train dataset is a dictionary of datasets: train",
+        "DataError: the train dataset is 'openai/gsm8k', which is no file",
+        "DataError: item 0 of the train dataset is of type tuple",
+        "HookError: the train dataset raised OSError: disk",
+        "DataError: the train loader has a collate function of its own",
+        "HookError: the reward short returned 1 values for",
+        "HookError: the reward one returned a float for",
+        "HookError: the reward nan is nan, not a finite number",
+        "ConfigError: the reward cannot be called: difficulty takes difficulty",
+        "HookError: the reward raised ZeroDivisionError",
+        "ConfigError: the list of reward functions is empty",
+        "ConfigError: the reward is of type int, which cannot be called",
+        "ConfigError: there are 1 reward functions and 2 weights",
+        "ConfigError: each episode needs an environment of its own, and this Locked cannot be copied",
+        "ConfigError: the environment (int) is without reset and step",
+        "HookError: the reward raised KeyError: 'board'",
+        "ConfigError: an environment is given, and prompts and a reward as well",
+        "ConfigError: a model is given without its tokenizer",
+        "ConfigError: the sizes of this config are those of the toy model",
+        "ConfigError: the model is a name",
+        "ConfigError: a reward_fn is given, and with local.env.is_reward",
+        "ConfigError: data.train_files is rows.jsonl, and a train_dataset is given as well",
+        "ConfigError: another run is going on in",
+    ]
+    assert [text[: len(start)] for text, start in zip(found, expected, strict=True)] == expected
+    assert all("\nhint: " in text or "\n  hook: " in text for text in found)
+    assert "sample: index=1, prompt=" in found[9]
+    assert "inputs.py:" in found[9]
+    assert "another trainer of this same process" in found[-1]
