@@ -131,7 +131,11 @@ def test_a_run_that_waits_for_another_one_says_so_at_once(tmp_path, capsys, monk
             return function()
 
     with run_lock.lock_run_directory(tmp_path, OneProcess()):
-        with pytest.raises(ConfigError, match=r"another run is going on in .*\(process \d+ on "):
+        with pytest.raises(ConfigError, match=r"another run is going on in .*\(process \d+ on .*of this same process"):
+            run_lock.lock_run_directory(tmp_path, OneProcess())
+        assert capsys.readouterr().err == ""  # waiting for oneself would be in vain
+        (tmp_path / ".lock").write_text("process 1 on elsewhere\n")
+        with pytest.raises(ConfigError, match=r"another run is going on in .*\(process 1 on elsewhere"):
             run_lock.lock_run_directory(tmp_path, OneProcess())
     shown = capsys.readouterr().err
     assert f"for another run in {tmp_path} to end (process " in shown and len(shown.splitlines()) == 1

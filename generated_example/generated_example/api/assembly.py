@@ -10,6 +10,7 @@ from typing import Any
 
 from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
+from ..rewards.manager import TextRewardManager
 from ..run.base_models import POLICY, REFERENCE, base_models, check_base_models
 from ..run.checkpoint import Checkpoints, step_of
 from ..run.checkpoint_state import load_state, restoring
@@ -27,6 +28,7 @@ from ..workers.rollout_choice import build_rollout_engine
 from .datasets import build_given_datasets
 from .given import Given
 from .rewards import reward_functions
+from .settled import settled
 
 GIVEN_MODEL = "given_model"
 
@@ -82,6 +84,9 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         DataError: the data cannot be used.
         HookError: a hook cannot be imported, or raised.
     """
+    if config.local.device is None or config.local.dtype is None:
+        settle_device(config)
+    given = settled(config, given, ranks.world_size)
     use_reference, use_critic = settle(config, ranks)
     run_directory = Path(config.trainer.default_local_dir)
     lock = lock_run_directory(run_directory, ranks)
@@ -118,12 +123,15 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         with restoring(resume):
             state = _load_optimizers(resume, policy, None, ranks)
     reward_fn, val_reward_fn = reward_functions(given, rewards, config, tokenizer)
+    for manager in (reward_fn, val_reward_fn):
+        if isinstance(manager, TextRewardManager):  # it may have processes
+            around.enter_context(closing(manager))
     return Parts(
         tokenizer=tokenizer,
         policy=policy,
         reference=reference,
         critic=None,
-        rollouts=Rollouts(config, tokenizer, ranks, engine),
+        rollouts=Rollouts(config, tokenizer, ranks, engine, given.environment),
         reward_fn=reward_fn,
         val_reward_fn=val_reward_fn,
         train_loader=train_loader,

@@ -1,53 +1,80 @@
 # vextract:template base/__package__/api/datasets.py - edit freely
 """Prompts that a caller brings: what a `train_dataset` or a `val_dataset` may be.
 
-Rows, in verl's schema or with a `prompt` (text or messages) and a `ground_truth`: a list of dictionaries, a
-`datasets.Dataset`, a pandas frame; names of files, as `data.train_files` has them; or a torch dataset whose items are
-tokens, in verl's schema.
+Rows: a list of dictionaries, a `datasets.Dataset`, a frame of pandas or polars, a table of pyarrow, a dataset of torch
+whose items are rows; or names of files, as `data.train_files` has them. Their columns:
+
+    prompt          text, or messages: [{"role": "user", "content": "..."}]; `data.prompt_key` names another column
+    ground_truth    what the reward compares with; or `solution`, `answer`, or verl's `reward_model`. Where a reward_fn
+                    or an environment scores, it may be left out
+    data_source     names the validation metrics of these rows; by default all are of one source
+    extra_info      a dictionary, which verl's reward functions and the environments' `reset` get
+    others          are kept: a reward_fn that names them gets them
+
+Tokens, in verl's schema: a dataset of torch whose items have input_ids, attention_mask and position_ids, int64
+tensors of (data.max_prompt_length,) with the padding on the left, raw_prompt_ids (a list without padding),
+reward_model and data_source.
+
+States of an environment: `EnvDataset(environment, tokenizer)`. Its rewards are the environment's then, unless a
+reward_fn is given.
+
+A data loader of torch around any of these: its batch size, its workers and whether it shuffles stand for
+`data.train_batch_size`, `data.dataloader_num_workers` and `data.shuffle`, for validation `data.val_batch_size` and
+`data.validation_shuffle`. Batches are put together by verl's collate function.
+
+A stream (an IterableDataset, a generator) is refused: prompts are counted and shuffled, in an order that a run which
+was stopped goes on with.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from omegaconf import open_dict
-from torch.utils.data import Dataset
+import torch
+from torch.utils.data import DataLoader, Dataset
 
 from ..data.dataloading import SharedLoader, build_loaders
-from ..data.datasets import DataError, build_datasets, data_section, dataset_of_rows
+from ..data.datasets import build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
+from ..data.encoding import encoded
+from ..data.rows import rows_of_environment
+from ..errors import DataError
 from ..run.distributed import Ranks
 from ..vendored.data.rl_dataset import collate_fn
 from .given import Given
-
-KINDS = "a list of dictionaries, a datasets.Dataset, a pandas frame, names of files, or a torch dataset of tokens"
+from .rows import files_of, rows_of
 
 
 def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dataset, Dataset]:
-    """Return the training and the validation dataset: those that are given, else the config's.
+    """Return the training and the validation dataset: those that are given, else the environment's or the config's.
 
-    Where prompts for training are given and none for validation, there is no validation: the config says so then.
+    Where prompts for training are given and none for validation, these stand for them, and `settled` has turned
+    validation off.
 
     Raises:
         DataError: the data cannot be used.
+        HookError: a dataset or an environment raised.
     """
-    if given.train_dataset is None and given.val_dataset is None:
+    needs_truth = given.reward_fn is None and given.environment is None
+    sources = {"train": given.train_dataset, "val": given.val_dataset}
+    if sources["train"] is None and given.environment is not None and not config.data.train_files:
+        rows = {split: _environment_rows(given, split, config) for split in sources if sources[split] is None}
+        sources.update(rows)
+    elif sources["train"] is None:
         return build_datasets(config, tokenizer)
-    if given.train_dataset is None:
-        raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
-    needs_truth = given.reward_fn is None
-    train = dataset_of(given.train_dataset, "train", config, tokenizer, needs_truth=needs_truth)
-    if given.val_dataset is not None:
-        return train, dataset_of(given.val_dataset, "val", config, tokenizer, needs_truth=needs_truth)
-    with open_dict(config):
-        config.trainer.test_freq, config.trainer.val_before_train = -1, False
-    return train, train
+    elif sources["val"] is None:
+        sources["val"] = config.data.val_files
+    datasets = {
+        split: dataset_of(source, split, config, tokenizer, needs_truth=needs_truth)
+        for split, source in sources.items()
+        if source is not None
+    }
+    return datasets["train"], datasets.get("val", datasets["train"])
 
 
 def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
     """Return a dataset of prompts as tokens from what a caller brings.
 
     Args:
-        value: see the top of this module.
+        value: see the top of this module; of a data loader, its dataset.
         split: train or val, for messages.
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
@@ -55,18 +82,38 @@ def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_tru
 
     Raises:
         DataError: it is none of these, or cannot be used.
+        HookError: a dataset of the caller's raised.
     """
-    if isinstance(value, (str, Path)) or _is_list_of(value, (str, Path)):
-        files = [str(file) for file in ([value] if isinstance(value, (str, Path)) else value)]
-        with_files = config.copy()
-        with_files.data.train_files = with_files.data.val_files = files
-        return build_datasets(with_files, tokenizer)[split == "val"]
-    if isinstance(value, Dataset) and not _is_table(value):
-        return value
-    rows = value.to_dict(orient="records") if hasattr(value, "iterrows") else value
-    if not (_is_table(value) or hasattr(value, "iterrows") or _is_list_of(value, Mapping)):
-        raise DataError(f"the {split} dataset is of type {type(value).__name__}", f"give {KINDS}")
-    return dataset_of_rows(rows, split, data_section(config), tokenizer, needs_truth=needs_truth)
+    data = data_section(config)
+    value = value.dataset if isinstance(value, DataLoader) else value
+    files = files_of(value, split)
+    if files is not None:
+        return dataset_of_files(files, split, data, tokenizer)
+    rows = rows_of(value, split, data.get("env") or {}, data.get("prompt_key", "prompt"))
+    if rows is not None:
+        return dataset_of_rows(rows, split, data, tokenizer, needs_truth=needs_truth)
+    return _of_tokens(value, split, data, tokenizer)
+
+
+def _of_tokens(value: Any, split: str, data: Any, tokenizer: Any) -> Dataset:
+    """Return a dataset whose items are tokens already, once the first of them is checked."""
+    dataset = encoded(value, tokenizer, data)
+    item = dataset[0]
+    check_item(split, item, type(value))
+    for name in ("input_ids", "attention_mask", "position_ids"):
+        tensor = item[name]
+        if not isinstance(tensor, torch.Tensor) or tensor.shape[-1] != data.max_prompt_length:
+            shape = tuple(tensor.shape) if isinstance(tensor, torch.Tensor) else f"(a {type(tensor).__name__})"
+            raise DataError(
+                f"{name} of the {split} dataset has shape {shape}, and data.max_prompt_length is "
+                f"{data.max_prompt_length}: tensors of ({data.max_prompt_length},) are needed, padded on the left",
+                "give rows with a `prompt` instead, or set data.max_prompt_length to that length",
+            )
+    return dataset
+
+
+def _environment_rows(given: Given, split: str, config: Any) -> list[dict[str, Any]]:
+    return rows_of_environment(given.environment, split, data_section(config).get("env") or {})
 
 
 def loader_of(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLoader:
@@ -89,13 +136,3 @@ def batch_of(rows: Sequence[Mapping[str, Any]], config: Any, tokenizer: Any) -> 
     dataset: Any = dataset_of(rows, "train", config, tokenizer, needs_truth=False)
     batch: dict[str, Any] = collate_fn([dataset[index] for index in range(len(dataset))])
     return batch
-
-
-def _is_table(value: Any) -> bool:
-    """Tell whether this is a `datasets.Dataset`."""
-    return hasattr(value, "column_names") and hasattr(value, "to_list")
-
-
-def _is_list_of(value: Any, kind: Any) -> bool:
-    is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-    return is_list and all(isinstance(item, kind) for item in value)

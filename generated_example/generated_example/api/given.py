@@ -12,6 +12,8 @@ class Given:
     Attributes:
         train_dataset, val_dataset: prompts, see `api.datasets`.
         reward_fn, val_reward_fn: score responses, see `api.rewards`; training's is validation's too, if that has none.
+        reward_weights: of several reward functions.
+        environment: gives prompts, plays responses, or takes turns with the model, see `api.environments`.
         model: a causal language model of transformers, loaded already; it is trained in place.
         tokenizer: of that model.
     """
@@ -20,5 +22,7 @@ class Given:
     val_dataset: Any = None
     reward_fn: Any = None
     val_reward_fn: Any = None
+    reward_weights: Any = None
+    environment: Any = None
     model: Any = None
     tokenizer: Any = None

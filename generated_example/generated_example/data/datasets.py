@@ -26,6 +26,10 @@ from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 
+# The columns that the ground truth is looked for in; the others' names are those of data sets for TRL.
+TRUTHS = ("ground_truth", "solution", "answer")
+# The column that has the prompt of a row as it was given, as JSON: a text or messages.
+GIVEN_PROMPT = "given_prompt"
 PACKAGE = __name__.split(".")[0]
 PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]
 
@@ -111,6 +115,11 @@ class RowPrompts(PromptDataset):
         self.dataframe = self._short_enough(dataframe) if self.filter_overlong_prompts else dataframe
 
 
+def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any) -> Dataset:
+    """Return a dataset of files, as `build_datasets` does; `data` is what `data_section` returns."""
+    return _build(split, files, data, tokenizer, None)
+
+
 def dataset_of_rows(
     rows: Sequence[Mapping[str, Any]], split: str, data: Any, tokenizer: Any, *, needs_truth: bool = True
 ) -> Dataset:
@@ -127,7 +136,11 @@ def dataset_of_rows(
         DataError: a row cannot be used, or there is none.
     """
     where = Path(f"{split}_dataset")
-    schema = [_to_schema(dict(row), number, where, data, needs_truth=needs_truth) for number, row in enumerate(rows)]
+    key = data.get("prompt_key", "prompt")
+    schema = []
+    for number, row in enumerate(rows):
+        converted = _to_schema(dict(row), number, where, data, needs_truth=needs_truth)
+        schema.append({**converted, GIVEN_PROMPT: json.dumps(row[key], default=str)})
     if not schema:
         raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
     return _build(split, [], data, tokenizer, None, rows=schema)
@@ -172,7 +185,7 @@ def _build(
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         _check_lengths(split, dataset)
         dataset = encoded(dataset, tokenizer, data)
-        _check_item(split, dataset[0], cls)
+        check_item(split, dataset[0], cls)
     except (DataError, HookError):
         raise
     except Exception as error:
@@ -284,7 +297,7 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
     columns = ", ".join(sorted(row))
     prompt = row.get(prompt_key)
     if prompt_key not in row:
-        raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "set data.prompt_key to the right one")
+        raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "rename it, or set data.prompt_key")
     if not prompt:
         raise DataError(f"{where}: the prompt is empty", "drop the row, or set data.prompt_key to another column")
     if not isinstance(prompt, str) and not _is_conversation(prompt):
@@ -294,10 +307,10 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
         )
     reward_model = row.get("reward_model")
     if reward_model is None:
-        truth = row.get("ground_truth")
+        truth = next((row[name] for name in TRUTHS if row.get(name) is not None), None)
         if truth is None and needs_truth:
             raise DataError(
-                f"{where}: neither reward_model nor ground_truth; it has {columns}",
+                f"{where}: neither reward_model nor {', '.join(TRUTHS)}; it has {columns}",
                 "add a ground_truth column: the answer that the reward compares with",
             )
         is_container = isinstance(truth, list | dict)
@@ -358,7 +371,12 @@ def _check_lengths(split: str, dataset: Any) -> None:
         )
 
 
-def _check_item(split: str, item: dict[str, Any], cls: type) -> None:
+def check_item(split: str, item: Mapping[str, Any], cls: type) -> None:
+    """Check what an item of a dataset has.
+
+    Raises:
+        HookError: something that the trainer or the reward reads is missing; names the file of the class.
+    """
     expected = {"input_ids", "attention_mask", "position_ids", "raw_prompt_ids", "reward_model"}
     missing = sorted(expected - item.keys())
     if missing:

@@ -1,17 +1,55 @@
 # vextract:template base/__package__/data/rows.py - edit freely
 """A dataset whose prompts are rows that code makes, instead of rows of files."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..episodes.factories import factory_of, is_environment, resolved
+from ..errors import ProjectError
+from ..training.hook_errors import HookError, hook_file_of, source_of
 from .datasets import RowPrompts
 
 
 class RowsDataset(RowPrompts):
-    """Makes its rows by `make_rows`; the rest is `RowPrompts`', and so is the constructor.
+    """Makes its rows by `make_rows`; the rest is `RowPrompts`'.
 
-    `data_files` only says which split is wanted: `["train"]` or `["val"]`.
+    Args:
+        data_files: says which split is wanted: `["train"]` or `["val"]`. Or an environment, a class of them, or a
+            function that makes one: then its states are the prompts, whatever `make_rows` would make.
+        tokenizer: its chat template turns messages into tokens.
+        config: the config's `data` section; None: as `load_config()` has it. A trainer that is given this dataset goes
+            by its own config.
+        processor: for images and videos, if the model takes them.
+        max_samples: so many at most; -1: all.
+        split: of the environment, train or val.
+
+    Attributes:
+        environment: what was given for one.
     """
+
+    def __init__(
+        self,
+        data_files: Any,
+        tokenizer: Any,
+        config: Any = None,
+        processor: Any = None,
+        max_samples: int = -1,
+        *,
+        split: str = "train",
+    ) -> None:
+        is_environments = is_environment(data_files) or callable(data_files)
+        self.environment = data_files if is_environments else None
+        self.max_samples = max_samples
+        if config is None:
+            from ..api.configuration import load_config
+            from .datasets import data_section
+
+            config = data_section(load_config())
+        arguments = {"tokenizer": tokenizer, "config": config, "processor": processor, "max_samples": max_samples}
+        known = inspect.signature(RowPrompts).parameters  # max_samples is newer than some releases
+        arguments = {name: value for name, value in arguments.items() if name in known}
+        super().__init__([split] if is_environments else data_files, **arguments)
 
     @staticmethod
     def make_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -26,6 +64,80 @@ class RowsDataset(RowPrompts):
         """
         raise NotImplementedError
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the split that is wanted."""
-        return self.make_rows("val" if "val" in str(self.data_files[0]) else "train", self.config.get("env") or {})
+    def rows(self, settings: Any = None) -> list[dict[str, Any]]:
+        """Make the rows, at most `max_samples`, with other settings for the environment than its own, if given."""
+        settings = (self.config.get("env") or {}) if settings is None else settings
+        split = "val" if "val" in str(self.data_files[0]) else "train"
+        if self.environment is not None:
+            rows = rows_of_environment(factory_of(self.environment), split, settings)
+        else:
+            rows = self.make_rows(split, settings)
+        return rows[: self.max_samples] if self.max_samples > 0 else rows
+
+
+def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -> list[dict[str, Any]]:
+    """Make a row of each state of an environment.
+
+    The states are those that the environment's `states(split, settings)` lists. Without that method they are numbered
+    by the seeds that `reset` makes them from: `val_size` for validation, the next `train_size` for training.
+
+    Args:
+        make: makes an environment, called with the settings.
+        split: "train" or "val".
+        settings: the config's `data.env`.
+
+    Returns:
+        Dicts in verl's schema. `extra_info` has what an episode's `reset` gets as options: the state, or its seed as
+        `env_seed`. The prompt is what `reset` returns, and the ground truth what its `info` has under that name.
+
+    Raises:
+        HookError: the environment raised, or returned something else than Gymnasium's `reset` does.
+    """
+    env = _called("make", make, lambda: make(settings))
+    if hasattr(env, "states"):
+        source, states = _called("states", env.states, lambda: env.states(split, settings))
+        starts: list[tuple[int | None, dict[str, Any]]] = [(None, dict(state)) for state in states]
+    else:
+        source = type(env).__name__
+        val_size, train_size = int(settings.get("val_size", 20)), int(settings.get("train_size", 200))
+        seeds = range(val_size) if split == "val" else range(val_size, val_size + train_size)
+        starts = [(seed, {"env_seed": seed}) for seed in seeds]
+    rows = []
+    for index, (seed, state) in enumerate(starts):
+        prompt, truth = _first_observation(env, seed, state)
+        rows.append(
+            {
+                "data_source": source,
+                "prompt": prompt,
+                "ability": "environment",
+                "reward_model": {"style": "rule", "ground_truth": truth},
+                "extra_info": {"index": index, "split": split, **state},
+            }
+        )
+    if hasattr(env, "close"):
+        resolved(env.close())
+    return rows
+
+
+def _first_observation(env: Any, seed: int | None, state: dict[str, Any]) -> tuple[list[Any], Any]:
+    """Return what `reset` shows, as messages, and the ground truth, if it tells it."""
+    result = _called("reset", env.reset, lambda: resolved(env.reset(seed=seed, options=state)))
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)):
+        found = f"a {type(result).__name__}, not (observation, info) as Gymnasium's does"
+        raise HookError(f"reset of the environment returned {found}", source_of(env.reset))
+    observation, info = result
+    if not isinstance(observation, str | list | tuple) or not observation:
+        found = f"{observation!r:.60} as observation, not text or a list of messages"
+        raise HookError(f"reset of the environment returned {found}", source_of(env.reset))
+    messages = [{"role": "user", "content": observation}] if isinstance(observation, str) else list(observation)
+    return messages, info.get("ground_truth")
+
+
+def _called(name: str, hook: Any, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except ProjectError:
+        raise
+    except Exception as error:
+        text = f"{name} of the environment raised {type(error).__name__}: {error}"
+        raise HookError(text, hook_file_of(error, hook)) from error

@@ -99,7 +99,7 @@ class Environments:
         """Take an action in each of several environments, at once as far as they allow it."""
         results = await self._call_all([(env, "step", (action,), {}) for env, action in actions])
         return [
-            result if isinstance(result, Failure) else _step_result(result, env)
+            result if isinstance(result, Failure) else step_result(result, env)
             for (env, _), result in zip(actions, results, strict=True)
         ]
 
@@ -189,7 +189,8 @@ async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     return await result if inspect.isawaitable(result) else result
 
 
-def _step_result(result: Any, env: Any) -> StepResult | Failure:
+def step_result(result: Any, env: Any) -> StepResult | Failure:
+    """Return what `step` of an environment has returned, or why it cannot be used."""
     if not isinstance(result, tuple) or len(result) != 5:
         found = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
         return unusable(env, f"step returned {found}, not (observation, reward, terminated, truncated, info)")

@@ -75,9 +75,10 @@ class EpisodeLoop:
         config: the whole config.
         tokenizer: of the policy.
         engine: writes the model's turns.
+        make_env: makes environments, as the hook of that name does; None: the hook.
     """
 
-    def __init__(self, config: Any, tokenizer: Any, engine: Any) -> None:
+    def __init__(self, config: Any, tokenizer: Any, engine: Any, make_env: Any = None) -> None:
         rollout, env = config.actor_rollout_ref.rollout, config.local.env
         self.seed = config.local.seed
         self.tokenizer = tokenizer
@@ -87,7 +88,7 @@ class EpisodeLoop:
         self.max_model_turns = rollout.multi_turn.max_assistant_turns
         self.max_answers = rollout.multi_turn.max_user_turns
         self.observations = Observations(tokenizer, env.observations, config.data.get("apply_chat_template_kwargs"))
-        self.environments = Environments(env, _make_env(), config.data.get("env") or {})
+        self.environments = Environments(env, make_env or _make_env(), config.data.get("env") or {})
         self.has_log_probs = False
         self.loop = asyncio.new_event_loop()  # one for all rollouts: an environment may hold on to connections
 

@@ -37,10 +37,10 @@ class ScoringError(RuntimeError):
     Attributes:
         message: what is wrong; names the component, if several make up the score.
         hook_file: where, as "path:line".
-        row: the first sample, in the order of the batch, that shows it.
+        row: the first sample, in the order of the batch, that shows it; None: it is no single one's.
     """
 
-    def __init__(self, message: str, hook_file: str, row: int) -> None:
+    def __init__(self, message: str, hook_file: str, row: int | None) -> None:
         super().__init__(message, hook_file, row)  # all of them, so that it can be pickled
         self.message = message
         self.hook_file = hook_file
@@ -119,7 +119,7 @@ class Scorer:
             results = self._in_processes(samples)
         else:
             results = [self._here(sample, row) for row, sample in enumerate(samples)]
-        return _aligned(results)
+        return aligned(results)
 
     def close(self) -> None:
         """End the processes, whatever they are doing. The scorer starts new ones if it is called again."""
@@ -137,7 +137,7 @@ class Scorer:
             text = f"the reward is a dict without `score`; it has {names}"
             raise ScoringError(text, source_of(self.function), row)
         for name, value in result.items():
-            if problem := _problem(value, is_score=name == "score"):
+            if problem := problem_of(value, is_score=name == "score"):
                 what = "the reward" if name == "score" else f"the component {name!r} of the reward"
                 raise ScoringError(f"{what} is {problem}", source_of(self.function), row)
         if self.timeout is not None or self.num_workers:
@@ -196,7 +196,7 @@ class Scorer:
                     task.cancel()
             return results
 
-        return _run(all_of_them)
+        return run_async(all_of_them)
 
     def _unscored(self, why: str) -> dict[str, Any]:
         if not self._warned:
@@ -208,7 +208,8 @@ class Scorer:
 
 def raw_function(function: Any) -> Any:
     """Return the function that the owner wrote: verl wraps it, with its settings, in functools.partial."""
-    inner: Any = function.args[0] if getattr(function, "args", ()) else getattr(function, "func", function)
+    arguments = getattr(function, "args", ())
+    inner: Any = arguments[0] if arguments and callable(arguments[0]) else getattr(function, "func", function)
     return inner if callable(inner) else function
 
 
@@ -229,7 +230,7 @@ def own_line(error: BaseException) -> str | None:
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
 
 
-def _problem(value: Any, *, is_score: bool) -> str | None:
+def problem_of(value: Any, *, is_score: bool) -> str | None:
     """Say what keeps a value from being a reward, or a component of one; None if nothing does.
 
     A reward is a finite number that float32 can hold, or a tensor or an array of one; a component may be other things
@@ -286,6 +287,8 @@ def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
         what = f"the component {error.component!r} of the reward"
         hook = getattr(raw_function(function), "functions", {}).get(error.component, function)
         error = error.__cause__
+    if hasattr(error, "hook_file"):  # it knows better
+        return Failure(f"{what}: {error}", error.hook_file)
     own = raw_function(hook)
     if isinstance(error, TypeError) and str(error).startswith(f"{getattr(own, '__qualname__', None)}() "):
         called = "it is called with data_source, solution_str, ground_truth and extra_info, by name"
@@ -293,7 +296,7 @@ def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
     return Failure(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook))
 
 
-def _run(work: Callable[[], Any]) -> Any:
+def run_async(work: Callable[[], Any]) -> Any:
     """Run a coroutine to its end, also where this thread has a running event loop (as in a notebook)."""
     try:
         asyncio.get_running_loop()
@@ -303,7 +306,7 @@ def _run(work: Callable[[], Any]) -> Any:
         return thread.submit(lambda: asyncio.run(work())).result()
 
 
-def _aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the same names in every result."""
     names: dict[str, Any] = {}
     for result in results:

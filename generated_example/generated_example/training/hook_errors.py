@@ -21,11 +21,13 @@ import numpy as np
 import torch
 
 from ..errors import ProjectError
-from ..rewards import components, manager, scoring, time_limit
+from ..rewards import components, functions, manager, pipelines, scoring, time_limit
 from ..rewards.scoring import ScoringError
 from ..vendored.protocol import DataProto
 from . import registries
 
+# What calls the parts of a reward.
+CALLERS = (components, functions, manager, pipelines, scoring, time_limit)
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
 # Where verl's reward managers are, and what computes rewards with them.
@@ -82,7 +84,8 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
     try:
         result = _call(reward_fn, batch)
     except ScoringError as error:
-        raise HookError(error.message, error.hook_file, describe_sample(batch, error.row, tokenizer)) from error
+        sample = None if error.row is None else describe_sample(batch, error.row, tokenizer)
+        raise HookError(error.message, error.hook_file, sample) from error
     except Exception as error:
         row = _first_bad_row(reward_fn, batch)
         sample = None if row is None else describe_sample(batch, row, tokenizer)
@@ -125,9 +128,10 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
 
 
 def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
-    """Return the mean of each numeric component of the reward, as `reward/<name>/mean`."""
+    """Return the mean of each numeric component of the reward, as `reward/<name>/mean`; None: no score of this one."""
     metrics = {}
-    for name, values in extra.items():
+    for name, given in extra.items():
+        values = [value for value in given if value is not None]
         kinds = set(map(type, values))
         if kinds and all(issubclass(kind, (numbers.Real, np.bool_)) for kind in kinds):
             try:
@@ -214,7 +218,7 @@ def _definition(target: Any) -> str | None:
 
 def raised_in(error: BaseException) -> str | None:
     """Return the last line of a traceback that is neither an installed library's nor of the code that calls hooks."""
-    callers = (__file__, *(str(module.__file__) for module in (components, manager, scoring, time_limit)))
+    callers = (__file__, *(str(module.__file__) for module in CALLERS))
     installed = (str(Path(torch.__file__).parents[1]), sys.base_prefix + "/lib", *callers)
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((*installed, "<"))]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None

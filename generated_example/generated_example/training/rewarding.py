@@ -53,7 +53,7 @@ class Rewards:
         except SandboxError as error:
             raise ConfigError(error.message, error.hint) from error
         except (TypeError, ValueError) as error:
-            names = sorted(_arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
+            names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
             raise ConfigError(
                 f"the reward manager {_select(config, 'MANAGER')!r}: {error}",
                 f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
@@ -143,11 +143,11 @@ def offered(config: Any, manager: Any) -> dict[str, Any]:
         "overlong_buffer_cfg": _select(config, "OVERLONG"),
         "max_resp_len": config.data.max_response_length,
     }
-    names = _arguments_of(manager)
+    names = arguments_of(manager)
     return {name: value for name, value in settings.items() if name in names}
 
 
-def _arguments_of(manager: Any) -> set[str]:
+def arguments_of(manager: Any) -> set[str]:
     """Return the arguments that a class's constructor names, and those of the ones that it hands others to."""
     names: set[str] = set()
     for cls in inspect.getmro(manager) if inspect.isclass(manager) else (manager,):

@@ -22,16 +22,17 @@ class Rollouts:
         tokenizer: of the policy.
         ranks: this process among its peers.
         engine: the rollout engine of this process.
+        make_env: makes the environments of episodes; None: the hook of that name does.
     """
 
-    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, engine: RolloutEngine) -> None:
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, engine: RolloutEngine, make_env: Any = None) -> None:
         self.config = config
         self.tokenizer = tokenizer
         self.ranks = ranks
         self.engine = engine
         self.episodes: EpisodeLoop | None = None
         if config.actor_rollout_ref.rollout.multi_turn.enable:
-            self.episodes = EpisodeLoop(config, tokenizer, engine)
+            self.episodes = EpisodeLoop(config, tokenizer, engine, make_env)
             self.outcomes = Outcomes(config, tokenizer, shows_errors=ranks.rank == 0)
 
     def generate(self, prompts: DataProto) -> DataProto:

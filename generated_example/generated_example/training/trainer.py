@@ -76,6 +76,8 @@ class LocalPPOTrainer:
         config: the whole config, from `load_config`. It is copied.
         train_dataset, val_dataset: prompts; see `api/datasets.py` for what they may be.
         reward_fn: scores responses; see `api/rewards.py`. `val_reward_fn` does so in validation, if that differs.
+        reward_weights: of several reward functions.
+        environment: gives prompts, rewards or turns; see `api/environments.py`.
         model: a causal language model of transformers that is loaded already; it is trained in place.
         tokenizer: of that model.
         callbacks: are told what happens, as transformers' `TrainerCallback` describes, and may have the run stop.
@@ -101,12 +103,15 @@ class LocalPPOTrainer:
         val_dataset: Any = None,
         reward_fn: Any = None,
         val_reward_fn: Any = None,
+        reward_weights: Any = None,
+        environment: Any = None,
         model: Any = None,
         tokenizer: Any = None,
         callbacks: Iterable[Any] = (),
         ranks: Ranks | None = None,
     ) -> None:
-        given = Given(train_dataset, val_dataset, reward_fn, val_reward_fn, model, tokenizer)
+        rewards, weights = (reward_fn, val_reward_fn), reward_weights
+        given = Given(train_dataset, val_dataset, *rewards, weights, environment, model, tokenizer)
         self.config = config = copy.deepcopy(config)
         self.ranks = ranks or Ranks.of_process(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
         self._is_program = ranks is not None

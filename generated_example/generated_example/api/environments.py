@@ -1,0 +1,63 @@
+# vextract:template base/__package__/api/environments.py - edit freely
+"""Environments that a caller brings: what `environment` may be, and what it is used for.
+
+A class with Gymnasium's `reset` and `step` in text (custom/env_wrapper.py says what they take and return), an object of
+it, or a function that makes one. Each episode has one of its own: a class or a function is called, without arguments,
+or with the config's `data.env` if it needs an argument; an object is copied (`copy.deepcopy`), as it was when the
+trainer was made. What `custom/` and the config say of environments does not count then, and two trainers in a process
+know nothing of each other's.
+
+- Where no train_dataset is given, and the config names no files, its states are the prompts: those that its
+  `states(split, settings)` lists, or else `data.env.val_size` and `data.env.train_size` seeds for `reset`.
+- Where no reward_fn is given, it scores: `reset` with the row's seed and its extra_info as options, then one `step`
+  with the response. The reward is what that step gives, and its `info` is logged.
+- With `actor_rollout_ref.rollout.multi_turn.enable=true` it takes turns with the model, as `local.env` configures.
+"""
+
+from typing import Any
+
+from ..episodes.environments import Failure, step_result
+from ..episodes.factories import resolved
+
+
+class EnvironmentReward:
+    """Plays a response as the only action in an environment. Arguments as verl passes them.
+
+    Args:
+        make: makes an environment.
+        settings: the config's `data.env`, which it is called with.
+    """
+
+    def __init__(self, make: Any, settings: Any) -> None:
+        self.make = make
+        self.settings = settings
+
+    def __call__(
+        self, data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Score one response.
+
+        Returns:
+            `score`, the reward of the step, and the numbers and texts that the environment reports.
+        """
+        env, state = self.make(self.settings), dict(extra_info or {})
+        resolved(env.reset(seed=state.get("env_seed"), options=state))
+        result = step_result(resolved(env.step(solution_str)), env)
+        if hasattr(env, "close"):
+            resolved(env.close())
+        if isinstance(result, Failure):
+            raise UnusableStep(result)
+        reported = {name: value for name, value in result.info.items() if isinstance(value, (int, float, str))}
+        return {**reported, "score": result.reward}
+
+
+class UnusableStep(RuntimeError):
+    """A `step` returned what cannot be used.
+
+    Attributes:
+        hook_file: where that is, as "path:line".
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.hook_file = failure.where

@@ -1,0 +1,148 @@
+# vextract:template base/__package__/api/settled.py - edit freely
+"""What a caller brings, checked against the config before anything is loaded; and what it decides of the config."""
+
+from dataclasses import replace
+from typing import Any
+
+from omegaconf import OmegaConf, open_dict
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, default_collate
+
+from ..data.rows import RowsDataset
+from ..episodes.factories import factory_of
+from ..errors import ConfigError, DataError
+from ..settings import reward_keys
+from ..vendored.data.rl_dataset import collate_fn
+from .given import Given
+from .given_model import check_model
+from .rewards import check_rewards
+from .rows import check_kind, files_of
+
+
+def settled(config: Any, given: Given, world_size: int) -> Given:
+    """Check what is given, and let the config say so where it decides something. Every process must call this.
+
+    Args:
+        config: the whole config; it is changed.
+        given: what the caller brings.
+        world_size: so many processes.
+
+    Returns:
+        The same, with datasets in place of data loaders, and a function that makes environments as `environment`.
+
+    Raises:
+        ConfigError: it cannot be used, or contradicts the config.
+        DataError: the same of the data.
+    """
+    given = _without_loaders(config, given)
+    source = given.train_dataset if given.train_dataset is not None else given.val_dataset
+    if given.environment is None and isinstance(source, RowsDataset) and source.environment is not None:
+        if given.reward_fn is None or config.actor_rollout_ref.rollout.multi_turn.enable:
+            given = replace(given, environment=source.environment)
+    _check_data(config, given)
+    _check_use_of_environment(config, given)
+    if given.environment is not None:
+        given = replace(given, environment=factory_of(given.environment))
+    if given.train_dataset is not None and given.val_dataset is None and not config.data.val_files:
+        with open_dict(config):  # there is nothing to validate on
+            config.trainer.test_freq, config.trainer.val_before_train = -1, False
+    _check_scores(config, given)
+    check_rewards(given, config)
+    check_model(config, given, world_size)
+    return given
+
+
+def _check_data(config: Any, given: Given) -> None:
+    if given.val_dataset is not None and given.train_dataset is None and given.environment is None:
+        raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
+    for split in ("train", "val"):
+        dataset = getattr(given, f"{split}_dataset")
+        if dataset is None:
+            continue
+        if files_of(dataset, split) is None:
+            check_kind(dataset, split)
+        for key in (f"data.{split}_files", "data.custom_cls.path"):
+            if OmegaConf.select(config, key):
+                raise ConfigError(
+                    f"{key} is {OmegaConf.select(config, key)}, and a {split}_dataset is given as well",
+                    f"leave one of them out: {key}=null, or no {split}_dataset",
+                )
+
+
+def _check_use_of_environment(config: Any, given: Given) -> None:
+    enable = "actor_rollout_ref.rollout.multi_turn.enable"
+    has_prompts = given.train_dataset is not None or config.data.train_files
+    if given.environment is not None and has_prompts and given.reward_fn is not None:
+        if not OmegaConf.select(config, enable):
+            raise ConfigError(
+                "an environment is given, and prompts and a reward as well: there is nothing left for it to do",
+                f"leave one of them out; or let it take turns with the model: {enable}=true",
+            )
+
+
+def _check_scores(config: Any, given: Given) -> None:
+    """Refuse two rewards of which one would not count."""
+    what = "a reward_fn is given" if given.reward_fn is not None else "an environment is given"
+    is_multi_turn = config.actor_rollout_ref.rollout.multi_turn.enable
+    if given.reward_fn is None and (given.environment is None or is_multi_turn):
+        return
+    for key in (f"{reward_keys.FUNCTION}.path", reward_keys.JUDGE):
+        if OmegaConf.select(config, key):
+            raise ConfigError(
+                f"{key} is {OmegaConf.select(config, key)}, and {what}: both would score the responses",
+                f"leave one of them out: {key}={'false' if key == reward_keys.JUDGE else 'null'}, or no reward",
+            )
+    if is_multi_turn and config.local.env.is_reward:
+        raise ConfigError(
+            "a reward_fn is given, and with local.env.is_reward the environments give the reward of an episode",
+            "set local.env.is_reward=false, or give no reward_fn",
+        )
+
+
+def _without_loaders(config: Any, given: Given) -> Given:
+    """Take the datasets out of data loaders, and what else these say into the config."""
+    if isinstance(given.train_dataset, DataLoader):
+        loader = given.train_dataset
+        shuffle = _check_loader(loader, "train")
+        with open_dict(config):
+            config.data.train_batch_size, config.data.shuffle = loader.batch_size, shuffle
+            config.data.dataloader_num_workers = loader.num_workers
+        given = replace(given, train_dataset=loader.dataset)
+    if isinstance(given.val_dataset, DataLoader):
+        loader = given.val_dataset
+        shuffle = _check_loader(loader, "val")
+        with open_dict(config):
+            config.data.val_batch_size, config.data.validation_shuffle = loader.batch_size, shuffle
+        given = replace(given, val_dataset=loader.dataset)
+    return given
+
+
+def _check_loader(loader: DataLoader[Any], split: str) -> bool:
+    """Return whether a data loader shuffles.
+
+    Raises:
+        DataError: it does something that the run's own loader does not do.
+    """
+    if isinstance(loader.dataset, IterableDataset):
+        return False  # `check_kind` says more
+    advice = f"give the dataset itself as {split}_dataset: the config says how batches are made"
+    if loader.batch_size is None or type(loader.sampler) not in (SequentialSampler, RandomSampler):
+        kind = type(loader.batch_sampler if loader.batch_size is None else loader.sampler).__name__
+        raise DataError(f"the {split} loader draws its batches by a {kind} of its own", advice)
+    if getattr(loader.sampler, "replacement", False):
+        raise DataError(f"the {split} loader draws prompts with replacement", advice)
+    if loader.collate_fn not in (default_collate, collate_fn) and not _leaves_as_it_is(loader.collate_fn):
+        name = getattr(loader.collate_fn, "__name__", type(loader.collate_fn).__name__)
+        raise DataError(
+            f"the {split} loader has a collate function of its own, {name}, and batches are put together by verl's",
+            "do what it does in the dataset's __getitem__, which returns a row or tokens; and leave collate_fn out",
+        )
+    return isinstance(loader.sampler, RandomSampler)
+
+
+def _leaves_as_it_is(function: Any) -> bool:
+    """Tell whether a collate function returns the list of items, as `lambda items: items` does."""
+    items = [object()]
+    try:
+        return list(function(items)) == items
+    except Exception:  # of any class: it was written for other items
+        return False
