@@ -387,6 +387,41 @@ def test_an_adapter_beside_weights_in_4_bits(policy: Callable[..., Any], ranks: 
     assert {file.name for file in (tmp_path / "adapter").glob("*.safetensors")} == {"adapter_model.safetensors"}
 
 
+@pytest.mark.parametrize("settings", [(), (IN_4_BITS,)], ids=["float32", "4 bits"])
+def test_an_adapter_of_experts_is_merged_whole(
+    policy: Callable[..., Any], model_path: Path, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    """Their matrices are one parameter each, and have adapters that stand around one another."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3MoeConfig
+
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    tokenizer.save_pretrained(tmp_path)
+    config = Qwen3MoeConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=64,
+        moe_intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        num_experts=4,
+        num_experts_per_tok=2,
+        initializer_range=0.1,
+    )
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    made = policy(f"{MODEL}.path={tmp_path}", f"{MODEL}.lora_rank=4", *settings)
+    with torch.no_grad():
+        for name, weight in made.module.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=0.05)
+    assert any("experts" in name for name, _ in _trained(made))
+    merged = AutoModelForCausalLM.from_config(config)
+    merged.load_state_dict(dict(made.full_weights()))
+    ids = torch.arange(4, 16).reshape(2, 6)
+    torch.testing.assert_close(merged.eval()(ids).logits, made.module.eval()(ids).logits, atol=1e-5, rtol=0)
+
+
 def _trained(policy: Any) -> list[tuple[str, torch.Tensor]]:
     return [(name, weight) for name, weight in policy.module.named_parameters() if weight.requires_grad]
 
@@ -401,7 +436,7 @@ def test_4_bits_that_cannot_be(
         text = refusal(lambda: check(config(IN_4_BITS, f"{MODEL}.lora_rank=4")))
     assert "bitsandbytes is not installed" in text
 
-    from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+    from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, GPT2Config
 
     packed = AutoModelForCausalLM.from_pretrained(
         model_path, quantization_config=BitsAndBytesConfig(load_in_4bit=True), device_map={"": "cpu"}
@@ -411,6 +446,13 @@ def test_4_bits_that_cannot_be(
     for settings in ((), (IN_4_BITS, f"{MODEL}.lora_rank=4")):
         text = refusal(lambda settings=settings: policy(f"{MODEL}.path={tmp_path / 'packed'}", *settings))
         assert "were packed by bitsandbytes" in text
+
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    crosswise = GPT2Config(vocab_size=len(tokenizer), n_embd=64, n_layer=1, n_head=4)
+    AutoModelForCausalLM.from_config(crosswise).save_pretrained(tmp_path / "crosswise")
+    tokenizer.save_pretrained(tmp_path / "crosswise")
+    text = refusal(lambda: policy(f"{MODEL}.path={tmp_path / 'crosswise'}", IN_4_BITS, f"{MODEL}.lora_rank=4"))
+    assert "lie crosswise" in text
 
 
 def test_an_adapter_and_a_whole_model_are_not_taken_for_each_other(

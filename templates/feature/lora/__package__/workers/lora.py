@@ -164,6 +164,8 @@ def _read_settings(adapter: str | None, model: Any) -> Any:
 
 def _merged(layer: Any, packed: Any, unpacked: Callable[[Any], nn.Module]) -> nn.Module:
     """Return a copy of the layer below an adapter, with the adapter merged into it, whole, on the layer's device."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
     copies: dict[int, Any] = {
         id(parameter): nn.Parameter(_whole(parameter), requires_grad=parameter.requires_grad)
         for parameter in layer.parameters()
@@ -176,9 +178,10 @@ def _merged(layer: Any, packed: Any, unpacked: Callable[[Any], nn.Module]) -> nn
         from peft.tuners.lora import Linear
 
         merged.__class__ = Linear  # peft's own class for packed weights would pack the merged ones as well
-    merged.merge(safe_merge=True)
-    plain: nn.Module = merged.get_base_layer()
-    return plain
+    while isinstance(merged, BaseTunerLayer):  # experts of a mixture have an adapter for each of their matrices
+        merged.merge(safe_merge=True)
+        merged = merged.base_layer
+    return merged
 
 
 def _whole(parameter: torch.Tensor) -> torch.Tensor:

@@ -78,15 +78,24 @@ def _read(settings: dict[str, Any], dtype: torch.dtype, auto_class: Any, path: s
         dtype: of the weights that are not packed.
         auto_class: the class of transformers that chooses the architecture.
         path, arguments: of `from_pretrained`.
+
+    Raises:
+        ConfigError: the model's layers are none that can be unpacked again.
     """
     from bitsandbytes.nn import Linear4bit
     from transformers import BitsAndBytesConfig
+    from transformers.pytorch_utils import Conv1D
 
     placed: dict[str, Any] = {"device_map": {"": get_device_id()}, "torch_dtype": dtype}
     settings = {"quantization_config": BitsAndBytesConfig(**settings), **placed, **arguments}
     module, report = load_pretrained(auto_class, path, **settings)
     for layer in module.modules():
         if isinstance(layer, Linear4bit):
+            if issubclass(getattr(layer, "source_cls", nn.Linear), Conv1D):
+                raise ConfigError(
+                    f"the model at {path} has weights that lie crosswise (GPT-2's Conv1D), which are not packed here",
+                    f"leave {QUANTIZATION}.load_in_4bit out",
+                )
             layer.support_avx512bf16_for_cpu = False  # a layout for inference alone: it would stay, and has no gradient
     return module, report
 
