@@ -75,7 +75,7 @@ def load_pretrained(auto_class: Any, path: str | Path, *, trust_remote_code: boo
     model = loaded[0] if isinstance(loaded, tuple) else loaded
     # Shares have the module's own names. Transformers notes under which names a model was read, and writes it so;
     # without that note, as its architecture says: each expert by itself, for example.
-    vars(model).pop("_weight_conversions", None)
+    model.__dict__.pop("_weight_conversions", None)
     return loaded
 
 
