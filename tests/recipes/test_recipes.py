@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -122,6 +123,32 @@ def test_a_run_scores_in_processes_and_leaves_none(made: Maker) -> None:
     rows = train(made("gsm8k"), "local.reward.num_workers=2", "local.reward.timeout=30.0")
     assert rows[-1]["reward/unscored/mean"] == 0.0
     assert "reward/format/mean" in rows[-1]
+
+
+def test_a_run_by_the_recipe_s_own_flags_writes_what_components_were_worth(made: Maker, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(made("reasoning"), tmp_path / "project"))
+    begin = ("-m", "mine.train_grpo", "--hf-token", "its-own-secret")
+    asked = ("--model-size", "1.5b", "--gradient-accumulation-steps", "16", "--batch-size", "8", "--disable-wandb")
+    shown = python(root, *begin, *asked, "--cfg")
+    assert shown.returncode == 0, shown.stderr
+    config = OmegaConf.create(shown.stdout)
+    actor = config.actor_rollout_ref
+    found = (actor.model.path, actor.actor.ppo_micro_batch_size_per_gpu, config.trainer.logger)
+    assert found == ("Qwen/Qwen2.5-1.5B-Instruct", 4, ["console", "tensorboard"])
+    without = python(root, *begin, "--use-lora", "--model-size=2B")
+    assert (without.returncode, "0.5B, 1.5B" in without.stderr) == (2, True)
+    assert "--with lora" in python(root, *begin, "--use-lora").stderr
+    small = ("trainer.val_before_train=false", "trainer.test_freq=-1", "actor_rollout_ref.rollout.n=4")
+    done = python(root, *begin, "--max-steps", "2", "--batch-size", "4", "--num-examine", "3", *small)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (log,) = (root / "debug_logs").iterdir()
+    assert re.fullmatch(r"default_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.txt", log.name)
+    text = log.read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if line.startswith("step")] == ["step 1", "step 2"]
+    for part in ("  reward: ", "    format: ", "    thinking: ", "    answer: ", "  response: "):
+        assert text.count(part) == 6
+    left = [path for path in root.rglob("*") if path.is_file() and b"its-own-secret" in path.read_bytes()]
+    assert left == []
 
 
 @pytest.mark.thorough
