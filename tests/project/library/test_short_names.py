@@ -128,6 +128,41 @@ def test_a_data_loader_and_a_loaded_model(project: Path) -> None:
     assert evaluated
 
 
+def test_a_script_for_trl_needs_another_import(project: Path) -> None:
+    found = run(
+        project,
+        f"""
+        from datasets import Dataset
+        from {PACKAGE}.data.toy import ensure_toy_model
+        from pathlib import Path
+        model = str(ensure_toy_model(Path("trl_model")))
+        dataset = Dataset.from_list([{{"prompt": f"{{n}}=", "solution": str(n)}} for n in range(40)])
+
+        def right(completions, solution, **kwargs):
+            return [float(text == wanted) for text, wanted in zip(completions, solution)]
+
+        def long(completions, **kwargs):
+            return [float(len(text)) for text in completions]
+
+        args = GRPOConfig(
+            output_dir="trl", learning_rate=1e-3, per_device_train_batch_size=8, gradient_accumulation_steps=2,
+            num_generations=4, max_prompt_length=16, max_completion_length=4, max_steps=1, logging_steps=1, beta=0.1,
+            report_to="none", reward_weights=[1.0, 0.5],
+        )
+        trainer = GRPOTrainer(model=model, reward_funcs=[right, long], args=args, train_dataset=dataset)
+        row = trainer.train().metrics[1]
+        trainer.save_model("trl/final")
+        known = [row[f"reward/{{name}}/mean"] for name in ("right", "long")] + [row["critic/score/mean"]]
+        print(json.dumps([known, row["training/global_step"], "actor/kl_loss" in row, "actor/pg_loss" in row]))
+        """,
+    )
+    (right, long, score), *rest = found
+    assert rest == [1, True, True]
+    assert 0 < long <= 12
+    assert score == pytest.approx(right + 0.5 * long)
+    assert (project / "trl/final/tokenizer.json").is_file()
+
+
 def test_prompts_and_a_reward_in_files(project: Path) -> None:
     rows = [{"prompt": f"{number}7=", "ground_truth": f"{number + 1}8"} for number in range(9)]
     (project / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
