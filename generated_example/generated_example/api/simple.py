@@ -67,6 +67,7 @@ class SimpleTrainer:
             from ..training.trainer import LocalPPOTrainer  # torch takes seconds: a mistake in the settings comes first
 
             self._trainer = LocalPPOTrainer(self.config, **self._given)
+            self.config = self._trainer.config
         return self._trainer
 
     @property
@@ -78,9 +79,8 @@ class SimpleTrainer:
         """Train, until the last step or until asked to stop.
 
         Args:
-            loader: the prompts, if they were not given before: what a dataset may be (`api/datasets.py`), or a
-                DataLoader. Of that the dataset, the number of prompts in a batch and whether they are shuffled are
-                taken; its collate_fn is not called.
+            loader: the prompts, if they were not given before: what a dataset may be, see `api/datasets.py`. The
+                batch size of a data loader is `batch_size`.
 
         Raises:
             ConfigError: the prompts were given already, or the settings contradict the loader.
@@ -132,24 +132,17 @@ class SimpleTrainer:
     def _take(self, loader: Any) -> None:
         if self._trainer is not None or self._given["train_dataset"] is not None:
             raise ConfigError("the prompts were given already", "call train() without any, or make another trainer")
-        if hasattr(loader, "dataset") and hasattr(loader, "sampler"):
-            from torch.utils.data import RandomSampler, SequentialSampler
-
-            if not isinstance(loader.sampler, (RandomSampler, SequentialSampler)) or loader.batch_size is None:
-                raise ConfigError(
-                    f"the loader has batches of its own, by {type(loader.sampler).__name__}", "give its dataset instead"
-                )
-            self._settings["data.shuffle"] = isinstance(loader.sampler, RandomSampler)
+        size = getattr(loader, "batch_size", None)  # of a DataLoader; `api/settled.py` takes what else it says
+        if size is not None:
             if getattr(self._args, "batch_size", 0) is None:
-                self._args = dataclasses.replace(self._args, batch_size=loader.batch_size)
+                self._args = dataclasses.replace(self._args, batch_size=size)
             self.config = self._load()
-            if self.config.data.train_batch_size != loader.batch_size:
+            if self.config.data.train_batch_size != size:
                 raise ConfigError(
-                    f"the loader has batches of {loader.batch_size} prompts, and data.train_batch_size is "
+                    f"the loader has batches of {size} prompts, and data.train_batch_size is "
                     f"{self.config.data.train_batch_size}",
                     "leave batch_size out, or make it the loader's",
                 )
-            loader = loader.dataset
         self._given["train_dataset"] = loader
 
 
@@ -222,6 +215,7 @@ class GRPOTrainer(SimpleTrainer):
             train_dataset=train_dataset,
             val_dataset=eval_dataset,
             callbacks=callbacks or (),
+            reward_weights=getattr(args, "reward_weights", None),
         )
         super().__init__(GRPO, model, TrainingConfig() if args is None else args, given, _lora(peft_config))
 

@@ -51,7 +51,8 @@ class GRPOConfig(ShortNames):
     """The settings that a script for TRL's GRPOTrainer is likely to have, under its names. None: what config/ says.
 
     A batch is counted as there: per_device_train_batch_size times gradient_accumulation_steps responses of each process
-    make a step, num_generations (8) to each prompt. `settings` takes any others, by the config's keys.
+    make a step, num_generations (8) to each prompt. `reward_weights` are those of the reward functions. `settings`
+    takes any other settings, by the config's keys.
     """
 
     output_dir: str | None = short("where the run's records and checkpoints go", "trainer.default_local_dir")
@@ -102,7 +103,7 @@ class GRPOConfig(ShortNames):
         f"{ROLLOUT}.name",
         convert=_one_of("use_vllm", {True: "vllm", False: NOTHING}),
     )
-    reward_weights: Sequence[float] | None = field(default=None)
+    reward_weights: Sequence[float] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def derived(self) -> dict[tuple[str, str], Any]:
