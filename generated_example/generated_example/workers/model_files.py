@@ -72,7 +72,7 @@ def load_pretrained(auto_class: Any, path: str | Path, *, trust_remote_code: boo
     if kind.can_generate() and (shares.parent / "generation_config.json").is_file():
         arguments["generation_config"] = GenerationConfig.from_pretrained(path)
     loaded = kind.from_pretrained(None, config=config, state_dict=read_whole(shares), **arguments)
-    model = loaded[0] if isinstance(loaded, tuple) else loaded
+    model: Any = loaded[0] if isinstance(loaded, tuple) else loaded
     # Shares have the module's own names. Transformers notes under which names a model was read, and writes it so;
     # without that note, as its architecture says: each expert by itself, for example.
     model.__dict__.pop("_weight_conversions", None)
