@@ -6,6 +6,7 @@ nothing: the config decides.
 """
 
 import dataclasses
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import ConfigError
+from ..settings.suggestions import nearest
 from .configuration import as_overrides
 
 GRPO, PPO = "grpo", "ppo"  # presets
@@ -123,7 +125,23 @@ def table(cls: type, preset: str) -> dict[str, Short]:
 
 
 def documented(cls: Class) -> Class:
-    """Write the table into the class's docstring."""
+    """Write the table into the class's docstring, and answer names that it has not."""
+    known = [item.name for item in dataclasses.fields(cls) if item.init]
+    changed: Any = cls
+    make = changed.__init__
+
+    @functools.wraps(make)
+    def checked(self: Any, **given: Any) -> None:
+        for name in given:
+            if name not in known:
+                meant = nearest(name, known)
+                hint = f"did you mean {meant}? Others" if meant else "others"
+                raise ConfigError(
+                    f"{cls.__name__} has no {name}", f"{hint} go by the config's keys: settings={{key: value}}"
+                )
+        make(self, **given)
+
+    changed.__init__ = checked
     lines = []
     for name, short in table(cls, GRPO).items():
         other = table(cls, PPO)[name]
