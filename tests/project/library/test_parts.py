@@ -183,7 +183,7 @@ def test_vllm_writes_what_transformers_writes(verl: None, tmp_path: Path, releas
     found = run(
         root,
         """
-        config = load_config(*SMALL)
+        config = load_config(*SMALL, "actor_rollout_ref.rollout.calculate_log_probs=true")
         with LocalPolicy(config) as policy, LocalRollouts(config, engine="vllm", policy=policy) as rollouts:
             differences = []
             for _ in range(2):
