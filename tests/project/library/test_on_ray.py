@@ -47,7 +47,9 @@ def other(text): return 1.0
 def outer():
     def inner(data_source, solution_str, ground_truth, extra_info=None): return 1.0
     return inner
-class Rows(Dataset): pass
+class Rows(Dataset):
+    def __len__(self): return 1
+    def __getitem__(self, index): return {{"input_ids": [1]}}
 ROWS = [{{"prompt": "1=", "ground_truth": "2"}}]
 CASES = [
     dict(reward_fn=lambda data_source, solution_str, ground_truth, extra_info=None: 1.0),
@@ -165,7 +167,7 @@ def test_what_cannot_be_handed_over_is_said(project: Made, tmp_path: Path) -> No
         "inner, which is not at the top of a file",
         "other is none with verl's arguments",
         "cannot be given model",
-        "a train dataset of type Rows",
+        "a train dataset of tokens (Rows)",
         "a val_dataset is given",
         "no column 'prompt'",
         "would run again in verl's workers",

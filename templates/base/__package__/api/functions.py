@@ -9,7 +9,6 @@ from typing import Any
 
 from ..errors import ConfigError
 
-VERLS = {"data_source", "solution_str", "ground_truth"}
 TOP = "define it by `def` at the top of a file, with the arguments data_source, solution_str, ground_truth, extra_info"
 
 
@@ -19,7 +18,9 @@ def place_of(function: Any) -> tuple[Path, str]:
     Raises:
         ConfigError: they could not, or importing the file would run what runs here.
     """
-    if not inspect.isfunction(function) or not set(inspect.signature(function).parameters) >= VERLS:
+    from ..rewards.forms import VERLS
+
+    if not inspect.isfunction(function) or not set(inspect.signature(function).parameters) >= set(VERLS):
         kind = getattr(function, "__qualname__", type(function).__name__)
         raise ConfigError(f"verl under Ray takes a function as reward, and {kind} is none with verl's arguments", TOP)
     name = function.__qualname__
