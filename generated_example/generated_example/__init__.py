@@ -12,6 +12,7 @@ from .run.quiet import quiet
 
 if TYPE_CHECKING:
     from .api.configuration import load_config
+    from .api.on_ray import RayTrainer, create_trainer
     from .api.parts import LocalPolicy, LocalReference, LocalRollouts
     from .api.short_names import TrainingConfig
     from .api.simple import GRPOTrainer, PPOTrainer
@@ -35,9 +36,11 @@ __all__ = [
     "LocalRollouts",
     "PPOTrainer",
     "ProjectError",
+    "RayTrainer",
     "Step",
     "TrainResult",
     "TrainingConfig",
+    "create_trainer",
     "load_config",
 ]
 
@@ -55,9 +58,11 @@ _PLACES = {
     "LocalRollouts": "api.parts",
     "PPOTrainer": "api.simple",
     "ProjectError": "errors",
+    "RayTrainer": "api.on_ray",
     "Step": "training.results",
     "TrainResult": "training.results",
     "TrainingConfig": "api.short_names",
+    "create_trainer": "api.on_ray",
     "load_config": "api.configuration",
 }
 

@@ -135,6 +135,14 @@ def dataset_of_rows(
     Raises:
         DataError: a row cannot be used, or there is none.
     """
+    schema = rows_in_schema(rows, split, data, needs_truth=needs_truth)
+    return _build(split, [], data, tokenizer, None, rows=schema)
+
+
+def rows_in_schema(
+    rows: Sequence[Mapping[str, Any]], split: str, data: Any, *, needs_truth: bool = True
+) -> list[dict[str, Any]]:
+    """Return rows in verl's schema: see `dataset_of_rows`."""
     where = Path(f"{split}_dataset")
     key = data.get("prompt_key", "prompt")
     schema = []
@@ -143,7 +151,7 @@ def dataset_of_rows(
         schema.append({**converted, GIVEN_PROMPT: json.dumps(row[key], default=str)})
     if not schema:
         raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
-    return _build(split, [], data, tokenizer, None, rows=schema)
+    return schema
 
 
 def _build(

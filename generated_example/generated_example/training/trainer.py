@@ -424,6 +424,7 @@ class LocalPPOTrainer:
         del state["steps"]
         checkpoints, in_background = self.checkpoints, in_background and path is None
         if path is not None:
+            self.ranks.on_driver(lambda: Path(path).mkdir(parents=True, exist_ok=True))
             checkpoints = Checkpoints(Path(path), self.ranks, settings=checkpoints.settings)
         data = state.pop("data")
         saved = checkpoints.save(
