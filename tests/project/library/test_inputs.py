@@ -182,6 +182,7 @@ def test_environments_of_a_script(newest: Path) -> None:
     found = run(
         newest,
         """
+        from toy import GRPOTrainer
         from toy.custom.env_wrapper import ToyArithmeticEnv
         class Waits(Echo):
             async def reset(self, **given): return Echo.reset(self, **given)
@@ -201,6 +202,10 @@ def test_environments_of_a_script(newest: Path) -> None:
         found["dataset"] = [len(dataset), parts(train_dataset=dataset)]
         found["scored"] = parts(train_dataset=dataset, val_dataset=EnvDataset(Echo, dataset.tokenizer, split="val"),
                                 reward_fn=length)
+        few = {"trainer.total_training_steps": 1, "data.train_batch_size": 8, "trainer.logger": []}
+        few |= {"actor_rollout_ref.actor.ppo_mini_batch_size": 8, "trainer.experiment_name": "short"}
+        with GRPOTrainer(args=few, environment=Echo) as short:
+            found["short"] = short.train().metrics[1]["reward/actions/mean"]
         print(json.dumps(found))
         """,
     )
@@ -212,6 +217,7 @@ def test_environments_of_a_script(newest: Path) -> None:
     assert 1 <= found["turns"][1]["turns"] <= 2
     assert found["two"] == [1, 2]  # digits
     assert found["dataset"] == [200, single]
+    assert found["short"] == 1
     assert found["scored"]["length"] == found["scored"]["all"]
 
 
