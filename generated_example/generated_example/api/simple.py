@@ -154,6 +154,7 @@ class PPOTrainer(SimpleTrainer):
         tokenizer: of the model; None: what is saved with it.
         reward_fn: scores responses, see `api/rewards.py`; None: the project's reward manager.
         train_dataset, val_dataset: prompts, see `api/datasets.py`; None: what config/ says.
+        environment: gives prompts, rewards or turns, see `api/environments.py`.
         callbacks: see `LocalPPOTrainer`.
 
     Raises:
@@ -169,6 +170,7 @@ class PPOTrainer(SimpleTrainer):
         reward_fn: Any = None,
         train_dataset: Any = None,
         val_dataset: Any = None,
+        environment: Any = None,
         callbacks: Iterable[Any] = (),
     ) -> None:
         given: dict[str, Any] = dict(
@@ -176,6 +178,7 @@ class PPOTrainer(SimpleTrainer):
             reward_fn=reward_fn,
             train_dataset=train_dataset,
             val_dataset=val_dataset,
+            environment=environment,
             callbacks=callbacks,
         )
         super().__init__(PPO, model, TrainingConfig() if args is None else args, given, {})
@@ -188,6 +191,7 @@ class GRPOTrainer(SimpleTrainer):
         model, args: see `SimpleTrainer`.
         reward_funcs: scores responses, see `api/rewards.py`; None: the project's reward manager.
         train_dataset, eval_dataset: prompts, see `api/datasets.py`; None: what config/ says.
+        environment: gives prompts, rewards or turns, see `api/environments.py`.
         processing_class, tokenizer: the tokenizer of the model, under either name; None: what is saved with it.
         callbacks: see `LocalPPOTrainer`.
         peft_config: peft's LoraConfig; its r, lora_alpha and target_modules are taken.
@@ -206,6 +210,7 @@ class GRPOTrainer(SimpleTrainer):
         processing_class: Any = None,
         *,
         tokenizer: Any = None,
+        environment: Any = None,
         callbacks: Iterable[Any] | None = None,
         peft_config: Any = None,
     ) -> None:
@@ -214,6 +219,7 @@ class GRPOTrainer(SimpleTrainer):
             reward_fn=reward_funcs,
             train_dataset=train_dataset,
             val_dataset=eval_dataset,
+            environment=environment,
             callbacks=callbacks or (),
             reward_weights=getattr(args, "reward_weights", None),
         )
