@@ -114,14 +114,16 @@ def test_a_data_loader_and_a_loaded_model(project: Path) -> None:
             result = trainer.train(DataLoader(rows, batch_size=3))
             found = [result.steps, trainer.model is model, trainer.config.data.shuffle]
             found += [trainer.config.actor_rollout_ref.actor.optim.lr, trainer.config.actor_rollout_ref.rollout.n]
-            found += [said(lambda: trainer.train(rows)), len(trainer.evaluate(rows)) > 0]
+            found += [said(lambda: trainer.train(rows)), said(lambda: trainer.save_model("script.py"))]
+            found.append(len(trainer.evaluate(rows)) > 0)
             trainer.close()
         print(json.dumps(found))
         """,
     )
-    *facts, again, evaluated = found
+    *facts, again, file, evaluated = found
     assert facts == [6, True, False, 1e-6, 8]
     assert "given already" in again
+    assert "script.py is a file" in file
     assert evaluated
 
 
