@@ -111,6 +111,7 @@ MISTAKES = {
     "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2": "pip install flash-attn",
     "actor_rollout_ref.model.override_config.attn_implementation=spda": "did you mean sdpa?",
     "local.gradient_accumulation_steps=3": "choose a divisor of 512: 1, 2, 4,",
+    "local.quantization.load_in_4bit=true": "vextract upgrade --with qlora",
     "local.gradient_accumulation_steps=0": "must be at least 1",
 }
 
