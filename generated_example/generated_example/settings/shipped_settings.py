@@ -31,6 +31,7 @@ UNREAD: dict[str, tuple[object, ...]] = {
     "actor_rollout_ref.rollout.tensor_model_parallel_size": (1,),
     "local.quantization.bnb_4bit_quant_type": ("nf4",),
     "local.quantization.bnb_4bit_use_double_quant": (True,),
+    "local.quantization.load_in_4bit": (False,),
 }
 
 # What would read them, if the project had it.
@@ -51,6 +52,7 @@ READERS: dict[str, str] = {
     "actor_rollout_ref.rollout.tensor_model_parallel_size": "engine sglang, engine vllm",
     "local.quantization.bnb_4bit_quant_type": "feature qlora",
     "local.quantization.bnb_4bit_use_double_quant": "feature qlora",
+    "local.quantization.load_in_4bit": "feature qlora",
 }
 
 # What this release of verl makes one number of token losses by, and estimates a KL divergence by.

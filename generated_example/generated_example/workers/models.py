@@ -198,7 +198,7 @@ def _check_vocabulary(path: str, rows: int | None, tokenizer: Any) -> None:
 def _check_not_packed(path: str, quantization: Any) -> None:
     """Refuse a model whose weights are saved in 4 or 8 bits by bitsandbytes: they can be neither trained nor merged."""
     settings = quantization if isinstance(quantization, dict) else vars(quantization) if quantization else {}
-    if "bitsandbytes" in str(settings.get("quant_method", "")).lower() or "load_in_4bit" in settings:
+    if "bitsandbytes" in str(settings.get("quant_method", "")).lower():
         raise ConfigError(
             f"the weights of the model at {path} were packed by bitsandbytes",
             "name the model that it was made from; local.quantization.load_in_4bit=true packs its weights in the run",
