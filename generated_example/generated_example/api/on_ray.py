@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
@@ -18,6 +18,9 @@ from ..errors import ConfigError, ProjectError
 from ..settings import reward_keys
 from .configuration import as_overrides, load_config
 from .functions import place_of
+
+if TYPE_CHECKING:
+    from ..training.trainer import LocalPPOTrainer
 
 VERL = "0.9.1"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -148,7 +151,7 @@ class RayTrainer:
         return {"GPUS": gpus, **os.environ, "PATH": here, "PYTHONPATH": path}
 
 
-def create_trainer(config: Any, *, use_ray: bool | None = None, **given: Any) -> Any:
+def create_trainer(config: Any, *, use_ray: bool | None = None, **given: Any) -> "LocalPPOTrainer | RayTrainer":
     """Return what trains: here, or on full verl under Ray. Both are used in a `with` statement, and have `fit`.
 
     Args:
