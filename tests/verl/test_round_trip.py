@@ -36,6 +36,7 @@ def test_there_and_back(projects: dict[str, Path], recipe: str, release: str, tm
         assert (back / "back/custom" / hook.name).read_bytes() == hook.read_bytes()
         assert (out / recipe / "custom" / hook.name).read_bytes() == hook.read_bytes()
     assert vextract("status", back, "--check").code in (0, 1)
+    assert not (out / recipe / "training/trainer.py").exists()  # verl has its own
 
 
 @pytest.mark.thorough

@@ -72,13 +72,25 @@ def _packages(project: Path, path: str) -> Iterable[str]:
             yield init
 
 
+def _run(tree: ast.AST) -> Iterable[ast.AST]:
+    """Return all parts of a module but those for type checkers alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            for other in node.orelse:
+                yield other
+                yield from _run(other)
+            continue
+        yield node
+        yield from _run(node)
+
+
 def _imports(project: Path, path: str) -> list[str]:
     try:
         tree = readers.python(readers.read_bytes(project / path))
     except SyntaxError as error:
         raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
     found: list[str] = []
-    for node in ast.walk(tree):
+    for node in _run(tree):
         if isinstance(node, ast.ImportFrom):
             module = absolute(node, module_name(path), is_package=is_package(path))
             found += [f"{module}.{alias.name}" for alias in node.names] + [module]
