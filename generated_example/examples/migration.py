@@ -5,8 +5,7 @@
     USE_RAY=true python examples/migration.py    hands the same config, prompts and reward to verl 0.9.1
 
 Settings follow as for main.py: `python examples/migration.py trainer.total_training_steps=20`.
-`generated_example/api/on_ray.py` says what can be handed over. verl's workers import `reward` from this file by
-its name.
+The package's `api/on_ray.py` says what can be handed over. verl's workers import `reward` from this file by its name.
 """
 
 import sys

@@ -5,6 +5,7 @@ They are imported when they are first asked for: torch takes seconds.
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .former_modules import FormerModules
@@ -69,11 +70,22 @@ _PLACES = {
 FormerModules.answer_to(__name__)
 
 
+class NotHere(Exception):
+    """Stands for what an export to full verl leaves out: a script that imports it can be imported there as well."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(f"{type(self).__name__} is not part of an export to verl, which has the project's hooks")
+        raise self
+
+
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     quiet()  # before transformers looks how much it may say
-    return getattr(import_module(f".{_PLACES[name]}", __name__), name)
+    place = _PLACES[name]
+    if not Path(__file__).parent.joinpath(*place.split(".")).with_suffix(".py").is_file():
+        return type(name, (NotHere,), {})
+    return getattr(import_module(f".{place}", __name__), name)
 
 
 def __dir__() -> list[str]:
