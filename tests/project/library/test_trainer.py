@@ -16,6 +16,7 @@ from tests.project.support import PACKAGE
 pytestmark = pytest.mark.slow
 BEGIN = f"""
 import json
+import transformers
 from {PACKAGE} import ConfigError, LocalPPOTrainer, load_config
 SMALL = {overrides("trainer.logger=[]")!r}
 ROWS = [{{"prompt": f"{{a}}7=", "ground_truth": f"{{a + 1}}8"}} for a in range(9)] * 4
@@ -29,6 +30,7 @@ def run(root: Path, program: str) -> Any:
     (root / "script.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
     done = python(root, "script.py")
     assert done.returncode == 0, done.stderr[-3000:]
+    assert "[transformers]" not in done.stderr  # though the script has imported it first
     return json.loads(done.stdout.splitlines()[-1])
 
 
