@@ -84,8 +84,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         DataError: the data cannot be used.
         HookError: a hook cannot be imported, or raised.
     """
-    if config.local.device is None or config.local.dtype is None:
-        settle_device(config)
+    fill_in_device(config)
     given = settled(config, given, ranks.world_size)
     use_reference, use_critic = settle(config, ranks)
     run_directory = Path(config.trainer.default_local_dir)
@@ -145,14 +144,18 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     )
 
 
+def fill_in_device(config: Any) -> None:
+    """Fill in the device and the dtype, unless that was done: main.py does it before anything heavy is loaded."""
+    if config.local.device is None or config.local.dtype is None:
+        settle_device(config)
+
+
 def settle(config: Any, ranks: Ranks) -> tuple[bool, bool]:
-    """Fill in the device, import the hooks, and check the config.
+    """Import the hooks, and check the config, whose device is filled in.
 
     Returns:
         Whether the reference model is needed, and whether the critic is.
     """
-    if config.local.dtype is None:
-        settle_device(config)
     import_hooks()  # what they register can now be chosen by name
     if not gc.isenabled():
         gc.freeze()  # what was imported stays: no collection has to look through it again

@@ -25,7 +25,7 @@ from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
 from ..workers.trained_model import is_constant
-from .assembly import settle, settle_model
+from .assembly import fill_in_device, settle, settle_model
 from .generation import answer, texts_of
 
 P = TypeVar("P", bound="Part")
@@ -46,6 +46,7 @@ class Part:
         with ExitStack() as around, without_running_loop():
             self.ranks = Ranks.of_process(section.nccl_timeout, self.config.local.peer_timeout)
             around.callback(self.ranks.close)
+            fill_in_device(self.config)
             settle(self.config, self.ranks)
             settle_model(self.config, self.ranks)
             before = random_state()

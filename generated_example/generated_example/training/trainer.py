@@ -228,7 +228,7 @@ class LocalPPOTrainer:
                 stopping = (self.ranks.any(stop.requested) or self.callbacks.asked("training_stop")) and not is_last
                 ends = stopping or is_last or self.failure is not None
                 self.checkpoints.raise_failure()
-                if stopping or self.failure is not None or self._is_to_be_saved(step) or self.callbacks.asked("save"):
+                if stopping or self.failure is not None or self._is_to_be_saved() or self.callbacks.asked("save"):
                     # A run that is killed before the step is logged logs it when it goes on.
                     self._remembered["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
                     with timed("save_checkpoint", timing):
@@ -477,12 +477,10 @@ class LocalPPOTrainer:
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
         return every > 0 and (self.steps_done >= self.total_steps or self.steps_done % every == 0)
 
-    def _is_to_be_saved(self, step: int) -> bool:
+    def _is_to_be_saved(self) -> bool:
         """Tell whether the config asks for a checkpoint after this step."""
-        every = self.config.trainer.save_freq
-        if step >= self.total_steps:
-            return bool(every > 0 or self.config.local.save_last)
-        return bool(every > 0 and step % every == 0)
+        is_last = self.steps_done >= self.total_steps
+        return self._is_due(self.config.trainer.save_freq) or bool(is_last and self.config.local.save_last)
 
     def _batches(self) -> Iterator[dict[str, Any]]:
         """Yield batches of prompts, epoch after epoch, until the last step."""
