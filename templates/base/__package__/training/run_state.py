@@ -55,7 +55,7 @@ class RunState:
         return self._remembered["data"]
 
     def set_random_numbers(self) -> None:
-        """Put the global random generators back to where they were after the step that is remembered, if it is the last.
+        """Put the global random generators back to where they were after the last step, if that is remembered.
 
         What a caller has drawn since then changes nothing.
         """
