@@ -10,7 +10,6 @@ import copy
 import random
 import uuid
 import weakref
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -22,44 +21,39 @@ import numpy as np
 import torch
 from omegaconf import OmegaConf
 
-from ..api.assembly import assemble, load_parts
+from ..api.assembly import assemble
 from ..api.datasets import batch_of, loader_of
 from ..api.generation import generate_texts
 from ..api.given import Given
 from ..episodes.outcomes import episode_metrics
-from ..errors import ConfigError
 from ..features import balance_batch, correct, take_rollout_log_probs
-from ..run.checkpoint import Checkpoints
-from ..run.checkpoint_state import CheckpointError, check_storable, restoring
-from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
+from ..run.checkpoint_state import restoring
+from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.event_loops import without_running_loop
-from ..run.failures import add_note, notes_on
-from ..run.interrupts import StopRequested, StopSignal
-from ..run.next_steps import noting_checkpoint
-from ..run.run_lock import lock_run_directory
-from ..run.stray_errors import stray_errors_in
-from ..run.watch import is_connection_error
+from ..run.interrupts import StopRequested
 from ..settings import reward_keys
 from ..tracking.run_tracker import RunTracker, as_numbers
 from ..tracking.terminal import validation_score
-from ..tracking.timing import advance, expect, timed, under_way
+from ..tracking.timing import timed, under_way
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
-from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics, compute_timing_metrics
+from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics
 from ..vendored.algorithms.trainer_functions import apply_kl_penalty, compute_response_mask
 from ..vendored.protocol import DataProto
 from ..workers.metrics import reduced
 from ..workers.rollout_interface import RolloutError
 from .batches import add_columns, generation_batch, sample_rows, shown_rows, shown_training_rows, write_rows
 from .callbacks import Callbacks
-from .divergence import DivergenceCheck, DivergenceError
+from .divergence import DivergenceCheck
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .hook_calls import calling_estimator
 from .hook_errors import call_reward, check_advantages, reward_metrics
 from .registries import AdvantageEstimator, compute_advantage
 from .results import Step, TrainResult
 from .rollout_check import rollout_metrics
+from .run_loop import RunLoop, batches
+from .run_state import RunState
 from .suspects import Suspects
-from .validation import validation_metrics
+from .validation import answer_and_score, validation_metrics
 
 Metrics = dict[str, Any]
 Reward = tuple[torch.Tensor, dict[str, list[Any]]]
@@ -114,7 +108,6 @@ class LocalPPOTrainer:
         given = Given(train_dataset, val_dataset, *rewards, weights, environment, model, tokenizer)
         self.config = config = copy.deepcopy(config)
         self.ranks = ranks or Ranks.of_process(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
-        self._is_program = ranks is not None
         with contextlib.ExitStack() as around, without_running_loop():
             if ranks is None:
                 around.callback(self.ranks.close)
@@ -130,12 +123,8 @@ class LocalPPOTrainer:
             self.val_loader = parts.val_loader
             self.checkpoints = parts.checkpoints
             self.total_steps = parts.total_steps
-            self.resumed_from = parts.resumed_from
-            self._base_models = parts.base_models
-            self._lock = parts.lock
             self.tracker = RunTracker(config, self.checkpoints.directory, self.total_steps, active=False)
             self.steps_done = 0
-            self.finished = False
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
@@ -145,13 +134,12 @@ class LocalPPOTrainer:
             self.callbacks = Callbacks(callbacks, self)
             self.failure: Exception | None = None  # after a step's last update, so that the step counts
             self.score: float | None = None  # of validation after the last step; None: there was none
-            self._missing_row: dict[str, Any] | None = None
-            self._has_run = self._is_running = False
-            self._prompts = self._batches()
+            self.prompts = batches(self)
+            self._state = RunState(self, parts.base_models)
+            self._run = RunLoop(self, self._state, parts.lock, parts.resumed_from, is_program=ranks is not None)
             if parts.resumed_from is not None:
                 with restoring(parts.resumed_from):
                     self.restore(*parts.state)
-            self._remembered: dict[str, Any] = {"steps": self.steps_done, "random": random_state()}
             self._end = weakref.finalize(self, around.pop_all().close)
 
     def __enter__(self) -> "LocalPPOTrainer":
@@ -166,6 +154,16 @@ class LocalPPOTrainer:
         """End the rollout engine and what else runs beside this process. Calling it again does nothing."""
         with without_running_loop():
             self._end()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last step has been reached."""
+        return self._run.finished
+
+    @property
+    def resumed_from(self) -> Path | None:
+        """The checkpoint that the run goes on from; None: it starts anew."""
+        return self._run.resumed_from
 
     def fit(self) -> TrainResult:
         """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
@@ -186,65 +184,7 @@ class LocalPPOTrainer:
             After each step, its number, its metrics and its batch. What is done there does not change the next step,
             unless it changes the trainer.
         """
-        trainer = self.config.trainer
-        if self.steps_done >= self.total_steps and not trainer.val_only:
-            if self.ranks.rank == 0:
-                place = self.resumed_from or "the model"
-                print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
-                print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
-            self.finished = True
-            return
-        with self._running(), StopSignal(ends_process=self._is_program) as stop:
-            if self._remembered["steps"] == self.steps_done:  # what the caller has drawn since then changes nothing
-                set_random_state(self._remembered["random"])
-            self.callbacks("on_train_begin")
-            if trainer.val_only or (trainer.val_before_train and self.steps_done == 0):
-                self.tracker.log(self.validate(), step=self.steps_done)
-            self._remember_state()
-            self.finished = bool(trainer.val_only)
-            trains = not (trainer.val_only or self.ranks.any(stop.requested))  # validating may have taken long
-            first, self._prompts = self.steps_done + 1, self._batches()
-            for prompts in self._prompts if trains else ():
-                self.callbacks("on_step_begin")
-                timing: dict[str, float] = {}
-                try:
-                    with self._saving_if_unchanged():
-                        batch, metrics = self.train_step(prompts, timing)
-                except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
-                    self.tracker.message("\n".join(notes_on(stopped)))
-                    break
-                step, is_last = self.steps_done, self.steps_done >= self.total_steps
-                self.divergence.remember(batch)
-                self.callbacks("on_step_end")
-                if self.failure is None and (self._is_due(trainer.test_freq) or self.callbacks.asked("evaluate")):
-                    with timed("testing", timing):
-                        metrics.update(self._try_validation())
-                metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
-                if not is_last and hasattr(self.train_loader.dataset, "on_batch_end"):  # rank 0 alone has a dataset
-                    self.train_loader.dataset.on_batch_end(batch=batch)
-                self._remember_state()
-                if step == first:
-                    self.ranks.on_driver(lambda: check_storable(self._remembered["data"]), patient=True)
-                stopping = (self.ranks.any(stop.requested) or self.callbacks.asked("training_stop")) and not is_last
-                ends = stopping or is_last or self.failure is not None
-                self.checkpoints.raise_failure()
-                if stopping or self.failure is not None or self._is_to_be_saved() or self.callbacks.asked("save"):
-                    # A run that is killed before the step is logged logs it when it goes on.
-                    self._remembered["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
-                    with timed("save_checkpoint", timing):
-                        self.save(in_background=not ends)
-                metrics.update(compute_timing_metrics(batch, timing))
-                self.tracker.log(metrics, step)
-                self.callbacks("on_log", logs=metrics)
-                if self.failure is not None and not isinstance(self.failure, StopRequested):
-                    add_note(self.failure, f"The state after step {step} is saved: {self.checkpoints.directory}")
-                    raise self.failure
-                self.finished = is_last
-                yield Step(step, as_numbers(metrics), batch)
-                set_random_state(self._remembered["random"])
-                if ends:
-                    break
-            self.callbacks("on_train_end")
+        return self._run.steps()
 
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.
@@ -339,32 +279,8 @@ class LocalPPOTrainer:
     @under_way("testing")
     def validate(self, loader: Any = None) -> Metrics:
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
-        loader = self.val_loader if loader is None else loader
         before = random_state()
-        seed_everything(self.config.local.seed + self.ranks.rank)
-        loader.generator.manual_seed(self.config.local.seed)
-        kwargs = self.config.actor_rollout_ref.rollout.val_kwargs
-        rows: list[dict[str, Any]] = []
-        infos: dict[str, list[Any]] = defaultdict(list)
-        expect(len(loader), "batches")
-        for prompts in loader:
-            batch = DataProto.from_single_dict(prompts)
-            uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
-            batch.non_tensor_batch["uid"] = uids
-            batch = batch.repeat(kwargs.n, interleave=True)
-            prompt_batch = generation_batch(batch)
-            prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=self.steps_done)
-            with under_way("gen"):
-                batch = batch.union(self.rollouts.generate(prompt_batch))
-            batch.meta_info.update(validate=True, global_steps=self.steps_done)
-            with under_way("reward"):
-                reward, extra = self.ranks.on_driver(partial(call_reward, self.val_reward_fn, batch, self.tokenizer))
-            scores = reward.sum(dim=-1).tolist()
-            infos["reward"].extend(scores)
-            for name, values in extra.items():
-                infos[name].extend(values)
-            rows.extend(sample_rows(batch, scores, self.tokenizer))
-            advance()
+        rows, infos = answer_and_score(self, self.val_loader if loader is None else loader)
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
         self.score = validation_score(metrics)
@@ -388,18 +304,7 @@ class LocalPPOTrainer:
         Raises:
             ConfigError: there is none, it is damaged, or it does not fit this run; or a run is going on.
         """
-        if self._is_running:
-            raise ConfigError("a run is going on", "load between runs: after fit(), or outside the loop over steps()")
-        with without_running_loop():
-            start = self.checkpoints.chosen(path)
-            with restoring(start):
-                self.restore(*load_parts(self.checkpoints, start, self.policy, self.critic, self.ranks))
-            self.rollouts.sync_weights()
-        self.resumed_from, self.finished, self.failure = start, False, None
-        self._has_run = False
-        self._prompts = self._batches()
-        self._remembered = {"steps": self.steps_done, "random": random_state()}
-        return start
+        return self._run.load(path)
 
     def save(self, path: str | Path | None = None, *, in_background: bool = False) -> Path:
         """Save a checkpoint of the state after the last step.
@@ -415,97 +320,11 @@ class LocalPPOTrainer:
             DivergenceError: the policy is not worth saving.
             CheckpointError: it cannot be written.
         """
-        if "data" not in self._remembered or self._remembered["steps"] != self.steps_done:
-            self._remember_state()
-        self.divergence.before_saving()
-        finished = self.steps_done >= self.total_steps and self.config.trainer.save_freq <= 0
-        models = {"actor": self.policy} | ({"critic": self.critic} if self.critic is not None else {})
-        state = {**self._remembered, "base_models": self._base_models}
-        del state["steps"]
-        checkpoints, in_background = self.checkpoints, in_background and path is None
-        if path is not None:
-            self.ranks.on_driver(lambda: Path(path).mkdir(parents=True, exist_ok=True))
-            checkpoints = Checkpoints(Path(path), self.ranks, settings=checkpoints.settings)
-        data = state.pop("data")
-        saved = checkpoints.save(
-            self.steps_done, models, data, state, self.score, finished=finished, in_background=in_background
-        )
-        self.callbacks("on_save")
-        return saved
+        return self._state.save(path, in_background=in_background)
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
         """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
-        self.steps_done = step
-        self.train_loader.load_state_dict(data)
-        if self.config.algorithm.kl_ctrl.type == "adaptive":  # the other one's coefficient is that of the config
-            self.kl_ctrl.value = trainer["kl_coef"]
-        self.ids.setstate(trainer["ids"])
-        self.score = trainer["score"]
-        if random_numbers is not None:
-            set_random_state(random_numbers)
-        self._missing_row = trainer.get("row")
-
-    @contextlib.contextmanager
-    def _running(self) -> Iterator[None]:
-        """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
-        config, directory, processes = self.config, self.checkpoints.directory, self.ranks.world_size
-        lock, self._lock = self._lock or lock_run_directory(directory, self.ranks), None
-        with lock:
-            if not (config.trainer.val_only or self._has_run):
-                self.checkpoints.begin(self.resumed_from)
-            self._has_run = True
-            total, start = self.total_steps, self.steps_done
-            self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
-            noting = noting_checkpoint(self.checkpoints, config, total)
-            running = self._marked_running()
-            with noting, stray_errors_in(directory), self.tracker, self.checkpoints, running:
-                if start and self.resumed_from is not None:
-                    self.tracker.message(f"resuming from {self.resumed_from}")
-                if self._missing_row:
-                    self.tracker.log_missing(self._missing_row, start)
-                yield
-
-    @contextlib.contextmanager
-    def _marked_running(self) -> Iterator[None]:
-        self._is_running = True
-        try:
-            yield
-        finally:
-            self._is_running = False
-
-    def _is_due(self, every: int) -> bool:
-        """Tell whether what is done every so many steps, and after the last one, is due after this one."""
-        return every > 0 and (self.steps_done >= self.total_steps or self.steps_done % every == 0)
-
-    def _is_to_be_saved(self) -> bool:
-        """Tell whether the config asks for a checkpoint after this step."""
-        is_last = self.steps_done >= self.total_steps
-        return self._is_due(self.config.trainer.save_freq) or bool(is_last and self.config.local.save_last)
-
-    def _batches(self) -> Iterator[dict[str, Any]]:
-        """Yield batches of prompts, epoch after epoch, until the last step."""
-        while self.steps_done < self.total_steps:
-            yield from self.train_loader
-
-    @contextlib.contextmanager
-    def _saving_if_unchanged(self) -> Iterator[None]:
-        """If a step fails within it before any weight has changed, save the state from before the step."""
-        stepped: list[bool] = []
-        optimizers = [model.optimizer for model in (self.policy, self.critic) if model is not None]
-        hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
-        try:
-            yield
-        except Exception as error:
-            if isinstance(error, DivergenceError) or is_connection_error(error):
-                raise
-            try:
-                add_note(error, self._save_if_unchanged(bool(stepped)))
-            except DivergenceError as reason:  # the engine's own error would be less clear
-                raise reason from error
-            raise
-        finally:
-            for hook in hooks:
-                hook.remove()
+        self._state.restore(step, trainer, data, random_numbers)
 
     def _sync_weights(self) -> None:
         """Hand the weights to the rollout engine; if it fails, the run ends when this step is saved."""
@@ -513,43 +332,6 @@ class LocalPPOTrainer:
             self.rollouts.sync_weights()
         except (RolloutError, StopRequested) as error:  # on every process
             self.failure = error
-
-    def _try_validation(self) -> Metrics:
-        """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
-        before = random_state()
-        try:
-            metrics = self.validate()
-            self.callbacks("on_evaluate", metrics=metrics)
-            return metrics
-        except Exception as error:
-            if is_connection_error(error) or not self.ranks.all_arrive(f"failed validation {self.steps_done}"):
-                raise
-            self.failure = error
-            set_random_state(before)
-            return {}
-
-    def _save_if_unchanged(self, stepped: bool) -> str:
-        """Save the state from before a step that failed, if no process has changed a weight; says what it did."""
-        if not self.ranks.all_arrive(f"failure in step {self.steps_done + 1}"):
-            return "The state was not saved: the error is one process's own, and the others cannot help to save it."
-        if self.ranks.any(stepped):
-            return "The state was not saved: part of this step's update had been made."
-        try:
-            self.save()
-        except CheckpointError as failure:
-            return f"The state from before this step was not saved: {failure}"
-        return f"The state from before this step is saved: {self.checkpoints.directory}"
-
-    def _remember_state(self) -> None:
-        """Keep what a run needs, besides the weights, to do the next step exactly as this one will."""
-        self._remembered = {
-            "steps": self.steps_done,
-            "random": random_state(),
-            "data": copy.deepcopy(self.train_loader.state_dict()),
-            "kl_coef": self.kl_ctrl.value,
-            "ids": self.ids.getstate(),
-            "score": self.score,
-        }
 
     def _new_id(self) -> str:
         return str(uuid.UUID(int=self.ids.getrandbits(128), version=4))
@@ -570,7 +352,7 @@ class LocalPPOTrainer:
         waiting = [prompts]
 
         def draw() -> Scored:
-            batch = self._answer(waiting.pop() if waiting else next(self._prompts), timing, metrics)
+            batch = self._answer(waiting.pop() if waiting else next(self.prompts), timing, metrics)
             with timed("reward", timing):
                 return batch, *self.ranks.on_driver(partial(call_reward, self.reward_fn, batch, self.tokenizer))
 

@@ -1,12 +1,60 @@
 # vextract:template base/__package__/training/validation.py - edit freely
-"""From validation samples to metrics, in upstream's names."""
+"""Validation: prompts are answered, the answers scored, and the scores summarised in upstream's names."""
 
 import numbers
-from typing import Any
+from collections import defaultdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..run.distributed import seed_everything
+from ..tracking.timing import advance, expect, under_way
 from ..vendored.algorithms.metric_utils import process_validation_metrics
+from ..vendored.protocol import DataProto
+from .batches import generation_batch, sample_rows
+from .hook_errors import call_reward
+
+if TYPE_CHECKING:
+    from .trainer import LocalPPOTrainer
+
+
+def answer_and_score(trainer: "LocalPPOTrainer", loader: Any) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
+    """Answer prompts as validation does, and score the answers. Seeds the global random generators.
+
+    Args:
+        trainer: whose weights, settings and reward are used.
+        loader: batches of prompts.
+
+    Returns:
+        The samples, as `sample_rows` gives them, and the reward and its components: one value for each sample.
+    """
+    config, ranks = trainer.config, trainer.ranks
+    seed_everything(config.local.seed + ranks.rank)
+    loader.generator.manual_seed(config.local.seed)
+    kwargs = config.actor_rollout_ref.rollout.val_kwargs
+    rows: list[dict[str, Any]] = []
+    infos: dict[str, list[Any]] = defaultdict(list)
+    expect(len(loader), "batches")
+    for prompts in loader:
+        batch = DataProto.from_single_dict(prompts)
+        uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
+        batch.non_tensor_batch["uid"] = uids
+        batch = batch.repeat(kwargs.n, interleave=True)
+        prompt_batch = generation_batch(batch)
+        prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
+        with under_way("gen"):
+            batch = batch.union(trainer.rollouts.generate(prompt_batch))
+        batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
+        with under_way("reward"):
+            reward, extra = ranks.on_driver(partial(call_reward, trainer.val_reward_fn, batch, trainer.tokenizer))
+        scores = reward.sum(dim=-1).tolist()
+        infos["reward"].extend(scores)
+        for name, values in extra.items():
+            infos[name].extend(values)
+        rows.extend(sample_rows(batch, scores, trainer.tokenizer))
+        advance()
+    return rows, infos
 
 
 def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) -> dict[str, Any]:

@@ -1,0 +1,248 @@
+# vextract:template base/__package__/training/run_loop.py - edit freely
+"""A run: the loop over a trainer's steps, and what surrounds it. The step itself is in `trainer.py`."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..api.assembly import load_parts
+from ..errors import ConfigError
+from ..run.checkpoint_state import CheckpointError, check_storable, restoring
+from ..run.distributed import random_state, set_random_state
+from ..run.event_loops import without_running_loop
+from ..run.failures import add_note, notes_on
+from ..run.interrupts import StopRequested, StopSignal
+from ..run.next_steps import noting_checkpoint
+from ..run.run_lock import lock_run_directory
+from ..run.stray_errors import stray_errors_in
+from ..run.watch import is_connection_error
+from ..tracking.run_tracker import RunTracker, as_numbers
+from ..tracking.timing import timed
+from ..vendored.algorithms.metric_utils import compute_timing_metrics
+from ..vendored.protocol import DataProto
+from .divergence import DivergenceError
+from .results import Step
+from .run_state import RunState
+
+if TYPE_CHECKING:
+    from .trainer import LocalPPOTrainer
+
+Metrics = dict[str, Any]
+
+
+class RunLoop:
+    """Takes a trainer through its steps: validates and saves when it is time, records, and saves what a failure leaves.
+
+    Args:
+        trainer: does the steps.
+        state: what is remembered after each of them, saved and gone back to.
+        lock: keeps other runs out of the run's directory; None: it is to be locked when the run begins.
+        resumed_from: the checkpoint that it goes on from; None: it starts anew.
+        is_program: the process ends with the run.
+
+    Attributes:
+        finished: whether the last step has been reached.
+    """
+
+    def __init__(
+        self, trainer: "LocalPPOTrainer", state: RunState, lock: Any, resumed_from: Path | None, *, is_program: bool
+    ) -> None:
+        self.trainer = trainer
+        self.state = state
+        self.lock = lock
+        self.resumed_from = resumed_from
+        self.is_program = is_program
+        self.finished = False
+        self._has_begun = self._is_going_on = False
+
+    def steps(self) -> Iterator[Step]:
+        """Train step by step; see `LocalPPOTrainer.steps`."""
+        trainer, settings = self.trainer, self.trainer.config.trainer
+        if trainer.steps_done >= trainer.total_steps and not settings.val_only:
+            self._say_nothing_to_do()
+            self.finished = True
+            return
+        with self._surrounded(), StopSignal(ends_process=self.is_program) as stop:
+            self.state.set_random_numbers()
+            trainer.callbacks("on_train_begin")
+            if settings.val_only or (settings.val_before_train and trainer.steps_done == 0):
+                trainer.tracker.log(trainer.validate(), step=trainer.steps_done)
+            self.state.remember()
+            self.finished = bool(settings.val_only)
+            trains = not (settings.val_only or trainer.ranks.any(stop.requested))  # validating may have taken long
+            first, trainer.prompts = trainer.steps_done + 1, batches(trainer)
+            for prompts in trainer.prompts if trains else ():
+                trainer.callbacks("on_step_begin")
+                timing: dict[str, float] = {}
+                try:
+                    with self._saving_if_unchanged():
+                        batch, metrics = trainer.train_step(prompts, timing)
+                except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
+                    trainer.tracker.message("\n".join(notes_on(stopped)))
+                    break
+                self._after_step(batch, metrics, timing)
+                if trainer.steps_done == first:
+                    trainer.ranks.on_driver(lambda: check_storable(self.state.data), patient=True)
+                ends = self._save_and_log(stop, batch, metrics, timing)
+                yield Step(trainer.steps_done, as_numbers(metrics), batch)
+                self.state.set_random_numbers()
+                if ends:
+                    break
+            trainer.callbacks("on_train_end")
+
+    def load(self, path: str | Path) -> Path:
+        """Go back to a checkpoint, in place; see `LocalPPOTrainer.load`."""
+        trainer = self.trainer
+        if self._is_going_on:
+            raise ConfigError("a run is going on", "load between runs: after fit(), or outside the loop over steps()")
+        with without_running_loop():
+            start = trainer.checkpoints.chosen(path)
+            with restoring(start):
+                parts = load_parts(trainer.checkpoints, start, trainer.policy, trainer.critic, trainer.ranks)
+                self.state.restore(*parts)
+            trainer.rollouts.sync_weights()
+        self.resumed_from, self.finished, trainer.failure = start, False, None
+        self._has_begun = False
+        trainer.prompts = batches(trainer)
+        self.state.forget()
+        return start
+
+    def _say_nothing_to_do(self) -> None:
+        trainer = self.trainer
+        if trainer.ranks.rank == 0:
+            place = self.resumed_from or "the model"
+            print(f"nothing to do: {place} is at step {trainer.steps_done} of {trainer.total_steps}")
+            print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
+
+    @contextlib.contextmanager
+    def _surrounded(self) -> Iterator[None]:
+        """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
+        trainer, config = self.trainer, self.trainer.config
+        checkpoints, total, start = trainer.checkpoints, trainer.total_steps, trainer.steps_done
+        directory, processes = checkpoints.directory, trainer.ranks.world_size
+        lock, self.lock = self.lock or lock_run_directory(directory, trainer.ranks), None
+        with lock:
+            if not (config.trainer.val_only or self._has_begun):
+                checkpoints.begin(self.resumed_from)
+            self._has_begun = True
+            trainer.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
+            noting, going_on = noting_checkpoint(checkpoints, config, total), self._marked_going_on()
+            with noting, stray_errors_in(directory), trainer.tracker, checkpoints, going_on:
+                if start and self.resumed_from is not None:
+                    trainer.tracker.message(f"resuming from {self.resumed_from}")
+                if self.state.missing_row:
+                    trainer.tracker.log_missing(self.state.missing_row, start)
+                yield
+
+    @contextlib.contextmanager
+    def _marked_going_on(self) -> Iterator[None]:
+        self._is_going_on = True
+        try:
+            yield
+        finally:
+            self._is_going_on = False
+
+    def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
+        """Validate if it is time, and remember the state."""
+        trainer, step = self.trainer, self.trainer.steps_done
+        trainer.divergence.remember(batch)
+        trainer.callbacks("on_step_end")
+        due = self._is_due(trainer.config.trainer.test_freq)
+        if trainer.failure is None and (due or trainer.callbacks.asked("evaluate")):
+            with timed("testing", timing):
+                metrics.update(self._try_validation())
+        metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(trainer.train_loader)})
+        dataset = trainer.train_loader.dataset
+        if not self._is_last and hasattr(dataset, "on_batch_end"):  # rank 0 alone has a dataset
+            dataset.on_batch_end(batch=batch)
+        self.state.remember()
+
+    def _save_and_log(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
+        """Save if it is time, and log the step; tell whether the run ends with it."""
+        trainer, step = self.trainer, self.trainer.steps_done
+        stopping = trainer.ranks.any(stop.requested) or trainer.callbacks.asked("training_stop")
+        stopping = (stopping and not self._is_last) or trainer.failure is not None
+        ends = stopping or self._is_last
+        trainer.checkpoints.raise_failure()
+        if stopping or self._is_to_be_saved() or trainer.callbacks.asked("save"):
+            # A run that is killed before the step is logged logs it when it goes on.
+            self.state.row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
+            with timed("save_checkpoint", timing):
+                self.state.save(in_background=not ends)
+        metrics.update(compute_timing_metrics(batch, timing))
+        trainer.tracker.log(metrics, step)
+        trainer.callbacks("on_log", logs=metrics)
+        if trainer.failure is not None and not isinstance(trainer.failure, StopRequested):
+            add_note(trainer.failure, f"The state after step {step} is saved: {trainer.checkpoints.directory}")
+            raise trainer.failure
+        self.finished = self._is_last
+        return ends
+
+    @property
+    def _is_last(self) -> bool:
+        return self.trainer.steps_done >= self.trainer.total_steps
+
+    def _is_due(self, every: int) -> bool:
+        """Tell whether what is done every so many steps, and after the last one, is due after this one."""
+        return every > 0 and (self._is_last or self.trainer.steps_done % every == 0)
+
+    def _is_to_be_saved(self) -> bool:
+        """Tell whether the config asks for a checkpoint after this step."""
+        config = self.trainer.config
+        return self._is_due(config.trainer.save_freq) or bool(self._is_last and config.local.save_last)
+
+    def _try_validation(self) -> Metrics:
+        """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
+        trainer, before = self.trainer, random_state()
+        try:
+            metrics = trainer.validate()
+            trainer.callbacks("on_evaluate", metrics=metrics)
+            return metrics
+        except Exception as error:
+            place = f"failed validation {trainer.steps_done}"
+            if is_connection_error(error) or not trainer.ranks.all_arrive(place):
+                raise
+            trainer.failure = error
+            set_random_state(before)
+            return {}
+
+    @contextlib.contextmanager
+    def _saving_if_unchanged(self) -> Iterator[None]:
+        """If a step fails within it before any weight has changed, save the state from before the step."""
+        stepped: list[bool] = []
+        models = (self.trainer.policy, self.trainer.critic)
+        optimizers = [model.optimizer for model in models if model is not None]
+        hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, DivergenceError) or is_connection_error(error):
+                raise
+            try:
+                add_note(error, self._save_if_unchanged(bool(stepped)))
+            except DivergenceError as reason:  # the engine's own error would be less clear
+                raise reason from error
+            raise
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _save_if_unchanged(self, stepped: bool) -> str:
+        """Save the state from before a step that failed, if no process has changed a weight; says what it did."""
+        ranks, directory = self.trainer.ranks, self.trainer.checkpoints.directory
+        if not ranks.all_arrive(f"failure in step {self.trainer.steps_done + 1}"):
+            return "The state was not saved: the error is one process's own, and the others cannot help to save it."
+        if ranks.any(stepped):
+            return "The state was not saved: part of this step's update had been made."
+        try:
+            self.state.save()
+        except CheckpointError as failure:
+            return f"The state from before this step was not saved: {failure}"
+        return f"The state from before this step is saved: {directory}"
+
+
+def batches(trainer: "LocalPPOTrainer") -> Iterator[dict[str, Any]]:
+    """Yield batches of prompts, epoch after epoch, until the trainer's last step."""
+    while trainer.steps_done < trainer.total_steps:
+        yield from trainer.train_loader

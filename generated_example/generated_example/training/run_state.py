@@ -1,0 +1,100 @@
+# vextract:template base/__package__/training/run_state.py - edit freely
+"""What a run needs, besides the weights, to do its next step exactly as it would have been done without a stop."""
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..run.checkpoint import Checkpoints
+from ..run.distributed import random_state, set_random_state
+
+if TYPE_CHECKING:
+    from .trainer import LocalPPOTrainer
+
+
+class RunState:
+    """The state of a run after a step: remembered, written to checkpoints, and gone back to.
+
+    Args:
+        trainer: whose state it is.
+        base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
+
+    Attributes:
+        row: the metrics of the step, which a checkpoint keeps in case the run is killed before they are logged.
+        missing_row: those in the checkpoint that the run goes on from, if they are still to be logged.
+    """
+
+    def __init__(self, trainer: "LocalPPOTrainer", base_models: dict[str, str]) -> None:
+        self.trainer = trainer
+        self.base_models = base_models
+        self.row: dict[str, Any] | None = None
+        self.missing_row: dict[str, Any] | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin here: what is drawn between now and the next step changes nothing."""
+        self._steps, self._random = self.trainer.steps_done, random_state()
+        self._remembered: dict[str, Any] | None = None
+
+    def remember(self) -> None:
+        """Keep the state, which is that of now, for `save` and `set_random_numbers`."""
+        trainer = self.trainer
+        self.forget()
+        self.row = None
+        self._remembered = {
+            "data": copy.deepcopy(trainer.train_loader.state_dict()),
+            "kl_coef": trainer.kl_ctrl.value,
+            "ids": trainer.ids.getstate(),
+            "score": trainer.score,
+        }
+
+    @property
+    def data(self) -> Any:
+        """The data loader's state, as remembered."""
+        assert self._remembered is not None
+        return self._remembered["data"]
+
+    def set_random_numbers(self) -> None:
+        """Put the global random generators back to where they were after the last step, if that is remembered.
+
+        What a caller has drawn since then changes nothing.
+        """
+        if self._steps == self.trainer.steps_done:
+            set_random_state(self._random)
+
+    def save(self, path: str | Path | None = None, *, in_background: bool = False) -> Path:
+        """Save a checkpoint of the state after the last step; see `LocalPPOTrainer.save`."""
+        trainer = self.trainer
+        if self._remembered is None or self._steps != trainer.steps_done:
+            self.remember()
+        assert self._remembered is not None
+        trainer.divergence.before_saving()
+        finished = trainer.steps_done >= trainer.total_steps and trainer.config.trainer.save_freq <= 0
+        models = {"actor": trainer.policy} | ({"critic": trainer.critic} if trainer.critic is not None else {})
+        state = {"random": self._random, **self._remembered, "base_models": self.base_models}
+        data = state.pop("data")
+        if self.row is not None:
+            state["row"] = self.row
+        checkpoints, in_background = trainer.checkpoints, in_background and path is None
+        if path is not None:
+            trainer.ranks.on_driver(lambda: Path(path).mkdir(parents=True, exist_ok=True))
+            checkpoints = Checkpoints(Path(path), trainer.ranks, settings=checkpoints.settings)
+        saved = checkpoints.save(
+            trainer.steps_done, models, data, state, trainer.score, finished=finished, in_background=in_background
+        )
+        trainer.callbacks("on_save")
+        return saved
+
+    def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
+        """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
+        owner = self.trainer
+        owner.steps_done = step
+        owner.train_loader.load_state_dict(data)
+        if owner.config.algorithm.kl_ctrl.type == "adaptive":  # the other one's coefficient is that of the config
+            owner.kl_ctrl.value = trainer["kl_coef"]
+        owner.ids.setstate(trainer["ids"])
+        owner.score = trainer["score"]
+        if random_numbers is not None:
+            set_random_state(random_numbers)
+        self.missing_row = trainer.get("row")
+        self.forget()
