@@ -117,6 +117,15 @@ def edit(file: Path, **values: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
+def test_groups_that_share_a_copy_must_be_of_one_size(config: Callable[..., Any]) -> None:
+    module("custom")
+    check_config, size = module("settings.checks").check_config, "actor_rollout_ref.actor.fsdp_config.fsdp_size"
+    said = refusal(lambda: check_config(config(f"{size}=3"), 4))
+    assert f"{size} is 3, and 4 processes are no multiple of it" in said
+    for allowed, processes in ((2, 4), (3, 1), (8, 4), (-1, 4)):
+        check_config(config(f"{size}={allowed}"), processes)
+
+
 def test_a_path_without_a_model(policy: Callable[..., Any], tmp_path: Path) -> None:
     assert f"no model at {tmp_path}" in refusal(lambda: policy(f"{MODEL}.path={tmp_path}"))
 

@@ -33,6 +33,7 @@ from toy.training import trainer as training  # type: ignore[import-not-found]
 from toy.training.rollouts import Rollouts  # type: ignore[import-not-found]
 from toy.vendored.protocol import DataProto  # type: ignore[import-not-found]
 from toy.workers.actor import Actor  # type: ignore[import-not-found]
+from toy.workers.sharding import local  # type: ignore[import-not-found]
 
 warnings.filterwarnings("ignore")
 sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each case would take most of the time
@@ -94,7 +95,9 @@ def noting(train_step: Any) -> Any:
         wanted = ("advantages", "returns", "values", "old_log_probs", "ref_log_prob")
         columns = {name: value for name, value in batch.batch.items() if name in wanted}
         kept = {} if own_rollouts else {"columns": columns, "metrics": dict(metrics)}
-        steps.append({**kept, "memory": psutil.Process().memory_info().rss})
+        held = sum(local(weight).numel() for weight in self.policy.module.parameters())
+        share = held / sum(weight.numel() for weight in self.policy.module.parameters())
+        steps.append({**kept, "memory": psutil.Process().memory_info().rss, "share": share})
         return batch, metrics
 
     return step

@@ -74,6 +74,7 @@ CASES = {name: case for name, case in ALL_CASES.items() if EVERYTHING or name in
 # What four processes do as well.
 HARD = tuple(CASES) if EVERYTHING else ("incomplete_mini_batch", "ppo")
 TOKENS = 40  # of a pass, on one process
+PAIRS = (f"{ACTOR}.fsdp_config.fsdp_size=2",)  # each pair of processes has a copy of the models
 MORE = ("trainer.total_training_steps=4",)
 
 
@@ -94,14 +95,25 @@ def runs(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = {"half": half, "split": half, "split#resumed": whole}
     one = {**cases, **packings, "whole": whole, "half": half}
     two = {**cases, "dynamic_2": overrides(COMMON, dynamic(1)), "whole": whole, **split, **failures, "1_to_2": whole}
-    four = {**hard, "dynamic_4": overrides(COMMON, dynamic(1)), "half": half, "2_to_4": whole}
     again = overrides(whole, ["only=save"])
+    pairs = {
+        "pairs": overrides(half, PAIRS),
+        "2_in_pairs": overrides(again, PAIRS),
+        "2_to_pairs": overrides(whole, PAIRS),
+    }
+    four = {**hard, "dynamic_4": overrides(COMMON, dynamic(1)), "half": half, "2_to_4": whole, **pairs}
+    from_two = ("2_to_4", "2_in_4", "2_in_pairs", "2_to_pairs")
     phases = [
         Phase("1", 1, one),
         Phase("2", 2, {**two, "1_in_2": again}, resumed={"1_to_2": "1/half", "1_in_2": "1/half"}),
-        Phase("4", 4, {**four, "2_in_4": again}, resumed={"2_to_4": "2/half", "2_in_4": "2/half"}),
+        Phase("4", 4, {**four, "2_in_4": again}, resumed=dict.fromkeys(from_two, "2/half")),
         Phase("2_again", 2, {"4_to_2": whole}, resumed={"4_to_2": "4/half"}),
-        Phase("1_again", 1, {"2_to_1": whole, "2_in_1": again}, resumed={"2_to_1": "2/half", "2_in_1": "2/half"}),
+        Phase(
+            "1_again",
+            1,
+            {"2_to_1": whole, "2_in_1": again, "pairs_in_1": again},
+            resumed={"2_to_1": "2/half", "2_in_1": "2/half", "pairs_in_1": "4/pairs"},
+        ),
     ]
     drive(project, phases, root)
     return root
@@ -149,6 +161,13 @@ def test_the_number_of_processes_changes_nothing(runs: Path, case: str, processe
     assert furthest(before, after) > 5e-5
 
 
+def test_pairs_of_processes_with_a_copy_each_give_the_same_weights(runs: Path) -> None:
+    assert furthest(weights(runs / "1" / "half"), weights(runs / "4" / "pairs")) < 2e-6
+    shares = {name: [steps(runs / "4" / name, rank)[0]["share"] for rank in range(4)] for name in ("pairs", "half")}
+    assert shares["pairs"] == pytest.approx([0.5] * 4, abs=0.1)
+    assert shares["half"] == pytest.approx([0.25] * 4, abs=0.1)
+
+
 @pytest.mark.parametrize("case", HARD)
 def test_all_processes_hold_the_same_numbers(runs: Path, case: str) -> None:
     ranks = [steps(runs / "4" / case, rank) for rank in range(4)]
@@ -158,14 +177,17 @@ def test_all_processes_hold_the_same_numbers(runs: Path, case: str) -> None:
             assert one["metrics"]["actor/pg_loss"] == other[number]["metrics"]["actor/pg_loss"]
 
 
-@pytest.mark.parametrize("resumed", ["2/1_to_2", "4/2_to_4", "2_again/4_to_2", "1_again/2_to_1"])
+@pytest.mark.parametrize("resumed", ["2/1_to_2", "4/2_to_4", "2_again/4_to_2", "1_again/2_to_1", "4/2_to_pairs"])
 def test_any_number_of_processes_goes_on(runs: Path, resumed: str) -> None:
     assert furthest(weights(runs / resumed, 4), weights(runs / "1" / "whole", 4)) < 4e-6  # after four steps
     assert len(steps(runs / resumed)) == 2
 
 
+AS_PAIRS = (("4/2_in_pairs", "2/half"), ("1_again/pairs_in_1", "4/pairs"))
+
+
 @pytest.mark.parametrize(
-    ("again", "origin"), [("2/1_in_2", "1/half"), ("4/2_in_4", "2/half"), ("1_again/2_in_1", "2/half")]
+    ("again", "origin"), [("2/1_in_2", "1/half"), ("4/2_in_4", "2/half"), ("1_again/2_in_1", "2/half"), *AS_PAIRS]
 )
 def test_another_number_has_the_same_weights_and_optimizer(runs: Path, again: str, origin: str) -> None:
     for model in ("actor", "critic"):
