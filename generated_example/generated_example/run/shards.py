@@ -22,6 +22,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 from ..errors import ConfigError
+from ..workers.sharding import processes_of
 from .checkpoint_files import digest_of
 from .distributed import Ranks
 
@@ -90,7 +91,7 @@ def write_shards(tensors: Mapping[str, torch.Tensor], directory: Path, ranks: Ra
         The SHA-256 of the files that this process wrote, by name.
     """
     writer = HuggingFaceStorageWriter(
-        str(directory), fqn_to_index_mapping=_files(tensors, ranks.world_size), save_distributed=True
+        str(directory), fqn_to_index_mapping=_files(tensors), save_distributed=True
     )
     try:
         dcp.save(dict(tensors), storage_writer=writer, process_group=ranks.group, no_dist=ranks.world_size == 1)
@@ -170,11 +171,11 @@ def _without_sight_of(directory: Path, ranks: Ranks) -> list[int]:
     return [rank for rank, sees in enumerate(seen) if not sees]
 
 
-def _files(tensors: Mapping[str, torch.Tensor], world_size: int) -> dict[str, int]:
+def _files(tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
     """Deal tensors out to files, counted from 1, so that a process's share of each is small enough."""
     numbers, number, size = {}, 1, 0
     for name, tensor in tensors.items():
-        share = tensor.numel() * tensor.element_size() // world_size
+        share = tensor.numel() * tensor.element_size() // processes_of(tensor)
         if size and size + share > BYTES_PER_FILE:
             number, size = number + 1, 0
         numbers[name], size = number, size + share

@@ -52,6 +52,7 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     check_adapter(config.actor_rollout_ref.model)
     check_quantization(config)
     _check_token_budgets(config)
+    _check_sharing(config, world_size)
     if "rollout_correction" in algorithm:
         _check_correction(algorithm.rollout_correction)
     if rollout.multi_turn.enable:
@@ -77,6 +78,17 @@ def _check_single_responses(algorithm: Any) -> None:
         raise ConfigError(text, "set actor_rollout_ref.rollout.n to 2 or more")
     if not same and os.environ.get("RANK", "0") == "0":
         print(f"note: {text}: its score is not compared (actor_rollout_ref.rollout.n is how many)", file=sys.stderr)
+
+
+def _check_sharing(config: Any, world_size: int) -> None:
+    """Refuse groups of processes that would not all be of the size asked for."""
+    for key in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.model.fsdp_config"):
+        size = OmegaConf.select(config, f"{key}.fsdp_size") or -1
+        if 0 < size < world_size and world_size % size:
+            raise ConfigError(
+                f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it",
+                "set it to a number that divides them (the processes of a machine), or to -1: all share one copy",
+            )
 
 
 def _check_token_budgets(config: Any) -> None:

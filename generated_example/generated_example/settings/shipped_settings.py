@@ -96,6 +96,7 @@ actor_rollout_ref.actor.entropy_checkpointing
 actor_rollout_ref.actor.entropy_coeff
 actor_rollout_ref.actor.entropy_from_logits_with_chunking
 actor_rollout_ref.actor.fsdp_config.dtype
+actor_rollout_ref.actor.fsdp_config.fsdp_size
 actor_rollout_ref.actor.fsdp_config.model_dtype
 actor_rollout_ref.actor.fsdp_config.offload_policy
 actor_rollout_ref.actor.fsdp_config.optimizer_offload
@@ -153,6 +154,7 @@ actor_rollout_ref.nccl_timeout
 actor_rollout_ref.ref.entropy_checkpointing
 actor_rollout_ref.ref.entropy_from_logits_with_chunking
 actor_rollout_ref.ref.fsdp_config.dtype
+actor_rollout_ref.ref.fsdp_config.fsdp_size
 actor_rollout_ref.ref.fsdp_config.model_dtype
 actor_rollout_ref.ref.fsdp_config.offload_policy
 actor_rollout_ref.ref.fsdp_config.param_offload

@@ -1,14 +1,15 @@
 # vextract:template base/__package__/workers/sharding.py - edit freely
 """Models on this process's device, or shared out between the processes by FSDP2."""
 
+import math
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
@@ -27,7 +28,7 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     """
     if ranks.world_size == 1:
         return module.to(get_device_id())
-    mesh = init_device_mesh(get_device_name(), (ranks.world_size,), mesh_dim_names=("fsdp",))
+    mesh = _mesh(int(fsdp_config.fsdp_size), ranks.world_size)
     offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
     each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
     full_state = module.state_dict() if ranks.rank == 0 and not each_has_all else {}
@@ -83,6 +84,22 @@ def empty_like(shared: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> t
     if shape == shared.shape:
         return torch.empty_like(shared, dtype=dtype, requires_grad=False)
     return like(torch.empty(shape, dtype=dtype), shared)
+
+
+def processes_of(value: Any) -> int:
+    """Count the processes between which a tensor is shared out; where each has all of it, 1."""
+    if not isinstance(value, DTensor):
+        return 1
+    sizes = zip(value.device_mesh.shape, value.placements, strict=True)
+    return math.prod(size for size, placement in sizes if isinstance(placement, Shard))
+
+
+def _mesh(fsdp_size: int, world_size: int) -> DeviceMesh:
+    """Return the processes in a row that shares a model out, or in rows of `fsdp_size` with a copy each (HSDP)."""
+    if 0 < fsdp_size < world_size:
+        shape, names = (world_size // fsdp_size, fsdp_size), ("ddp", "fsdp")
+        return init_device_mesh(get_device_name(), shape, mesh_dim_names=names)
+    return init_device_mesh(get_device_name(), (world_size,), mesh_dim_names=("fsdp",))
 
 
 def _layer_classes(module: nn.Module, fsdp_config: Any) -> list[str]:
