@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from extractor.pipeline.index import Index
 from extractor.pipeline.render import render
+from extractor.pipeline.render.layers import features_of_recipe
 from extractor.pipeline.render.words import words_of_templates
 from extractor.pipeline.rewrite import Emitted, rewrite_module
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.pipeline.source import Source
+from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 from extractor.values.options import RECIPES, Options
@@ -51,7 +53,16 @@ def complete(options: Options, manifest: Manifest) -> Options:
         if feature in withheld:
             raise UsageError(f"feature {feature} is not offered: {withheld[feature]}", hint=f"drop `--with {feature}`")
         _known("feature", feature, names, manifest)
-    chosen = {*options.features, *(item.name for item in manifest.features if options.algorithm in item.algorithms)}
+    of_recipe = features_of_recipe(options.recipe)
+    for feature in of_recipe:
+        if feature not in names:
+            having = [release for release in releases.supported() if feature in _features(release)]
+            raise UsageError(
+                f"recipe {options.recipe} needs feature {feature}, which vextract has not for verl {manifest.release}",
+                hint=f"`--verl {having[-1]}` has it; so have {', '.join(having[:-1])}",
+            )
+    of_algorithm = (item.name for item in manifest.features if options.algorithm in item.algorithms)
+    chosen = {*options.features, *of_algorithm, *of_recipe}
     needs = {item.name: item.needs for item in manifest.features}
     features = reachable(chosen, lambda name: needs[name])
     for item in manifest.features:
@@ -81,6 +92,10 @@ def check_dropped(dropped: Iterable[str], options: Options, manifest: Manifest) 
         if others:
             raise UsageError(
                 f"--without {name}: feature {others[0]} needs it", hint=f"`--without {others[0]}` as well, or keep it"
+            )
+        if name in features_of_recipe(options.recipe):
+            raise UsageError(
+                f"--without {name}: recipe {options.recipe} needs it", hint="choose another --recipe, or keep it"
             )
         raise UsageError(
             f"--without {name}: algorithm {options.algorithm} needs it", hint="choose another --algorithm, or keep it"
@@ -142,6 +157,10 @@ def _each_in_its_place(files: list[File], manifest: Manifest) -> None:
 
 def _licence(source: Source) -> File:
     return File("LICENSE.verl", FileKind.VENDORED, source.licence.encode(), "LICENSE")
+
+
+def _features(release: str) -> set[str]:
+    return {feature.name for feature in releases.load(release).features}
 
 
 def _known(what: str, name: str, known: list[str] | tuple[str, ...], manifest: Manifest) -> None:

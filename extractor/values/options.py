@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # What a project can start from. They differ in hooks, data preparation and settings only.
-RECIPES = ("toy", "gsm8k", "reasoning", "multiturn")
+RECIPES = ("toy", "gsm8k", "reasoning", "multiturn", "sft")
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ PACKAGE = "__package__"
 UNTIL = "until"
 # An empty FILE.absent says that releases up to that one have no FILE.
 _ABSENT = ".absent"
-# In an engine's folder: the folders that it shares with others.
+# In an engine's folder: the folders that it shares with others. In a recipe's: the features that it needs.
 _ENGINE_FILE = "engine.toml"
+_RECIPE_FILE = "recipe.toml"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,13 @@ def engine_layers(engine: str) -> tuple[str, ...]:
     return tuple(f"engine/{name}" for name in (*shared, engine))
 
 
+@cache
+def features_of_recipe(recipe: str) -> tuple[str, ...]:
+    """Return the features that a recipe cannot do without."""
+    file = resources.templates() / "recipe" / recipe / _RECIPE_FILE
+    return tuple(readers.toml(file.read_text(encoding="utf-8"))["needs"]) if file.is_file() else ()
+
+
 def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tuple[Template, ...]]:
     """Return the templates behind each file of a project, of which the last one becomes the file.
 
@@ -90,7 +98,7 @@ def _templates(layer: str, package: str, below: str) -> Iterator[tuple[str, Temp
     if not (root / below).is_dir():
         return
     for name, text in sorted(_files(root / below, PurePosixPath(below))):
-        if str(name) == _ENGINE_FILE:
+        if str(name) in (_ENGINE_FILE, _RECIPE_FILE):
             continue
         absent = name.suffix == _ABSENT
         relative = name.with_suffix("") if absent else name

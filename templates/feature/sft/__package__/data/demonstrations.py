@@ -1,0 +1,232 @@
+# vextract:template - edit freely
+"""Demonstrations to learn: conversations, or prompts with a response, as tokens of which some are learned.
+
+Conversations become tokens by verl's `MultiTurnSFTDataset`. A prompt with a response becomes what verl's `SFTDataset`
+made of it up to 0.6: the prompt by the chat template, then the response and the end-of-sequence token.
+"""
+
+import contextlib
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import Dataset
+
+from ..errors import DataError
+from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
+from .datasets import data_section, file_list, load_class, write_cached
+from .files import read_rows
+
+Tokens = dict[str, torch.Tensor]  # input_ids, and loss_mask, 1 on what is learned: (length,) int64
+
+
+def build_demonstrations(config: Any, tokenizer: Any) -> tuple[Dataset[Tokens], Dataset[Tokens] | None]:
+    """Return the demonstrations for training, and those for validation if there are any.
+
+    Without files they are the environment's: its ground truths are the responses.
+
+    Raises:
+        DataError: a file cannot be used, or a row: it lacks a column, or is too long.
+        HookError: the environment raised.
+    """
+    data = data_section(config)
+    data.pad_mode = "no_padding"
+    found = [_split(split, file_list(data.get(f"{split}_files")), data, tokenizer) for split in ("train", "val")]
+    if found[0] is None:
+        if found[1] is not None:
+            raise DataError("data.val_files is set and data.train_files is not", "set data.train_files as well")
+        return _of_environment("train", data, tokenizer), _of_environment("val", data, tokenizer)
+    return found[0], found[1]
+
+
+class Demonstrations(Dataset[Tokens]):
+    """The items of another dataset, each of which is looked at once, before the training begins.
+
+    Args:
+        items: gives tokens, and which of them are learned; where there is padding, an attention mask as well.
+        where: of which file, for messages.
+
+    Raises:
+        DataError: an item cannot be made, or nothing of any is to be learned.
+    """
+
+    def __init__(self, items: Any, where: str) -> None:
+        self._items = items
+        self._where = where
+        self.learned = sum(int(self[index]["loss_mask"].sum()) for index in range(len(items)))
+        if not self.learned:
+            raise DataError(
+                f"{where}: no token of its {len(items)} demonstrations is to be learned",
+                "a conversation needs messages of the role assistant; data.max_length may cut them off",
+            )
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: int) -> Tokens:
+        try:
+            item = self._items[index]
+        except (AssertionError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{self._where}, row {index}: {error}", _hint(error)) from error
+        kept = item["attention_mask"].bool() if "attention_mask" in item else slice(None)
+        found = {name: item[name][kept] for name in ("input_ids", "loss_mask")}
+        found["loss_mask"] = found["loss_mask"].clone()
+        found["loss_mask"][0] = 0  # nothing stands before the first token that could foretell it
+        return found
+
+
+class Responses(Dataset[Tokens]):
+    """Prompts with a response each.
+
+    Args:
+        rows: with the columns that `data` names; a prompt is text, or messages.
+        tokenizer: its chat template turns the prompt into text.
+        data: the config's section of that name.
+    """
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], tokenizer: Any, data: Any) -> None:
+        self._rows = rows
+        self._tokenizer = tokenizer
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Tokens:
+        row, data, tokenizer = self._rows[index], self._data, self._tokenizer
+        prompt, response = _value(row, "prompt", data), _value(row, "response", data)
+        if not isinstance(response, str):
+            raise ValueError(f"the response is no text: {str(response)[:80]}")
+        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        template = dict(data.get("apply_chat_template_kwargs") or {})
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
+        before, after = (
+            tokenizer(part, add_special_tokens=False)["input_ids"] for part in (text, response + tokenizer.eos_token)
+        )
+        tokens = torch.tensor([*before, *after])
+        learned = torch.tensor([0] * len(before) + [1] * len(after))
+        cut = _cut(len(tokens), data)
+        return {"input_ids": tokens[cut], "loss_mask": learned[cut]}
+
+
+def collate(items: Sequence[Tokens]) -> dict[str, torch.Tensor]:
+    """Put demonstrations together to a batch as responses of the model's own would make one.
+
+    Args:
+        items: see `Demonstrations`.
+
+    Returns:
+        prompts (bs, P), what stands before the first token that is learned, padded on the left; responses (bs, R), the
+        rest, padded on the right; response_mask (bs, R), what is learned of it; input_ids, attention_mask and
+        position_ids (bs, P + R). P and R are those of the longest row. Padding is 0, and is masked.
+    """
+    starts = [max(1, int(item["loss_mask"].argmax())) for item in items]
+    parts: dict[str, list[torch.Tensor]] = {name: [] for name in ("prompts", "responses", "response_mask")}
+    for start, item in zip(starts, items, strict=True):
+        parts["prompts"].append(item["input_ids"][:start])
+        parts["responses"].append(item["input_ids"][start:])
+        parts["response_mask"].append(item["loss_mask"][start:])
+    sides = {"prompts": "left", "responses": "right", "response_mask": "right"}
+    batch = {name: pad_sequence(rows, batch_first=True, padding_side=sides[name]) for name, rows in parts.items()}
+    before, after = (
+        pad_sequence([torch.ones_like(row) for row in parts[name]], batch_first=True, padding_side=sides[name])
+        for name in ("prompts", "responses")
+    )
+    batch["input_ids"] = torch.cat([batch["prompts"], batch["responses"]], dim=1)
+    batch["attention_mask"] = torch.cat([before, after], dim=1)
+    batch["position_ids"] = (batch["attention_mask"].cumsum(dim=1) - 1).clamp(min=0)
+    return batch
+
+
+def _split(split: str, files: list[str], data: Any, tokenizer: Any) -> Dataset[Tokens] | None:
+    """Return the demonstrations in files; None: there are no files."""
+    if not files:
+        return None
+    key, most = f"data.{split}_files", data.get(f"{split}_max_samples", -1)
+    arguments: dict[str, Any] = {"tokenizer": tokenizer, "config": data, "max_samples": most}
+    custom = data.get("custom_cls") or {}
+    where = ", ".join(files)
+    if custom.get("path"):
+        return Demonstrations(load_class(str(custom["path"]), custom.get("name"))(files, **arguments), where)
+    rows = {file: read_rows(file, key) for file in files}
+    columns = set.intersection(*(set(row) for read in rows.values() for row in read))
+    if data.messages_key in columns:
+        for file, read in rows.items():
+            _check_conversations(read, file, data)
+        cache = Path(data.cache_dir).expanduser()
+        places = [
+            file if Path(file).suffix == ".parquet" else write_cached(read, Path(file), cache)
+            for file, read in rows.items()
+        ]
+        with contextlib.redirect_stdout(io.StringIO()):  # it says how many rows there are
+            return Demonstrations(MultiTurnSFTDataset([str(place) for place in places], **arguments), where)
+    if {data.prompt_key, data.response_key} <= columns:
+        joined = [row for read in rows.values() for row in read]
+        return Demonstrations(Responses(joined[:most] if most > 0 else joined, tokenizer, data), where)
+    raise DataError(
+        f"{where}: rows have neither a column {data.messages_key!r}, nor {data.prompt_key!r} and {data.response_key!r}; "
+        f"they have {', '.join(sorted(columns))}",
+        "rename them, or set data.messages_key, or data.prompt_key and data.response_key",
+    )
+
+
+def _of_environment(split: str, data: Any, tokenizer: Any) -> Dataset[Tokens]:
+    """Return the environment's prompts with its ground truths."""
+    from ..training.hook_calls import importing_hooks
+
+    with importing_hooks():
+        from ..custom.env_dataset import EnvDataset
+    rows = EnvDataset([split], tokenizer, data, max_samples=data.get(f"{split}_max_samples", -1)).rows()
+    truths = [row["reward_model"]["ground_truth"] for row in rows]
+    if not all(isinstance(truth, str) for truth in truths):
+        raise DataError("the environment tells no answers that could be learned", "set data.train_files")
+    keys = data.prompt_key, data.response_key
+    pairs = [dict(zip(keys, (row["prompt"], truth), strict=True)) for row, truth in zip(rows, truths, strict=True)]
+    return Demonstrations(Responses(pairs, tokenizer, data), f"the environment's {split} states")
+
+
+def _check_conversations(rows: Sequence[Mapping[str, Any]], file: str, data: Any) -> None:
+    """Refuse what is no list of messages, each with a role and a content."""
+    for number, row in enumerate(rows):
+        messages = row[data.messages_key]
+        is_list = isinstance(messages, list) and messages
+        if not is_list or not all(isinstance(item, Mapping) and {"role", "content"} <= set(item) for item in messages):
+            raise DataError(
+                f"{file}, row {number}: {data.messages_key} is no list of messages: {str(messages)[:80]}",
+                'write [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]',
+            )
+
+
+def _value(row: Mapping[str, Any], what: str, data: Any) -> Any:
+    """Return the prompt or the response of a row; where the column holds a dictionary, what is under the keys."""
+    value = row[data[f"{what}_key"]]
+    for key in data.get(f"{what}_dict_keys") or ():
+        value = value[key]
+    return value
+
+
+def _cut(length: int, data: Any) -> slice:
+    """Return which tokens of a demonstration are kept.
+
+    Raises:
+        ValueError: it is too long, and is not to be cut.
+    """
+    if length <= data.max_length:
+        return slice(None)
+    if data.truncation == "error":
+        raise ValueError(f"it has {length} tokens, more than data.max_length={data.max_length}")
+    return slice(-data.max_length, None) if data.truncation == "left" else slice(data.max_length)
+
+
+def _hint(error: Exception) -> str:
+    text = str(error)
+    if "max_length" in text:
+        return "raise data.max_length, or set data.truncation=right to cut what is longer"
+    if "input_ids" in text:
+        return "data.ignore_input_ids_mismatch=true takes the messages as they are rendered one by one"
+    if "chat_template" in text:
+        return "set actor_rollout_ref.model.custom_chat_template, or use a model that was trained on conversations"
+    return "mend the row; data.messages_key, data.prompt_key and data.response_key name the columns"
