@@ -15,6 +15,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
+from ..api.rows import files_of, rows_of
 from ..errors import DataError
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
 from .datasets import data_section, file_list, load_class, write_cached
@@ -23,23 +24,55 @@ from .files import read_rows
 Tokens = dict[str, torch.Tensor]  # input_ids, and loss_mask, 1 on what is learned: (length,) int64
 
 
-def build_demonstrations(config: Any, tokenizer: Any) -> tuple[Dataset[Tokens], Dataset[Tokens] | None]:
+def build_demonstrations(
+    config: Any, tokenizer: Any, train: Any = None, val: Any = None
+) -> tuple[Dataset[Tokens], Dataset[Tokens] | None]:
     """Return the demonstrations for training, and those for validation if there are any.
 
     Without files they are the environment's: its ground truths are the responses.
+
+    Args:
+        config: the whole config.
+        tokenizer: its chat template turns messages into tokens.
+        train, val: rows or files, in place of those that the config names.
 
     Raises:
         DataError: a file cannot be used, or a row: it lacks a column, or is too long.
         HookError: the environment raised.
     """
     data = data_section(config)
-    data.pad_mode = "no_padding"
-    found = [_split(split, file_list(data.get(f"{split}_files")), data, tokenizer) for split in ("train", "val")]
-    if found[0] is None:
-        if found[1] is not None:
+    sources = {
+        name: file_list(data.get(f"{name}_files")) or None if value is None else value
+        for name, value in {"train": train, "val": val}.items()
+    }
+    if sources["train"] is None:
+        if sources["val"] is not None:
             raise DataError("data.val_files is set and data.train_files is not", "set data.train_files as well")
         return _of_environment("train", data, tokenizer), _of_environment("val", data, tokenizer)
-    return found[0], found[1]
+    found = demonstrations_of(sources["train"], "train", config, tokenizer)
+    return found, None if sources["val"] is None else demonstrations_of(sources["val"], "val", config, tokenizer)
+
+
+def demonstrations_of(value: Any, split: str, config: Any, tokenizer: Any) -> Dataset[Tokens]:
+    """Return demonstrations from rows, or from files.
+
+    Args:
+        value: names of files, or what `api/datasets.py` takes for rows.
+        split: train or val.
+        config, tokenizer: as for `build_demonstrations`.
+
+    Raises:
+        DataError: a file or a row cannot be used.
+    """
+    data = data_section(config)
+    data.pad_mode = "no_padding"
+    files = files_of(value, split)
+    if files is not None:
+        return _of_files(split, files, data, tokenizer)
+    rows = rows_of(value, split, data.get("env") or {}, data.prompt_key)
+    if rows is None:
+        raise DataError(f"the {split} dataset holds tokens", "give rows: conversations, or prompts with responses")
+    return _of_rows({f"the {split} dataset": rows}, split, data, tokenizer)
 
 
 class Demonstrations(Dataset[Tokens]):
@@ -141,34 +174,34 @@ def collate(items: Sequence[Tokens]) -> dict[str, torch.Tensor]:
     return batch
 
 
-def _split(split: str, files: list[str], data: Any, tokenizer: Any) -> Dataset[Tokens] | None:
-    """Return the demonstrations in files; None: there are no files."""
-    if not files:
-        return None
-    key, most = f"data.{split}_files", data.get(f"{split}_max_samples", -1)
-    arguments: dict[str, Any] = {"tokenizer": tokenizer, "config": data, "max_samples": most}
+def _of_files(split: str, files: list[str], data: Any, tokenizer: Any) -> Dataset[Tokens]:
     custom = data.get("custom_cls") or {}
-    where = ", ".join(files)
     if custom.get("path"):
-        return Demonstrations(load_class(str(custom["path"]), custom.get("name"))(files, **arguments), where)
-    rows = {file: read_rows(file, key) for file in files}
+        arguments = {"tokenizer": tokenizer, "config": data, "max_samples": data.get(f"{split}_max_samples", -1)}
+        return Demonstrations(load_class(str(custom["path"]), custom.get("name"))(files, **arguments), ", ".join(files))
+    return _of_rows({file: read_rows(file, f"data.{split}_files") for file in files}, split, data, tokenizer)
+
+
+def _of_rows(rows: Mapping[str, Sequence[Any]], split: str, data: Any, tokenizer: Any) -> Dataset[Tokens]:
+    """Return demonstrations from rows, by where they come from."""
+    where, most = ", ".join(rows), data.get(f"{split}_max_samples", -1)
     columns = set.intersection(*(set(row) for read in rows.values() for row in read))
     if data.messages_key in columns:
-        for file, read in rows.items():
-            _check_conversations(read, file, data)
+        for place, read in rows.items():
+            _check_conversations(read, place, data)
         cache = Path(data.cache_dir).expanduser()
-        places = [
-            file if Path(file).suffix == ".parquet" else write_cached(read, Path(file), cache)
-            for file, read in rows.items()
+        files = [
+            place if Path(place).suffix == ".parquet" else str(write_cached(list(read), Path(place), cache))
+            for place, read in rows.items()
         ]
         with contextlib.redirect_stdout(io.StringIO()):  # it says how many rows there are
-            return Demonstrations(MultiTurnSFTDataset([str(place) for place in places], **arguments), where)
+            return Demonstrations(MultiTurnSFTDataset(files, tokenizer, data, max_samples=most), where)
     if {data.prompt_key, data.response_key} <= columns:
         joined = [row for read in rows.values() for row in read]
         return Demonstrations(Responses(joined[:most] if most > 0 else joined, tokenizer, data), where)
     raise DataError(
-        f"{where}: rows have neither a column {data.messages_key!r}, nor {data.prompt_key!r} and {data.response_key!r}; "
-        f"they have {', '.join(sorted(columns))}",
+        f"{where}: rows have neither a column {data.messages_key!r}, nor {data.prompt_key!r} and "
+        f"{data.response_key!r}; they have {', '.join(sorted(columns))}",
         "rename them, or set data.messages_key, or data.prompt_key and data.response_key",
     )
 

@@ -1,0 +1,1 @@
+"""Supervised training of a project, and reinforcement learning from what it gives."""

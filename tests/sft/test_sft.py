@@ -1,0 +1,102 @@
+"""Supervised training: its loss against transformers' and by hand, in passes and ranks; and what is done with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+from tests.processes.launching import TORCHRUN
+from tests.project.running import environment
+from tests.project.support import Configuration, make, vextract
+from tests.releases import NEWEST
+
+DRIVER = Path(__file__).with_name("driver.py")
+
+
+@pytest.fixture(scope="module")
+def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sft") / "project"
+    return make(Configuration(NEWEST[-1], recipe="sft", features=("lora",), package="warm"), root).root
+
+
+@pytest.fixture(scope="module")
+def found(project: Path) -> dict[str, Any]:
+    done = _driven(project, sys.executable)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _driven(project: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*command, str(DRIVER), str(project / "runs")],
+        cwd=project,
+        env={**environment(project), "PYTHONPATH": str(project)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+@pytest.mark.parametrize("kind", ["single", "chats"])
+def test_the_loss_is_the_mean_over_the_tokens_to_learn(found: dict[str, Any], kind: str) -> None:
+    case = found[kind]
+    for other in ("by hand", "transformers", "validation"):
+        assert case["loss"] == pytest.approx(case[other], abs=1e-6), other
+    assert case["largest"] > 0.01
+    assert case["gradient"] < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["single", "chats"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_the_gradient_does_not_depend_on_the_passes(found: dict[str, Any], kind: str, size: int) -> None:
+    loss, distance = found[kind][f"passes of {size}"]
+    assert loss == pytest.approx(found[kind]["loss"], abs=1e-6)
+    assert distance < 1e-6
+
+
+def test_a_run_that_is_resumed_gives_the_same_weights_bit_for_bit(found: dict[str, Any]) -> None:
+    assert found["whole"] != found["resumed"]
+    one, other = (load_file(Path(found[name]) / "actor/model.safetensors") for name in ("whole", "resumed"))
+    assert all(bool((one[name] == other[name]).all()) for name in one)
+
+
+def test_an_adapter_learns(found: dict[str, Any]) -> None:
+    first, last, checkpoint = found["adapter"]
+    assert last < 0.9 * first
+    assert (Path(checkpoint) / "actor/adapter_config.json").is_file()
+
+
+def test_its_checkpoint_is_a_model_to_train_by_rewards(found: dict[str, Any]) -> None:
+    assert found["rewards"]
+
+
+@pytest.mark.thorough
+def test_two_processes_give_the_weights_of_one(project: Path, found: dict[str, Any]) -> None:
+    _driven(project, *TORCHRUN, "--nproc-per-node", "2")
+    (other,) = (project / "runs/ranks").glob("global_step_4")
+    one, two = (load_file(path / "actor/model.safetensors") for path in (Path(found["whole"]), other))
+    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6
+
+
+def test_rows_that_cannot_be_learned_are_named_before_anything_is_trained(found: dict[str, Any]) -> None:
+    long, other = found["refused"]
+    assert "long.jsonl, row 0: it has" in long
+    assert "data.truncation=right" in long
+    assert "other.jsonl: rows have neither a column 'messages', nor 'prompt' and 'response'" in other
+
+
+def test_a_release_without_it_says_which_have_it(tmp_path: Path, verl: None) -> None:
+    done = vextract("new", "p", "--recipe", "sft", "--verl", "0.6.1", "--offline", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "recipe sft needs feature sft" in done.stderr
+    assert "hint: `--verl 0.9.1`" in done.stderr
+    assert not os.listdir(tmp_path)
