@@ -16,11 +16,11 @@ import typer
 import yaml
 
 from extractor.cli.app import app
-from extractor.pipeline.generate import complete
+from extractor.pipeline.generate import complete, recipes_of
 from extractor.pipeline.render import config_files
 from extractor.values import releases
 from extractor.values.configtree import flatten
-from extractor.values.options import RECIPES, Options
+from extractor.values.options import Options
 
 MAIN = "config/ppo_trainer.yaml"
 # Folders of config/ whose files are chosen by name: what each sets is listed, and not explained key by key.
@@ -152,7 +152,7 @@ def all_config_files(release: str) -> dict[str, str]:
     engine = "vllm" if "vllm" in manifest.engines else "hf"
     features = tuple(item.name for item in manifest.features if not item.engines or engine in item.engines)
     files: dict[str, str] = {}
-    for recipe in RECIPES:
+    for recipe in recipes_of(manifest):
         options = complete(Options("myproj", release, engine, "grpo", features, recipe), manifest)
         made = config_files(manifest, options)
         if recipe != "toy":

@@ -74,6 +74,12 @@ def complete(options: Options, manifest: Manifest) -> Options:
     return replace(options, features=tuple(sorted(features)))
 
 
+def recipes_of(manifest: Manifest) -> tuple[str, ...]:
+    """Return the recipes that a release can have: it offers the features that they need."""
+    names = {feature.name for feature in manifest.features}
+    return tuple(recipe for recipe in RECIPES if names.issuperset(features_of_recipe(recipe)))
+
+
 def check_dropped(dropped: Iterable[str], options: Options, manifest: Manifest) -> None:
     """Check that features which a project is not to have are not needed by what it is to have.
 

@@ -17,11 +17,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from extractor.pipeline.generate import complete
+from extractor.pipeline.generate import complete, recipes_of
 from extractor.pipeline.render.pins import FIRST, checked_pins_for, needs_of, pins_for
 from extractor.values import releases
 from extractor.values.manifest import Manifest
-from extractor.values.options import RECIPES, Options
+from extractor.values.options import Options
 
 PINS = Path(__file__).resolve().parents[2] / "requirements"
 # The build of vLLM for CPUs goes by another name.
@@ -62,7 +62,7 @@ def choices() -> Iterator[tuple[Manifest, Options]]:
     for release in releases.supported():
         manifest = releases.load(release)
         for engine in manifest.engines:
-            for recipe in RECIPES:
+            for recipe in recipes_of(manifest):
                 yield manifest, complete(Options("toy", release, engine, recipe=recipe), manifest)
             for feature in manifest.features:
                 if not feature.engines or engine in feature.engines:

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from extractor.pipeline.generate import complete
+from extractor.pipeline.generate import complete, recipes_of
 from extractor.pipeline.render import config_files, templates_of
 from extractor.pipeline.render.layers import UNTIL, behind, engine_layers
 from extractor.pipeline.render.presets import ESTIMATOR, LOSS, preset_of, presets
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import with_names
 from extractor.values.configtree.yaml_text import Unsupported
-from extractor.values.options import RECIPES, Options
+from extractor.values.options import Options
 
 EVERY = [
     (manifest, Options("toy", manifest.release, engine, "grpo", tuple(item.name for item in manifest.features), recipe))
     for manifest in map(releases.load, releases.supported())
     for engine in manifest.engines
-    for recipe in RECIPES
+    for recipe in recipes_of(manifest)
 ]
 
 
