@@ -42,9 +42,9 @@ def main(arguments: list[str]) -> int:
 
     ranks = Ranks(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
     try:
-        from generated_example.training.trainer import LocalPPOTrainer
+        from generated_example.training.trainer_choice import trainer_for
 
-        with LocalPPOTrainer(config, ranks=ranks) as trainer:
+        with trainer_for(config)(config, ranks=ranks) as trainer:
             for _ in trainer.steps():  # a step's number, metrics and batch, to look at
                 pass
         say_where(trainer.checkpoints, config, trainer.total_steps, finished=trainer.finished)

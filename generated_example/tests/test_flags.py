@@ -46,7 +46,7 @@ def test_flags_stand_anywhere_and_what_is_none_is_a_setting():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--config-name", "mime"], "no such file\nhint: there are empty, mine, ppo_trainer, typed"),
+        (["--config-name", "mime"], "no such file\nhint: there are empty, mine, ppo_trainer"),
         (["--config-path", "nowhere"], "no such directory"),
         (["--config-name", "empty"], "defaults: [ppo_trainer, _self_]"),
         (["--config-name", "typed"], "trainer.total_training_steps is 'many'"),

@@ -120,7 +120,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            state = _load_optimizers(resume, policy, None, ranks)
+            state = load_optimizers(resume, policy, None, ranks)
     reward_fn, val_reward_fn = reward_functions(given, rewards, config, tokenizer)
     for manager in (reward_fn, val_reward_fn):
         if isinstance(manager, TextRewardManager):  # it may have processes
@@ -156,11 +156,16 @@ def settle(config: Any, ranks: Ranks) -> tuple[bool, bool]:
     Returns:
         Whether the reference model is needed, and whether the critic is.
     """
+    prepare_process()
+    return check_config(config, ranks.world_size)
+
+
+def prepare_process() -> None:
+    """Import the hooks, and look for garbage from now on: what was imported is none."""
     import_hooks()  # what they register can now be chosen by name
     if not gc.isenabled():
         gc.freeze()  # what was imported stays: no collection has to look through it again
         gc.enable()
-    return check_config(config, ranks.world_size)
 
 
 def settle_model(config: Any, ranks: Ranks) -> None:
@@ -181,10 +186,11 @@ def load_parts(checkpoints: Checkpoints, start: Path, policy: Policy, critic: An
     places = {name: checkpoints.weights(start, name) for name in models}
     for name, place in places.items():
         models[name].load_weights(str(place), ranks)
-    return _load_optimizers(start, policy, critic, ranks)
+    return load_optimizers(start, policy, critic, ranks)
 
 
-def _load_optimizers(start: Path, policy: Policy, critic: Any, ranks: Ranks) -> tuple[Any, ...]:
+def load_optimizers(start: Path, policy: Policy, critic: Any, ranks: Ranks) -> tuple[Any, ...]:
+    """Put the optimizers back to where a checkpoint has them; returns what else it has, as `load_parts` does."""
     policy.load_optimizer_state(start / "actor", ranks)
     if critic is not None:
         critic.load_optimizer_state(start / "critic", ranks)

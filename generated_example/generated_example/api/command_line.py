@@ -20,19 +20,23 @@ from .short_names import table
 MAIN = Path(__file__).resolve().parents[2] / "main.py"
 
 
-def train(preset: str, description: str, arguments: Sequence[str]) -> None:
+def train(
+    preset: str, description: str, arguments: Sequence[str], kind: type[Any] = Flags, program: str | None = None
+) -> None:
     """Translate flags into settings, and run main.py with them. Ends the process, with main.py's exit code.
 
     Args:
         preset: grpo or ppo.
         description: of the program, for --help.
         arguments: of its command line: flags, settings as main.py takes them, and Hydra's flags.
+        kind: has the flags; derives from `ShortNames`.
+        program: the module's name; None: that of the preset.
     """
 
     def run(**given: Any) -> None:
         further = given.pop("settings") or []
         try:
-            flags = Flags(**given)
+            flags = kind(**given)
             words = flags.overrides(preset, further)
         except ConfigError as error:
             _refuse(error)
@@ -43,21 +47,21 @@ def train(preset: str, description: str, arguments: Sequence[str]) -> None:
         asked = parse(arguments, CONFIG_DIRECTORY)
     except ConfigError as error:
         _refuse(error)
-    run.__signature__ = inspect.Signature(_parameters(preset))  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(_parameters(preset, kind))  # type: ignore[attr-defined]
     run.__annotations__ = {}
     run.__doc__ = description
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     both = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: name.replace("_", "-")}
     app.command(context_settings=both)(run)
-    app(asked.overrides, prog_name=f"python -m {__name__.partition('.')[0]}.train_{preset}")
+    app(asked.overrides, prog_name=f"python -m {__name__.partition('.')[0]}.{program or f'train_{preset}'}")
 
 
-def _parameters(preset: str) -> list[inspect.Parameter]:
+def _parameters(preset: str, kind: type[Any]) -> list[inspect.Parameter]:
     """Return what typer makes flags of."""
-    hints = get_type_hints(Flags)
+    hints = get_type_hints(kind)
     shown: dict[str, tuple[Any, Any]] = {
         name: (hints[name], typer.Option(None, f"--{name.replace('_', '-')}", help=str(short)))
-        for name, short in table(Flags, preset).items()
+        for name, short in table(kind, preset).items()
     }
     shown["settings"] = (
         list[str] | None,

@@ -11,7 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import ConfigError
 from ..settings.suggestions import nearest
@@ -64,7 +64,13 @@ def short(
 
 
 class ShortNames:
-    """Settings under short names. What derives from it is a dataclass."""
+    """Settings under short names. What derives from it is a dataclass.
+
+    Attributes:
+        chooses_preset: whether the settings name the preset as well.
+    """
+
+    chooses_preset: ClassVar[bool] = True
 
     def overrides(self, preset: str, further: Iterable[str] = ()) -> list[str]:
         """Return the settings as overrides of the config.
@@ -98,7 +104,7 @@ class ShortNames:
         follow.update({key: _override(key, value) for key, value in self.follows({*found, *stated}).items()})
         words = [word for key, (word, _) in found.items() if key not in stated]
         words += [word for key, word in follow.items() if key not in stated and key not in found]
-        return [f"preset={preset}"] * ("preset" not in stated) + words + further
+        return [f"preset={preset}"] * (self.chooses_preset and "preset" not in stated) + words + further
 
     def chosen(self, preset: str) -> list[tuple[str, Short, Any]]:
         """Return the names that are given, what they stand for, and their values."""

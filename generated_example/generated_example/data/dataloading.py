@@ -176,7 +176,10 @@ class PlacedPrompts(Dataset):  # type: ignore[type-arg]
 
 
 def build_dataloaders(
-    config: Any, ranks: Ranks, build_datasets: Callable[[], tuple[Dataset, Dataset]]
+    config: Any,
+    ranks: Ranks,
+    build_datasets: Callable[[], tuple[Dataset, Dataset]],
+    collate: Callable[[Any], Any] = collate_fn,
 ) -> tuple[SharedLoader, SharedLoader]:
     """Return the training and the validation data loader.
 
@@ -188,6 +191,7 @@ def build_dataloaders(
         build_datasets: gives datasets of prompts for training and validation; called on rank 0. Training batches have
             data.train_batch_size prompts, an incomplete last one is left out; validation batches data.val_batch_size,
             or all.
+        collate: puts the items of a batch together.
 
     Raises:
         DataError: there are fewer training prompts than one batch needs.
@@ -195,7 +199,7 @@ def build_dataloaders(
     loaders: list[StatefulDataLoader | None] = [None, None]
 
     def build() -> list[int]:
-        loaders[:] = build_loaders(config.data, *build_datasets())
+        loaders[:] = build_loaders(config.data, *build_datasets(), collate)
         return [len(loader) for loader in loaders if loader is not None]
 
     lengths = ranks.on_driver(build)
@@ -204,7 +208,7 @@ def build_dataloaders(
 
 
 def build_loaders(
-    data: Any, train_dataset: Dataset, val_dataset: Dataset
+    data: Any, train_dataset: Dataset, val_dataset: Dataset, collate: Callable[[Any], Any] = collate_fn
 ) -> tuple[StatefulDataLoader, StatefulDataLoader]:
     """Return the loaders of one process, as `build_dataloaders` says; `data` is the config's section of that name.
 
@@ -219,7 +223,7 @@ def build_loaders(
         sampler=_sampler(data, train_dataset),
         num_workers=workers,
         drop_last=True,
-        collate_fn=collate_fn,
+        collate_fn=collate,
         generator=torch.Generator(),
     )
     if len(train_loader) == 0:
@@ -232,7 +236,7 @@ def build_loaders(
         batch_size=data.val_batch_size or len(val_dataset),  # type: ignore[arg-type]
         shuffle=data.validation_shuffle,
         num_workers=workers,
-        collate_fn=collate_fn,
+        collate_fn=collate,
         generator=torch.Generator(),
     )
     return train_loader, val_loader

@@ -25,6 +25,7 @@ from ..errors import DataError as DataError  # hooks take it from here
 from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
+from .files import read_json
 
 # The columns that the ground truth is looked for in; the others' names are those of data sets for TRL.
 TRUTHS = ("ground_truth", "solution", "answer")
@@ -51,7 +52,7 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
         HookError: a dataset class of the owner's raised.
     """
     data = data_section(config)
-    train_files, val_files = _file_list(data.get("train_files")), _file_list(data.get("val_files"))
+    train_files, val_files = file_list(data.get("train_files")), file_list(data.get("val_files"))
     if train_files and not val_files:
         raise DataError("data.train_files is set and data.val_files is not", "set data.val_files to a file of its own")
     if val_files and not train_files:
@@ -163,7 +164,7 @@ def _build(
         cls: Any = RowPrompts
         source = [rows]
     elif custom.get("path"):
-        cls = _load_class(str(custom["path"]), custom.get("name"))
+        cls = load_class(str(custom["path"]), custom.get("name"))
     elif files:
         cls = PromptDataset
         source = [_in_schema(file, split, data) for file in files]
@@ -210,14 +211,19 @@ def _build(
     return dataset
 
 
-def _file_list(value: Any) -> list[str]:
+def file_list(value: Any) -> list[str]:
+    """Return the names of files in a setting that has one, several or none."""
     if value is None or value == "":
         return []
     return [str(value)] if isinstance(value, str | Path) else [str(file) for file in value]
 
 
-def _load_class(path: str, name: str | None) -> Any:
-    """Load the owner's class: by module name if the file is in this package, so that its relative imports work."""
+def load_class(path: str, name: str | None) -> Any:
+    """Load the owner's class: by module name if the file is in this package, so that its relative imports work.
+
+    Raises:
+        DataError: there is no such class of datasets.
+    """
     file = Path(path).expanduser().resolve()
     if not file.is_file():
         raise DataError(f"data.custom_cls.path is not a file: {path}", "give the path of a Python file")
@@ -261,41 +267,17 @@ def _in_schema(file: str, split: str, data: Any) -> str:
             return str(path)
         rows = pyarrow.parquet.read_table(path).to_pylist()
     elif path.suffix in (".jsonl", ".json"):
-        rows = _read_json(path, key)
+        rows = read_json(path, key)
     else:
         raise DataError(f"{file} is neither .parquet nor .jsonl nor .json", f"convert it, or check {key}")
     if not rows:
         raise DataError(f"{file} holds no rows", f"check {key}")
     converted = [_to_schema(row, number, path, data) for number, row in enumerate(rows)]
-    return str(_write_cached(converted, path, Path(data.cache_dir).expanduser()))
+    return str(write_cached(converted, path, Path(data.cache_dir).expanduser()))
 
 
 def _is_list(kind: pyarrow.DataType) -> bool:
     return bool(pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind))
-
-
-def _read_json(path: Path, key: str) -> list[dict[str, Any]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")  # some programs begin their files with a byte order mark
-    except UnicodeDecodeError as error:
-        number = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise DataError(f"{path}:{number}: not UTF-8: {error.reason}", f"convert it, or check {key}") from error
-    lines = {1: text} if path.suffix == ".json" else dict(enumerate(text.splitlines(), start=1))
-    rows: list[Any] = []
-    for number, line in lines.items():
-        if not line.strip():
-            continue
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise DataError(
-                f"{path}:{number + error.lineno - 1}: not valid JSON: {error.msg}", f"check {key}"
-            ) from error
-    if path.suffix == ".json":
-        rows = rows[0] if rows else []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{path} does not hold one object per row", f"check {key}")
-    return rows
 
 
 def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs_truth: bool = True) -> dict[str, Any]:
@@ -339,8 +321,12 @@ def _is_conversation(prompt: Any) -> bool:
     return isinstance(prompt, list) and all(isinstance(message, dict) and message.get("role") for message in prompt)
 
 
-def _write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
-    """Write rows as parquet under a name made from their content, unless that is there already."""
+def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
+    """Write rows as parquet under a name made from their content, unless that is there already.
+
+    Raises:
+        DataError: a column has values of several types.
+    """
     digest = hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:16]
     target = cache / "converted" / f"{path.stem}-{digest}.parquet"
     if not target.is_file():

@@ -36,7 +36,10 @@ def say_where(checkpoints: Checkpoints, config: Any, total_steps: int, *, finish
         return
     path = checkpoints.last_complete()
     if finished:
-        say(finished_text(path if path and step_of(path) >= total_steps else None))
+        path = path if path and step_of(path) >= total_steps else None
+        say(finished_text(path))
+        if config.local.get("supervised") and path is not None:
+            say(by_rewards_text(path))
     else:
         say(interrupted_text(path, config, total_steps))
 
@@ -52,6 +55,14 @@ def finished_text(path: Path | None) -> str:
         f"train further: the same command with trainer.resume_mode=resume_path trainer.resume_from_path={quoted} "
         f"trainer.total_training_steps=N, N being more than {step_of(path)}"
     )
+
+
+def by_rewards_text(path: Path) -> str:
+    """Word how a model that has learned demonstrations is trained by rewards; `path` is its checkpoint."""
+    actor = path / "actor"
+    if (actor / "config.json").is_file():
+        return f"by rewards: python main.py actor_rollout_ref.model.path={shlex.quote(str(actor))}"
+    return "by rewards: export it, then python main.py actor_rollout_ref.model.path=OUT"
 
 
 def interrupted_text(path: Path | None, config: Any, total_steps: int) -> str:

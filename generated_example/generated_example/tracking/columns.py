@@ -49,6 +49,8 @@ COLUMNS = (
     Column("reward", REWARD, _plain(3), 0),
     Column("acc", ("reward/acc/mean",), _plain(3), 2),
     Column("val", ("val",), _plain(3), 1),
+    Column("loss", ("train/loss",), _plain(4), 0),
+    Column("val loss", ("val/loss",), _plain(4), 1),
     Column("KL", ("actor/kl_loss", "actor/reward_kl_penalty"), _small, 5, may_be_zero=False),
     Column("entropy", ("actor/entropy",), _plain(3), 6),
     Column("clipped", ("actor/pg_clipfrac",), _small, 10, may_be_zero=False),

@@ -111,7 +111,7 @@ class LocalPPOTrainer:
         with contextlib.ExitStack() as around, without_running_loop():
             if ranks is None:
                 around.callback(self.ranks.close)
-            parts = assemble(config, self.ranks, given, around)
+            parts = self.assemble(given, around)
             self.tokenizer = parts.tokenizer
             self.policy = parts.policy
             self.reference = parts.reference
@@ -141,6 +141,10 @@ class LocalPPOTrainer:
                 with restoring(parts.resumed_from):
                     self.restore(*parts.state)
             self._end = weakref.finalize(self, around.pop_all().close)
+
+    def assemble(self, given: Given, around: contextlib.ExitStack) -> Any:
+        """Put the parts of the run together: see `api/assembly.py`."""
+        return assemble(self.config, self.ranks, given, around)
 
     def __enter__(self) -> "LocalPPOTrainer":
         return self

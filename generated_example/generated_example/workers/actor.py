@@ -1,6 +1,7 @@
 # vextract:template base/__package__/workers/actor.py - edit freely
 """The vendored engine with verl's losses, as the actor that the trainer knows."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ class Actor:
 
     Attributes:
         passes: how its passes are shared between the processes.
+        loss: what its updates minimise: upstream's `ppo_loss`, or another one that takes what that takes.
 
     Args:
         config: the section of the config (actor or ref), with `use_remove_padding`.
@@ -32,6 +34,7 @@ class Actor:
     def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
         self.config = config
         self.noting_entropy = False
+        self.loss: Callable[..., Any] = ppo_loss
         self._local = LocalEngine(FSDPEngineWithLMHead, config, module, optimizer)
         self.passes = self._local.passes
         self._engine = self._local.engine
@@ -47,7 +50,7 @@ class Actor:
     def update_policy(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named actor/*, each a list."""
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
-        loss, found = partial(ppo_loss, self.config), dict[str, Any]()
+        loss, found = partial(self.loss, self.config), dict[str, Any]()
         with self._local.training(), only_reporting_entropy(self.config.entropy_coeff == 0):
             for batch in self._local.mini_batches(data, calculate_entropy=entropy or self.noting_entropy):
                 self._local.note(found, self._engine.train_batch(batch, loss_function=loss))

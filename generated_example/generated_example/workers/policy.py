@@ -63,13 +63,13 @@ class Policy(TrainedModel):
         module = loaded if module is None else taken_over(module, loaded, model, fsdp_config, self.tokenizer)
         return add_adapter(module, model, start, ranks)
 
-    def compute_log_prob(self, batch: DataProto) -> DataProto:
-        """Compute `old_log_probs` and `entropys` of each response token, (bs, response_length)."""
+    def compute_log_prob(self, batch: DataProto, *, entropy: bool = True) -> DataProto:
+        """Compute `old_log_probs` and, if asked for, `entropys` of each response token, (bs, response_length)."""
         rollout = self.config.actor_rollout_ref.rollout
         prepared = _prepare(batch, rollout, rollout)
         expect(len(prepared), "sequences")
         with self.in_use():
-            outputs = self.actor.outputs_for(prepared, calculate_entropy=True)
+            outputs = self.actor.outputs_for(prepared, calculate_entropy=entropy)
         outputs["old_log_probs"] = outputs.pop("log_probs")
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
 
@@ -90,15 +90,19 @@ class Policy(TrainedModel):
         Returns:
             Metrics named actor/* and perf/*; those of mini- and micro-batches are lists.
         """
-        rollout = self.config.actor_rollout_ref.rollout
         self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
         if self.actor.noting_entropy:  # the vendored actor asks for them and must not use them: NaN would reveal it
             batch = DataProto(batch.batch.copy(), batch.non_tensor_batch, batch.meta_info)
             batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
-        section = self.config.actor_rollout_ref.actor
+        with calling_policy_loss(self.config.actor_rollout_ref.actor.policy_loss.loss_mode):
+            return self.learn(batch)
+
+    def learn(self, batch: DataProto) -> dict[str, Any]:
+        """Do the optimizer steps of a global batch by the actor's loss; returns metrics as `update` does."""
+        section, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
         prepared = _prepare(self.actor.passes.part_of(batch), rollout, rollout)
         expect(len(prepared) * section.ppo_epochs, "sequences")
-        with self.in_use(optimizer=True), calling_policy_loss(section.policy_loss.loss_mode):
+        with self.in_use(optimizer=True):
             start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
             seconds = time.perf_counter() - start

@@ -1,0 +1,67 @@
+# vextract:template base/__package__/data/files.py - edit freely
+"""Rows of files: parquet, or JSON, one object per line or a list of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from ..errors import DataError
+
+
+def read_rows(file: str, key: str) -> list[dict[str, Any]]:
+    """Return the rows of a .parquet, .jsonl or .json file, of which there is at least one.
+
+    Args:
+        file: its path.
+        key: the setting that names it, for messages.
+
+    Raises:
+        DataError: it is not there, is none of these, cannot be read, or holds no rows.
+    """
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise DataError(f"no such file: {file}", f"check {key}")
+    if path.suffix == ".parquet":
+        try:
+            rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+        except (pyarrow.ArrowException, OSError) as error:
+            raise DataError(f"cannot read {file} as parquet: {error}", f"check {key}") from error
+    elif path.suffix in (".jsonl", ".json"):
+        rows = read_json(path, key)
+    else:
+        raise DataError(f"{file} is neither .parquet nor .jsonl nor .json", f"convert it, or check {key}")
+    if not rows:
+        raise DataError(f"{file} holds no rows", f"check {key}")
+    return rows
+
+
+def read_json(path: Path, key: str) -> list[dict[str, Any]]:
+    """Return the rows of a JSON file.
+
+    Raises:
+        DataError: it holds something else; names the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # some programs begin their files with a byte order mark
+    except UnicodeDecodeError as error:
+        number = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise DataError(f"{path}:{number}: not UTF-8: {error.reason}", f"convert it, or check {key}") from error
+    lines = {1: text} if path.suffix == ".json" else dict(enumerate(text.splitlines(), start=1))
+    rows: list[Any] = []
+    for number, line in lines.items():
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise DataError(
+                f"{path}:{number + error.lineno - 1}: not valid JSON: {error.msg}", f"check {key}"
+            ) from error
+    if path.suffix == ".json":
+        rows = rows[0] if rows else []
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(f"{path} does not hold one object per row", f"check {key}")
+    return rows
