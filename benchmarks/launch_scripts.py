@@ -156,10 +156,7 @@ def outcomes(
         assert driver.stdin is not None
         assert driver.stdout is not None
         for number, script in enumerate(scripts):
-            name, target = (
-                str(script.relative_to(root)),
-                folder / f"{re.sub(r'[^a-z0-9]', '', root.name.lower())}{number}",
-            )
+            name, target = str(script.relative_to(root)), folder / f"{root.name}-{number}" / "proj"
             try:
                 given = convert(script, target, release, keep_unknown)
             except VextractError as error:

@@ -53,7 +53,8 @@ def command(
         typer.Option(
             "--from-verl-run",
             metavar="FILE",
-            help="Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, or a config.",
+            help="Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, the"
+            " output of Hydra, or a checkpoint of verl to go on from.",
         ),
     ] = None,
     run_verl: Annotated[

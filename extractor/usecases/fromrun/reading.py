@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun import checkout, easyr1, own_config, pasted, trl
+from extractor.usecases.fromrun import checkout, easyr1, of_checkpoint, own_config, pasted, trl
 from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
@@ -53,6 +53,7 @@ class Run:
         places: Where its relative paths may lead.
         remarks: What became of settings that verl has no name for.
         is_whole: Whether the defaults are all that its release had.
+        is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
     """
 
     file: str
@@ -69,6 +70,7 @@ class Run:
     places: Places = field(default_factory=lambda: Places(()), repr=False)
     remarks: tuple[Remark, ...] = ()
     is_whole: bool = False
+    is_bare: bool = False
 
 
 def read_run(
@@ -99,7 +101,8 @@ def _read(
     path: Path, given: Mapping[str, str], environment: Mapping[str, str], config_dirs: Sequence[Path], places: Places
 ) -> Run:
     if path.is_dir():
-        return _from_hydra(path)
+        checkpoint = of_checkpoint.find(path)
+        return _from_hydra(path) if checkpoint is None else _from_checkpoint(checkpoint)
     try:
         text = readers.read_text(path)
     except FileNotFoundError:
@@ -135,14 +138,19 @@ def _from_python(path: Path, text: str) -> Run:
     return _translated(path, found)
 
 
+def _from_checkpoint(place: Path) -> Run:
+    found = of_checkpoint.read(place)
+    return Run(str(place), found.overrides, kept=found.kept, remarks=found.remarks, is_bare=True)
+
+
 def _from_hydra(folder: Path) -> Run:
     """Read what Hydra writes of a run: `.hydra/config.yaml`, of which `overrides.yaml` is what the command line set."""
     places = (folder / ".hydra", folder)
     place = next((item for item in places if all((item / name).is_file() for name in _OF_HYDRA)), None)
     if place is None:
         raise UsageError(
-            f"{folder}: no output of Hydra: no .hydra with {' and '.join(_OF_HYDRA)} in it",
-            hint="pass the run's directory, outputs/DATE/TIME, or a launch script",
+            f"{folder}: no output of Hydra (no .hydra with {' and '.join(_OF_HYDRA)} in it), nor a checkpoint of verl",
+            hint="pass the run's directory, outputs/DATE/TIME, a global_step_N directory, or a launch script",
         )
     config, overrides = (_from_yaml(place / name, readers.read_text(place / name)) for name in _OF_HYDRA)
     if config.resolved is None:

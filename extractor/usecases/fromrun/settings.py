@@ -56,7 +56,7 @@ def settings_for(
         names = (READ_BY_THE_ENGINE.get(key), *candidates(key, renamed_back))
         said = [name for name in names if name in stated and name in flat]
         name = said[0] if said else name_in(key, run_defaults, renamed_back)
-        if name is None:
+        if name is None or (run.is_bare and not said):
             continue
         used.update((name, *said))
         value, remark = _local(key, name, flat.get(name, _ABSENT), current, stated, experiment, bool(run.hints))
