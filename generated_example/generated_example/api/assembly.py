@@ -11,6 +11,7 @@ from typing import Any
 from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
 from ..rewards.manager import TextRewardManager
+from ..run import from_verl
 from ..run.base_models import POLICY, REFERENCE, base_models, check_base_models
 from ..run.checkpoint import Checkpoints, step_of
 from ..run.checkpoint_state import load_state, restoring
@@ -102,7 +103,10 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
 
     keep, local = config.trainer.max_actor_ckpt_to_keep, config.local
     checkpoints = Checkpoints(run_directory, ranks, keep, digests=local.check_digests, settings=local.checkpoint)
-    resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
+    mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
+    resume = checkpoints.to_resume(mode, path, local.checkpoint.begin_from)
+    if (found := resume) is not None:
+        resume = ranks.on_driver(lambda: from_verl.own(found, config, run_directory, use_critic), patient=True)
     weights = {name: checkpoints.weights(resume, name) for name in ("actor", *["critic"] * use_critic)}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps, module=given.model)
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None

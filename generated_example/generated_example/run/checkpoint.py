@@ -1,4 +1,4 @@
-# vextract:template base/__package__/run/checkpoint.py - edit freely
+# vextract:template base/__package__/run/checkpoint.py base/__package__/run/checkpoint.py - edit freely
 """Checkpoints that are there whole or not at all, and from which a run goes on bit for bit.
 
 global_step_20/
@@ -45,6 +45,8 @@ from .checkpoint_files import (
 from .checkpoint_state import CheckpointError, disk_error, save_state
 from .distributed import Ranks
 from .shards import writes_shares
+from .verl_shards import find as find_of_verl
+from .verl_shards import is_of_verl
 from .watch import is_connection_error
 
 LATEST = "latest_checkpointed_iteration.txt"
@@ -253,7 +255,7 @@ class Checkpoints:
         """
         damaged: dict[Path, str] = {}
         for path in self._all():
-            problem = what_is_wrong(path, digests=self.digests)
+            problem = None if is_of_verl(path) else what_is_wrong(path, digests=self.digests)
             if problem is None:
                 if damaged:
                     aside = set_aside(list(damaged), "damaged")
@@ -279,11 +281,20 @@ class Checkpoints:
         """Return the complete checkpoint with the best score, as this process sees the disk."""
         return best_of([path for path in self._all() if what_is_wrong(path) is None])
 
-    def to_resume(self, mode: str, path: str | None) -> Path | None:
-        """Find what `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk."""
-        return self.ranks.on_driver(lambda: self._to_resume(mode, path), patient=True)
+    def to_resume(self, mode: str, path: str | None, begin_from: str | None = None) -> Path | None:
+        """Find what `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk.
 
-    def _to_resume(self, mode: str, path: str | None) -> Path | None:
+        Args:
+            mode: auto, disable or resume_path.
+            path: for the last of these.
+            begin_from: with auto, what a run goes on from that has no checkpoint of its own.
+
+        Returns:
+            A checkpoint, of this project or of verl.
+        """
+        return self.ranks.on_driver(lambda: self._to_resume(mode, path, begin_from), patient=True)
+
+    def _to_resume(self, mode: str, path: str | None, begin_from: str | None = None) -> Path | None:
         for found in recover(self.directory):
             print(f"recovered {found}: the run was killed before it had this name", file=sys.stderr)
         if mode == "disable":
@@ -291,10 +302,16 @@ class Checkpoints:
         if mode == "auto":
             last = next(iter(self._all()), None)
             ended = last is not None and what_is_wrong(last) is None and notes_of(last).get("finished")
-            return None if ended else self.newest()
+            if last is not None and not ended:
+                return self.newest()
+            if begin_from is None:
+                return None
+            path = begin_from
         if path is None:
             raise ConfigError("trainer.resume_mode is resume_path", "set trainer.resume_from_path=.../global_step_N")
-        chosen = Path(path)
+        chosen = find_of_verl(Path(path)) or Path(path)
+        if is_of_verl(chosen):
+            return chosen
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
             raise ConfigError(
                 f"{path} is not a global_step_N directory", "set trainer.resume_from_path=.../global_step_N"
@@ -315,6 +332,11 @@ class Checkpoints:
 
         found = self.ranks.on_driver(find, patient=True)
         assert found is not None
+        if self.ranks.on_driver(lambda: is_of_verl(found)):
+            raise ConfigError(
+                f"{found} is a checkpoint of verl",
+                f"a new run takes it over: trainer.resume_mode=resume_path trainer.resume_from_path={found}",
+            )
         return found
 
     def _all(self) -> list[Path]:

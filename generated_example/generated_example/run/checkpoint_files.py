@@ -118,7 +118,7 @@ def read_state(file: Path) -> Any:
         ConfigError: it cannot be read, or holds something else.
     """
     try:
-        with torch.serialization.safe_globals(_harmless()):
+        with torch.serialization.safe_globals(harmless()):
             return torch.load(file, weights_only=True, map_location="cpu", mmap=True)
     except Exception as error:  # of many classes: torch did not write these bytes
         raise ConfigError(
@@ -292,7 +292,7 @@ def digest_of(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _harmless() -> list[Any]:
+def harmless() -> list[Any]:
     """Return what a state may hold besides tensors and plain data; building one of these runs no code of the file's."""
     rebuild: Any = np.zeros(1).__reduce__()[0]
     number: Any = np.float64(0).__reduce__()[0]
@@ -309,7 +309,7 @@ def _reason(file: Path, error: Exception) -> str:
         return error.strerror or str(error)
     if isinstance(error, pickle.UnpicklingError) and "nsupported" in str(error):
         try:
-            with torch.serialization.safe_globals(_harmless()):
+            with torch.serialization.safe_globals(harmless()):
                 found = torch.serialization.get_unsafe_globals_in_checkpoint(file)
         except Exception:  # it is not what torch writes, either
             found = []

@@ -54,6 +54,9 @@ def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
             if "://" not in path and not Path(path).expanduser().is_file():
                 yield f"{key} is not a file: {path}", "give the path of a Python file"
     resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
+    begin = config.local.checkpoint.begin_from
+    if begin is not None and not _exists(begin):
+        yield f"no checkpoint at {begin}: there is no such directory", "check local.checkpoint.begin_from"
     if resume is not None and not _exists(resume):
         yield f"{resume} is not a global_step_N directory", "set trainer.resume_from_path=.../global_step_N"
 

@@ -27,6 +27,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "data.train_files": (str, list),
     "data.val_batch_size": int,
     "data.val_files": (str, list),
+    "local.checkpoint.begin_from": str,
     "local.checkpoint.sharded": bool,
     "local.device": str,
     "local.dtype": str,

@@ -251,6 +251,7 @@ data.validation_shuffle
 local.check_base_models
 local.check_digests
 local.checkpoint.asynchronous
+local.checkpoint.begin_from
 local.checkpoint.sharded
 local.device
 local.dtype
