@@ -8,6 +8,8 @@ DEMO := demo/arithmetic
 # One thread per process: the models here are tiny, and two cores are shared with everything else.
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Files in the order that tests/conftest.py gives them, not those with many tests first: long ones have few.
+PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
 # pip compiles nothing (--no-compile); what is imported is compiled once, which this variable would forbid.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -49,13 +51,13 @@ demo: setup ## make a project from verl, train it, and say where it is
 	$(BIN)/python scripts/demo.py $(DEMO)
 
 test: setup $(VENV)/.vllm ## run the tests, in half an hour: leaves out those marked thorough, and older releases in what is slow
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-all: setup $(VENV)/.vllm ## run all tests with all releases of verl, for hours: leaves out nothing
-	VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest --numprocesses auto --dist loadfile -m ""
+	VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest $(PARALLEL) -m ""
 
 test-fast: setup ## run the tests of a minute: leaves out what reads verl, trains or is slow; needs no network
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow and not network and not thorough"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not network and not thorough"
 
 bench: setup $(VENV)/.vllm $(PEERS)/.complete ## print sizes and speeds, as ratios of one run
 	$(BIN)/python -m benchmarks

@@ -56,12 +56,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what reads verl, which shows in its fixtures, as `network`, and what imports torch as `slow`."""
+    """Mark what reads verl, which shows in its fixtures, as `network`, and what imports torch as `slow`.
+
+    Files with slow tests come first: where several processes share the files, none begins with a long one at the end.
+    """
     for item in items:
         if "verl" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.network)
         if _is_heavy(item.path):
             item.add_marker(pytest.mark.slow)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,12 @@ import pytest
 
 from benchmarks import multiturn
 from tests.environments.support import Project, make_project
-from tests.project.running import environment
+from tests.project.running import forked, python
 from tests.releases import NEWEST
 
 # Full precision is meant where torch says that it casts nothing.
 pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
 @pytest.fixture(scope="module")
@@ -199,16 +197,9 @@ EPISODES = (
 )
 
 
-def run(root: Path, *settings: str, launcher: tuple[str, ...] | list[str] = (sys.executable,)) -> None:
-    done = subprocess.run(
-        [*launcher, "main.py", "trainer.logger=[console]", *settings],
-        cwd=root,
-        env=environment(root),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def run(root: Path, *settings: str, launcher: tuple[str, ...] = ()) -> None:
+    start = python if launcher else forked
+    done = start(root, *launcher, "main.py", "trainer.logger=[console]", *settings)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -19,6 +19,7 @@ import torch.distributed.checkpoint as dcp
 from safetensors.torch import load_file
 from torch.distributed.checkpoint import HuggingFaceStorageReader
 
+from tests.project import forked
 from tests.project.running import environment
 
 DRIVER = Path(__file__).with_name("driver.py")
@@ -67,15 +68,8 @@ def run_driver(root: Path, driver: Path, what: object, directory: Path, timeout:
     """Run a driver inside a project, which gets `what` as a JSON file in `directory`; returns what it printed."""
     file = directory / "driver.json"
     file.write_text(json.dumps(what))
-    done = subprocess.run(
-        [sys.executable, str(driver), str(file)],
-        cwd=root,
-        env={**environment(root), "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    env = {**environment(root), "PYTHONPATH": str(root)}
+    done = forked.run([str(driver), str(file)], cwd=root, env=env, stdin="", timeout=timeout)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
 

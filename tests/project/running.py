@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.project.forked import run
+
 SMALL = (
     "data.train_batch_size=8",
     "actor_rollout_ref.rollout.n=4",
@@ -49,6 +51,11 @@ def python(root: Path, *arguments: str, stdin: str = "") -> subprocess.Completed
     )
 
 
+def forked(root: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a script or a module (`-m`) in a project, as `python` does, where the libraries are imported already."""
+    return run(list(arguments), cwd=root, env=environment(root), stdin=stdin, timeout=300)
+
+
 def overrides(*changed: str) -> list[str]:
     """SMALL, with some settings changed or added."""
     chosen = {setting.partition("=")[0]: setting for setting in (*SMALL, *changed)}
@@ -57,7 +64,7 @@ def overrides(*changed: str) -> list[str]:
 
 def train(root: Path, *changed: str) -> list[dict[str, Any]]:
     """`python main.py` with SMALL and some changes; the metrics, a dictionary per step."""
-    done = python(root, "main.py", *overrides(*changed))
+    done = forked(root, "main.py", *overrides(*changed))
     assert done.returncode == 0, done.stderr[-3000:]
     (metrics,) = root.glob("checkpoints/*/*/metrics.jsonl")
     return [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from tests.project.running import SMALL, python
+from tests.project.running import SMALL, forked
 
 # Its value is that of the clipped loss; its gradient is not finite.
 LOSS = """
@@ -26,7 +26,7 @@ def test_gradients_that_are_no_numbers_end_the_run(project: Path) -> None:
     algorithms = project / "toy" / "custom" / "algorithms.py"
     algorithms.write_text(algorithms.read_text() + LOSS)
     settings = ("actor_rollout_ref.actor.policy_loss.loss_mode=steep", "trainer.total_training_steps=6")
-    done = python(project, "main.py", *SMALL, *settings, "trainer.default_local_dir=run")
+    done = forked(project, "main.py", *SMALL, *settings, "trainer.default_local_dir=run")
     assert done.returncode == 1, done.stderr
     assert "the actor's gradient is nan, for 3 steps in a row, which changed no weight" in done.stderr
     assert "of step 3: all numbers of the batch are finite" in done.stderr

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.project.running import python
+from tests.project.running import forked, python
 from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
@@ -48,7 +48,7 @@ ELSEWHERE = {
 
 
 def driven(root: Path, task: str, out: Path, stdin: str = "") -> dict[str, Any]:
-    done: subprocess.CompletedProcess[str] = python(root, str(DRIVER), task, str(out), stdin=stdin)
+    done: subprocess.CompletedProcess[str] = forked(root, str(DRIVER), task, str(out), stdin=stdin)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     found: dict[str, Any] = json.loads(out.read_text())
     return found

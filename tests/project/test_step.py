@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.project.running import overrides, python
+from tests.project.running import forked, overrides
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST
 
@@ -36,7 +36,7 @@ def seen(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPat
         f"data.max_prompt_length={PROMPT}",
         f"data.max_response_length={RESPONSE}",
     )
-    done = python(root, str(DRIVER), "seen.json", *settings)
+    done = forked(root, str(DRIVER), "seen.json", *settings)
     assert done.returncode == 0, done.stderr[-2000:]
     found: Mapping[str, Any] = json.loads((root / "seen.json").read_text(encoding="utf-8"))
     return found

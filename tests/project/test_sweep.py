@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.running import python
+from tests.project.running import forked
 from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
@@ -27,7 +27,7 @@ def test_each_run_has_a_directory_and_all_have_a_report(made: Callable[[Configur
     root = made(Configuration(NEWEST[-1], "hf")).root
     where = tmp_path / "a run, of mine"
     settings = (*SMALL, f'trainer.default_local_dir="{where}"', "actor_rollout_ref.actor.optim.lr=1e-6,1e-5")
-    done = python(root, "main.py", "--multirun", *settings, "local.save_last=false")
+    done = forked(root, "main.py", "--multirun", *settings, "local.save_last=false")
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (where / "sweep").iterdir()) == ["1_lr=1e-06", "2_lr=1e-05", "report.html"]
     rates = [(where / "sweep" / name / "config.yaml").read_text() for name in ("1_lr=1e-06", "2_lr=1e-05")]
@@ -40,7 +40,7 @@ def test_each_run_has_a_directory_and_all_have_a_report(made: Callable[[Configur
 @pytest.mark.usefixtures("verl")
 def test_a_mistake_in_any_run_is_found_before_the_first(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
-    done = python(root, "main.py", "-m", *SMALL, f"trainer.default_local_dir={tmp_path}", "preset=grpo,gpro")
+    done = forked(root, "main.py", "-m", *SMALL, f"trainer.default_local_dir={tmp_path}", "preset=grpo,gpro")
     assert done.returncode == 2
     assert "did you mean grpo?" in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -53,10 +53,10 @@ def test_a_search_chooses_values_and_goes_on(made: Callable[[Configuration], Mad
     rates = "actor_rollout_ref.actor.optim.lr=tag(log, interval(1e-4, 1e-2))"
     spaces = (rates, "algorithm.adv_estimator=grpo,rloo", "local.log_train_generations=int(interval(0, 4))")
     settings = (*SMALL, f"trainer.default_local_dir={tmp_path}", "local.save_last=false", *spaces)
-    first = python(root, "main.py", "--multirun", "--trials", "1", *settings)
+    first = forked(root, "main.py", "--multirun", "--trials", "1", *settings)
     assert first.returncode == 0, first.stderr
     assert "best: run 1, 0." in first.stdout
-    more = python(root, "main.py", "--multirun", "--trials", "2", *settings)
+    more = forked(root, "main.py", "--multirun", "--trials", "2", *settings)
     assert more.returncode == 0, more.stderr
     assert [line[:12] for line in more.stdout.splitlines() if line.startswith("run ")] == ["run 2 of 2: "]
     runs = sorted(path.name for path in (tmp_path / "search").iterdir() if path.is_dir())
@@ -86,6 +86,6 @@ def test_a_search_that_cannot_be(
     made: Callable[[Configuration], Made], arguments: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
-    done = python(root, "main.py", *arguments, f"trainer.default_local_dir={tmp_path}")
+    done = forked(root, "main.py", *arguments, f"trainer.default_local_dir={tmp_path}")
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     assert list(tmp_path.iterdir()) == []

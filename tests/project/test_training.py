@@ -16,7 +16,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from tests.project.running import overrides, python, train
+from tests.project.running import forked, overrides, python, train
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST, every_release, newest_release
 
@@ -242,7 +242,7 @@ def test_the_readme_names_settings_that_exist(made: Maker, release: str) -> None
 )
 def test_the_projects_own_tests_pass(made: Maker, tmp_path: Path, configuration: Configuration) -> None:
     root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
-    done = python(root, "-m", "pytest", "-q", "-x")
+    done = forked(root, "-m", "pytest", "-q", "-x")
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout or "100%" in done.stdout
 

@@ -19,7 +19,7 @@ from extractor.project import lock
 from extractor.values import releases
 from extractor.values.options import RECIPES
 from extractor.values.resources import templates
-from tests.project.running import environment, python, train
+from tests.project.running import environment, forked, python, train
 from tests.project.support import Configuration, make, vextract
 from tests.releases import ALL, NEWEST
 
@@ -105,7 +105,7 @@ def test_its_own_checks_pass(
 
 @pytest.mark.parametrize(("recipe", "release"), [*((recipe, NEWEST[-1]) for recipe in MATHS), ("gsm8k", ALL[0])])
 def test_the_hooks_pass_their_own_tests(made: Maker, recipe: str, release: str) -> None:
-    done = python(made(recipe, release), "-m", "pytest", "-p", "no:cacheprovider", "tests/test_hooks.py")
+    done = forked(made(recipe, release), "-m", "pytest", "-p", "no:cacheprovider", "tests/test_hooks.py")
     assert done.returncode == 0, done.stdout[-3000:]
     assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), "some were skipped"
 
@@ -141,7 +141,7 @@ def test_a_run_by_the_recipe_s_own_flags_writes_what_components_were_worth(made:
     assert (without.returncode, "0.5B, 1.5B" in without.stderr) == (2, True)
     assert "--with lora" in python(root, *begin, "--use-lora").stderr
     small = ("trainer.val_before_train=false", "trainer.test_freq=-1", "actor_rollout_ref.rollout.n=4")
-    done = python(root, *begin, "--max-steps", "2", "--batch-size", "4", "--num-examine", "3", *small)
+    done = forked(root, *begin, "--max-steps", "2", "--batch-size", "4", "--num-examine", "3", *small)
     assert done.returncode == 0, done.stderr[-3000:]
     (log,) = (root / "debug_logs").iterdir()
     assert re.fullmatch(r"default_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.txt", log.name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.project.running import python
+from tests.project.running import forked
 from tests.project.support import PACKAGE, Configuration, make
 from tests.releases import NEWEST
 from tests.report.support import Opened, write_run
@@ -29,7 +29,7 @@ def report(reporting: Path) -> Callable[..., Path]:
     """Makes a page of some runs, as the project's owner would."""
 
     def reporter(page: Path, *runs: Path) -> Path:
-        done = python(reporting, "-m", f"{PACKAGE}.report", *map(str, runs), "-o", str(page))
+        done = forked(reporting, "-m", f"{PACKAGE}.report", *map(str, runs), "-o", str(page))
         assert done.returncode == 0, done.stderr
         return page
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.project.library.test_trainer import weights
-from tests.project.running import overrides, python
+from tests.project.running import forked, overrides
 from tests.project.support import PACKAGE
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def parts(*settings, **given):
 def run(root: Path, program: str) -> Any:
     """Run a script in a project; return the last line that it prints, as JSON."""
     (root / "inputs.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
-    done = python(root, "inputs.py")
+    done = forked(root, "inputs.py")
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -91,7 +91,7 @@ def test_data_and_reward_that_are_given_are_worth_those_of_the_config(project: P
     files = ["data.train_files=rows.jsonl", "data.val_files=rows.jsonl"]
     reward = [f"{function}.path=mine.py", f"{function}.name=right"]
     settings = [*ONE_STEP, *files, *reward, "trainer.save_freq=1", "trainer.experiment_name=named"]
-    done = python(project, "main.py", *settings)
+    done = forked(project, "main.py", *settings)
     assert done.returncode == 0, done.stderr[-3000:]
     assert weights(project, "given", 1) == weights(project, "named", 1)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.processes.launching import TORCHRUN
-from tests.project.running import overrides, python
+from tests.project.running import forked, overrides, python
 from tests.project.support import PACKAGE, Configuration, Made, make
 from tests.releases import newest_release
 
@@ -47,7 +47,7 @@ def project(
 def run(root: Path, program: str, *launcher: str) -> Any:
     """Run a script in a project; return the last line that it prints, as JSON."""
     (root / "script.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
-    done = python(root, *launcher, "script.py")
+    done = python(root, *launcher, "script.py") if launcher else forked(root, "script.py")
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
