@@ -168,10 +168,19 @@ def refused() -> list[str]:
     return said
 
 
+def stop_early() -> list[Any]:
+    """Train with a learning rate of 0, which changes nothing: return how far it went, and what it saved."""
+    settings = ("trainer.total_training_steps=9", "trainer.test_freq=1", f"{ACTOR}.optim.lr=0", "local.save_last=false")
+    with trainer("early", CHATS, *settings, "local.early_stopping.patience=2") as run:
+        done = run.fit()
+        saved = sorted(path.name for path in done.directory.glob("global_step_*"))
+        return [done.steps, done.finished, saved]
+
+
 if __name__ == "__main__":
     if "RANK" in os.environ:
         ranks = Ranks(600, 45.0)
         steps("ranks", ranks)
         ranks.close()
     else:
-        print(json.dumps({**compare(), **go_on(), "refused": refused()}))
+        print(json.dumps({**compare(), **go_on(), "refused": refused(), "early": stop_early()}))

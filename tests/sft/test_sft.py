@@ -79,6 +79,13 @@ def test_its_checkpoint_is_a_model_to_train_by_rewards(found: dict[str, Any]) ->
     assert found["rewards"]
 
 
+def test_a_run_that_learns_nothing_more_stops_and_keeps_its_best(found: dict[str, Any]) -> None:
+    steps, finished, saved = found["early"]
+    assert steps == 3  # the best is the first validation, and two more came
+    assert finished
+    assert saved == ["global_step_1", "global_step_3"]
+
+
 @pytest.mark.thorough
 def test_two_processes_give_the_weights_of_one(project: Path, found: dict[str, Any]) -> None:
     _driven(project, *TORCHRUN, "--nproc-per-node", "2")
