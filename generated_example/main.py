@@ -47,7 +47,8 @@ def main(arguments: list[str]) -> int:
         with trainer_for(config)(config, ranks=ranks) as trainer:
             for _ in trainer.steps():  # a step's number, metrics and batch, to look at
                 pass
-        say_where(trainer.checkpoints, config, trainer.total_steps, finished=trainer.finished)
+        last = trainer.steps_done if trainer.finished else trainer.total_steps  # it may have stopped early
+        say_where(trainer.checkpoints, config, last, finished=trainer.finished)
         ranks.barrier()  # torchrun ends all others when one has ended and not reached the last step
         return 0 if trainer.finished else 130
     except (Exception, KeyboardInterrupt) as error:

@@ -55,6 +55,12 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
     lengths = [OmegaConf.select(config, name) for name in prompts]
     if lengths[0] != lengths[1]:
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
+    if config.local.early_stopping.patience is not None and config.trainer.test_freq <= 0:
+        yield (
+            "local.early_stopping.patience is set, and there is no validation: trainer.test_freq is "
+            f"{config.trainer.test_freq}",
+            "set trainer.test_freq, every how many steps it is done; or local.early_stopping.patience=null",
+        )
     yield from _features(config)
     yield from _names(config)
     yield from attention_problems(config)

@@ -31,6 +31,8 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.checkpoint.sharded": bool,
     "local.device": str,
     "local.dtype": str,
+    "local.early_stopping.metric": str,
+    "local.early_stopping.patience": int,
     "local.env.error_reward": float,
     "local.env.max_turn_tokens": int,
     "local.env.timeout": float,

@@ -255,6 +255,10 @@ local.checkpoint.begin_from
 local.checkpoint.sharded
 local.device
 local.dtype
+local.early_stopping.lower_is_better
+local.early_stopping.metric
+local.early_stopping.min_delta
+local.early_stopping.patience
 local.env.concurrency
 local.env.error_reward
 local.env.is_reward

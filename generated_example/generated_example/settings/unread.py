@@ -35,6 +35,8 @@ SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     ((f"{_MODEL}.lora_alpha", f"{_MODEL}.target_modules", f"{_MODEL}.exclude_modules"), f"{_MODEL}.lora_rank", "!0"),
     (("critic",), "algorithm.adv_estimator", "gae"),
+    (("local.early_stopping.min_delta",), "local.early_stopping.patience", "!null"),
+    (("local.early_stopping.lower_is_better",), "local.early_stopping.metric", "!null"),
     (("local.env",), f"{_ROLLOUT}.multi_turn.enable", "true"),
     (
         tuple(f"local.quantization.bnb_4bit_{name}" for name in ("quant_type", "use_double_quant")),

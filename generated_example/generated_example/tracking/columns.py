@@ -56,6 +56,7 @@ COLUMNS = (
     Column("clipped", ("actor/pg_clipfrac",), _small, 10, may_be_zero=False),
     Column("vf loss", ("critic/vf_loss",), _small, 7),
     Column("vf expl", ("critic/vf_explained_var",), _plain(2), 9),
+    Column("no signal", ("critic/rewards/frac_zero_std",), _plain(2), 11, may_be_zero=False),
     Column("length", ("response_length/mean",), _plain(1), 4),
     Column("tokens/s", ("perf/throughput",), _large, 8),
     Column("s/step", ("perf/time_per_step", "timing_s/step"), _seconds, 3),

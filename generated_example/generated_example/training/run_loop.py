@@ -55,11 +55,12 @@ class RunLoop:
         self.is_program = is_program
         self.finished = False
         self._has_begun = self._is_going_on = False
+        self.stopping = state.stopping
 
     def steps(self) -> Iterator[Step]:
         """Train step by step; see `LocalPPOTrainer.steps`."""
         trainer, settings = self.trainer, self.trainer.config.trainer
-        if trainer.steps_done >= trainer.total_steps and not settings.val_only:
+        if (self._is_last or self.stopping.reason) and not settings.val_only:
             self._say_nothing_to_do()
             self.finished = True
             return
@@ -67,7 +68,7 @@ class RunLoop:
             self.state.set_random_numbers()
             trainer.callbacks("on_train_begin")
             if settings.val_only or (settings.val_before_train and trainer.steps_done == 0):
-                trainer.tracker.log(trainer.validate(), step=trainer.steps_done)
+                trainer.tracker.log(self._validate(), step=trainer.steps_done)
             self.state.remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or trainer.ranks.any(stop.requested))  # validating may have taken long
@@ -113,6 +114,9 @@ class RunLoop:
         if trainer.ranks.rank == 0:
             place = self.resumed_from or "the model"
             print(f"nothing to do: {place} is at step {trainer.steps_done} of {trainer.total_steps}")
+            if self.stopping.reason:
+                print(f"{self.stopping.reason}\nhint: set local.early_stopping.patience higher, or null")
+                return
             print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
 
     @contextlib.contextmanager
@@ -148,6 +152,7 @@ class RunLoop:
         trainer, step = self.trainer, self.trainer.steps_done
         trainer.divergence.remember(batch)
         trainer.callbacks("on_step_end")
+        self.stopping.improved = False
         due = self._is_due(trainer.config.trainer.test_freq)
         if trainer.failure is None and (due or trainer.callbacks.asked("evaluate")):
             with timed("testing", timing):
@@ -162,7 +167,8 @@ class RunLoop:
         """Save if it is time, and log the step; tell whether the run ends with it."""
         trainer, step = self.trainer, self.trainer.steps_done
         stopping = trainer.ranks.any(stop.requested) or trainer.callbacks.asked("training_stop")
-        stopping = (stopping and not self._is_last) or trainer.failure is not None
+        early = None if self._is_last else self.stopping.reason
+        stopping = (stopping and not self._is_last) or trainer.failure is not None or early is not None
         ends = stopping or self._is_last
         trainer.checkpoints.raise_failure()
         if stopping or self._is_to_be_saved() or trainer.callbacks.asked("save"):
@@ -176,7 +182,9 @@ class RunLoop:
         if trainer.failure is not None and not isinstance(trainer.failure, StopRequested):
             add_note(trainer.failure, f"The state after step {step} is saved: {trainer.checkpoints.directory}")
             raise trainer.failure
-        self.finished = self._is_last
+        self.finished = self._is_last or early is not None
+        if early is not None:
+            trainer.tracker.message(early)
         return ends
 
     @property
@@ -190,13 +198,22 @@ class RunLoop:
     def _is_to_be_saved(self) -> bool:
         """Tell whether the config asks for a checkpoint after this step."""
         config = self.trainer.config
-        return self._is_due(config.trainer.save_freq) or bool(self._is_last and config.local.save_last)
+        is_best = self.stopping.improved and config.local.early_stopping.patience is not None
+        return self._is_due(config.trainer.save_freq) or is_best or bool(self._is_last and config.local.save_last)
+
+    def _validate(self) -> Metrics:
+        """Validate, and note how good it was."""
+        trainer = self.trainer
+        metrics = trainer.validate()
+        trainer.score = self.stopping.score_of(metrics, trainer.score)
+        self.stopping.note(trainer.score, trainer.steps_done)
+        return metrics
 
     def _try_validation(self) -> Metrics:
         """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
         trainer, before = self.trainer, random_state()
         try:
-            metrics = trainer.validate()
+            metrics = self._validate()
             trainer.callbacks("on_evaluate", metrics=metrics)
             return metrics
         except Exception as error:

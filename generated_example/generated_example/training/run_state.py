@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..run.checkpoint import Checkpoints
 from ..run.distributed import random_state, set_random_state
+from .early_stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from .trainer import LocalPPOTrainer
@@ -20,6 +21,7 @@ class RunState:
         base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
 
     Attributes:
+        stopping: whether validation still gets better.
         row: the metrics of the step, which a checkpoint keeps in case the run is killed before they are logged.
         missing_row: those in the checkpoint that the run goes on from, if they are still to be logged.
     """
@@ -27,6 +29,7 @@ class RunState:
     def __init__(self, trainer: "LocalPPOTrainer", base_models: dict[str, str]) -> None:
         self.trainer = trainer
         self.base_models = base_models
+        self.stopping = EarlyStopping(trainer.config.local.early_stopping)
         self.row: dict[str, Any] | None = None
         self.missing_row: dict[str, Any] | None = None
         self.forget()
@@ -46,6 +49,7 @@ class RunState:
             "kl_coef": trainer.kl_ctrl.value,
             "ids": trainer.ids.getstate(),
             "score": trainer.score,
+            "early_stopping": self.stopping.state(),
         }
 
     @property
@@ -69,7 +73,8 @@ class RunState:
             self.remember()
         assert self._remembered is not None
         trainer.divergence.before_saving()
-        finished = trainer.steps_done >= trainer.total_steps and trainer.config.trainer.save_freq <= 0
+        is_last = trainer.steps_done >= trainer.total_steps or self.stopping.reason is not None
+        finished = is_last and trainer.config.trainer.save_freq <= 0
         models = {"actor": trainer.policy} | ({"critic": trainer.critic} if trainer.critic is not None else {})
         state = {"random": self._random, **self._remembered, "base_models": self.base_models}
         data = state.pop("data")
@@ -94,6 +99,7 @@ class RunState:
             owner.kl_ctrl.value = trainer["kl_coef"]
         owner.ids.setstate(trainer["ids"])
         owner.score = trainer["score"]
+        self.stopping.restore(trainer.get("early_stopping") or EarlyStopping(self.stopping.settings).state())
         if random_numbers is not None:
             set_random_state(random_numbers)
         self.missing_row = trainer.get("row")
