@@ -51,13 +51,13 @@ def run() -> bool:
         return True
     with tempfile.TemporaryDirectory() as folder:
         project = make_project(Path(folder) / "bench")
-        model, data = _model_and_data(project)
+        model, data = model_and_data(project)
         ours: list[Run] = []
         least: list[float] = []
         peers: dict[str, list[Run]] = {name: [] for name in PEERS}
         for _ in range(ROUNDS):  # in turn, so that a machine's drift meets all alike
             ours.append(_ours(project, model, data))
-            least.append(_reported(project, str(SCRIPTS / "least.py"), str(model))["first"])
+            least.append(reported(project, str(SCRIPTS / "least.py"), str(model))["first"])
             for name, script in PEERS.items():
                 peers[name].append(_peer(script, model, data))
         outside = _share_outside(project)
@@ -101,7 +101,7 @@ def make_project(
     return root
 
 
-def _model_and_data(project: Path) -> tuple[Path, Path]:
+def model_and_data(project: Path) -> tuple[Path, Path]:
     """The toy model, and its exercises as parquet in verl's schema; both serve every library."""
     model, data = project.parent / "model", project.parent / "data"
     code = f"from bench.data.toy import ensure_toy_model; ensure_toy_model({str(model)!r}, task='add1')"
@@ -145,11 +145,11 @@ def _share_outside(project: Path) -> float:
 
 
 def _timed(folder: Path, *arguments: str) -> Run:
-    result = _reported(folder, *arguments)
+    result = reported(folder, *arguments)
     return Run(result["first"], statistics.median(result["steps"][WARM_UP:]))
 
 
-def _reported(folder: Path, *arguments: str) -> dict[str, Any]:
+def reported(folder: Path, *arguments: str) -> dict[str, Any]:
     """What a script's clock printed as its last line."""
     report: dict[str, Any] = json.loads(_run(folder, *arguments).splitlines()[-1])
     return report
