@@ -1,14 +1,17 @@
 # vextract:template engine/hf/__package__/workers/rollout_engine.py - edit freely
-"""The rollout by transformers' own `generate`: slow for large models, and with nothing to install or to wait for.
+"""The rollout by transformers' `generate`, with a decoding loop for many rows: nothing to install or to wait for.
 
 An engine is whatever has the three methods of `RolloutEngine`.
 """
 
 import contextlib
+import functools
 from typing import Any
 
 import torch
+import transformers
 from omegaconf import OmegaConf
+from packaging.version import Version
 
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..tracking.timing import advance, begin, expect
@@ -17,6 +20,9 @@ from ..vendored.workers.hf_rollout import HFRollout
 from .devices import get_device_id
 from .padding import WHOLE_SEQUENCE, common_left_padding
 from .trained_model import TrainedModel
+
+# From here on `generate` takes a decoding loop.
+TAKES_LOOP = Version(transformers.__version__) >= Version("4.57")
 
 
 class RolloutEngine(HFRollout):
@@ -39,9 +45,9 @@ class RolloutEngine(HFRollout):
         self.policy = policy
         self.tokenizer = tokenizer
         self.shares_weights = ranks.world_size == 1
-        self.module = policy.module
+        self.model: Any = policy.module if self.shares_weights else self._whole_copy()
+        self.module: Any = _Generator(self.model)  # what upstream's code calls
         if not self.shares_weights:
-            self.module = self._whole_copy()
             self.sync_weights()
 
     def generate_sequences(self, prompts: DataProto) -> DataProto:
@@ -55,7 +61,7 @@ class RolloutEngine(HFRollout):
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, padded on the right, on the CPU.
         """
-        generation_config = self.module.generation_config
+        generation_config = self.model.generation_config
         eos, pad = generation_config.eos_token_id, generation_config.pad_token_id
         meta_info = {
             **prompts.meta_info,
@@ -65,6 +71,10 @@ class RolloutEngine(HFRollout):
         columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
         first = common_left_padding(columns["attention_mask"], columns["attention_mask"].shape[-1])
         inputs = {name: value[..., first:].to(get_device_id()) for name, value in columns.items()}
+        if meta_info.get("do_sample", self.config.do_sample):
+            # For all rows at once, so that it does not matter which of them are written together.
+            inputs["uniforms"] = torch.rand((len(prompts), self._most_steps(prompts)), dtype=torch.float64)
+            inputs["uniforms"] = inputs["uniforms"].to(get_device_id())
         # Upstream's passes are equally long, and a batch of any length may come.
         pass_length = min(self.config.get("micro_batch_size", 1), len(prompts))
         padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), pass_length)
@@ -89,7 +99,7 @@ class RolloutEngine(HFRollout):
         """Take over the policy's weights, after each update. Every process must call this."""
         if self.shares_weights:
             return
-        own = self.module.state_dict(keep_vars=True)
+        own = self.model.state_dict(keep_vars=True)
         for name, weight in self.policy.full_weights(device=None):
             own[name].copy_(weight)
 
@@ -113,7 +123,8 @@ class RolloutEngine(HFRollout):
             steps.append(1)
             begin(1)
 
-        hook = self.module.get_input_embeddings().register_forward_pre_hook(count)  # type: ignore[operator]
+        hook = self.model.get_input_embeddings().register_forward_pre_hook(count)
+        self.module.uniforms = prompts.batch.get("uniforms")
         try:
             output: DataProto = super()._generate_minibatch(prompts)
         finally:
@@ -136,3 +147,31 @@ class RolloutEngine(HFRollout):
         set_random_state(before)
         module.generation_config = policy.generation_config
         return module.requires_grad_(False).to(next(policy.parameters()).dtype)
+
+
+class _Generator:
+    """The model as upstream's rollout calls it: `generate` with the decoding loop of this project.
+
+    Attributes:
+        uniforms: random numbers for each token of each row, (bs, tokens) float64; None: no token is drawn.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.uniforms: torch.Tensor | None = None
+
+    def eval(self) -> None:
+        """Have the model compute as it does to write, without dropout."""
+        self.model.eval()
+
+    def train(self) -> None:
+        """Have the model compute as it does to learn."""
+        self.model.train()
+
+    def generate(self, **settings: Any) -> Any:
+        """Write responses as transformers' `generate` does, which has all the settings of upstream's rollout."""
+        if not TAKES_LOOP:
+            return self.model.generate(**settings)
+        from .decoding import decode
+
+        return self.model.generate(**settings, custom_generate=functools.partial(decode, uniforms=self.uniforms))

@@ -1,0 +1,151 @@
+# vextract:template engine/hf/tests/test_decoding.py.jinja - edit freely
+"""The decoding loop writes what transformers' own does, whatever rows are beside a row, and draws what it should."""
+
+import functools
+import types
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from generated_example.settings.loading import load_config, settle_device
+from generated_example.vendored.protocol import DataProto
+from generated_example.workers.rollout_engine import TAKES_LOOP, RolloutEngine
+
+pytestmark = pytest.mark.skipif(not TAKES_LOOP, reason="this transformers takes no decoding loop")
+END, PADDING, WORDS = 1, 0, 40
+
+
+def make_model(kind="Qwen2", **changes):
+    """Weights that are large enough for the likeliest token to be clear, and for rows to end."""
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = getattr(transformers, f"{kind}Config")(
+        **sizes,
+        vocab_size=WORDS,
+        num_key_value_heads=2,
+        initializer_range=0.2,
+        pad_token_id=PADDING,
+        bos_token_id=None,
+        eos_token_id=END,
+        **changes,
+    )
+    torch.manual_seed(0)
+    return getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    """Twelve prompts of different lengths, each twice, padded on the left; and their mask."""
+    ids = torch.randint(3, WORDS, (12, 9), generator=torch.Generator().manual_seed(1))
+    mask = (torch.arange(9) >= (torch.arange(12) % 6)[:, None]).long()
+    return (ids * mask).repeat_interleave(2, 0), mask.repeat_interleave(2, 0)
+
+
+def write(model, prompts, length, **settings):
+    """Responses by our loop, with their random numbers; greedy ones without."""
+    from generated_example.workers.decoding import decode
+
+    ids, mask = prompts
+    numbers = torch.rand((len(ids), length), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    loop = functools.partial(decode, uniforms=numbers if settings.get("do_sample") else None)
+    output = model.generate(
+        input_ids=ids,
+        attention_mask=mask,
+        max_new_tokens=length,
+        return_dict_in_generate=True,
+        custom_generate=loop,
+        **settings,
+    )
+    return output.sequences[:, ids.shape[1] :], numbers
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("Qwen2", {"attn_implementation": "sdpa"}),
+        ("Qwen2", {"attn_implementation": "eager"}),
+        ("Mistral", {"sliding_window": 6}),
+        ("GPT2", {}),
+    ],
+)
+def test_the_likeliest_tokens_are_those_of_transformers(prompts, kind, changes, monkeypatch):
+    """Over more tokens than there is room for at first, with two tokens that end a row."""
+    monkeypatch.setattr("generated_example.workers.growing_cache.ROOM", 16)
+    if kind == "GPT2":
+        config = transformers.GPT2Config(vocab_size=WORDS, n_embd=32, n_layer=2, n_head=4, initializer_range=0.2)
+        model = transformers.GPT2LMHeadModel(config).eval()
+    else:
+        model = make_model(kind, **changes)
+    ids, mask = prompts
+    settings = {"do_sample": False, "eos_token_id": [END, 7], "pad_token_id": PADDING, "repetition_penalty": 1.2}
+    ours, _ = write(model, prompts, 60, **settings)
+    theirs = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=60, **settings)[:, ids.shape[1] :]
+    ends = torch.isin(theirs, torch.tensor([END, 7])).any(dim=-1)
+    assert torch.equal(ours, theirs)
+    assert 0 < ends.sum() < len(ids) or kind == "GPT2"
+    assert model.config._attn_implementation == changes.get("attn_implementation", "sdpa")
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "top_k": 20}, {"temperature": 1.5, "top_p": 0.8}])
+def test_each_token_is_where_its_random_number_falls(prompts, settings):
+    """A forward pass over the whole sequence gives the distribution that the token was drawn from, within 1e-5."""
+    from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    model, (ids, mask) = make_model(), prompts
+    settings = {"top_k": 0, "top_p": 1.0, **settings}
+    responses, numbers = write(model, prompts, 40, do_sample=True, eos_token_id=END, pad_token_id=PADDING, **settings)
+    kinds = {"temperature": TemperatureLogitsWarper, "top_k": TopKLogitsWarper, "top_p": TopPLogitsWarper}
+    changed = {name: value for name, value in settings.items() if value not in (0, 1.0)}
+    warp = LogitsProcessorList([kind(changed[name]) for name, kind in kinds.items() if name in changed])
+    seen = 0
+    for row, response in enumerate(responses):
+        length = int((response == END).int().argmax()) + 1 if (response == END).any() else len(response)
+        assert (response[length:] == PADDING).all()
+        prompt = ids[row][mask[row].bool()]
+        with torch.no_grad():
+            logits = model(torch.cat([prompt, response[:length]])[None]).logits[0, len(prompt) - 1 : -1]
+        upto = warp(None, logits.float()).softmax(-1).double().cumsum(-1)
+        for place, token in enumerate(response[:length].tolist()):
+            below = upto[place, token - 1] if token else 0.0
+            assert below - 1e-5 <= numbers[row, place] <= upto[place, token] + 1e-5
+            seen += 1
+    assert seen > 100
+
+
+def test_what_is_drawn_has_the_distribution():
+    """By the chi-square test, at a level that one seed in ten thousand would miss; a word without a chance never is."""
+    from generated_example.workers.decoding import draw
+
+    generator, draws = torch.Generator().manual_seed(3), 200_000
+    scores = torch.randn((1, WORDS), generator=generator) * 2
+    scores[0, ::7] = -torch.inf
+    numbers = torch.rand(draws, generator=generator, dtype=torch.float64)
+    counts = torch.bincount(draw(scores.expand(draws, -1), numbers), minlength=WORDS).double()
+    expected = scores.softmax(-1)[0].double() * draws
+    possible = expected > 0
+    assert counts[~possible].sum() == 0
+    distance = ((counts - expected)[possible] ** 2 / expected[possible]).sum()
+    assert distance < 75  # 33 degrees of freedom
+    with pytest.raises(RuntimeError, match="probability tensor contains"):
+        draw(torch.full((1, WORDS), torch.nan), numbers[:1])
+
+
+def test_rows_that_are_written_apart_say_the_same(prompts, tokenizer):
+    """Whatever passes a batch is written in, and whoever wrote before: the seed alone decides."""
+    ranks = types.SimpleNamespace(world_size=1)
+    model, (ids, mask) = make_model(), prompts
+    policy = types.SimpleNamespace(module=model)
+    written = []
+    for rows in (None, 1, 5, 24):
+        size = [f"local.rollout_micro_batch_size={rows}"] if rows else []
+        config = load_config(Path(__file__).parents[1] / "config", ["scale=toy", "data.max_response_length=30", *size])
+        settle_device(config)
+        engine = RolloutEngine(config, tokenizer, ranks, policy)
+        columns = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+        torch.manual_seed(5)
+        output = engine.generate_sequences(DataProto.from_dict({k: v.clone() for k, v in columns.items()}))
+        assert "uniforms" not in output.batch.keys()
+        written.append(output.batch["responses"])
+    assert all(torch.equal(written[0], other) for other in written[1:])
+    assert len(written[0].unique(dim=0)) > 12  # the same prompt gets different responses
