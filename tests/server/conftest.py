@@ -30,16 +30,29 @@ SMALL = (
 )
 
 
+START = "import sys; sys.path.insert(0, {tests!r}); from sglang_double import main; main()"
+
+
 @pytest.fixture(scope="session")
 def sglang_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project of engine sglang, whose package is `sgserved`."""
-    return _made("sglang", "sgserved", tmp_path_factory.mktemp("made"))
+    """A project of engine sglang, whose package is `sgserved`, which can correct for what wrote the responses."""
+    return _made("sglang", "sgserved", tmp_path_factory.mktemp("made"), "--with", "rollout_correction")
 
 
 @pytest.fixture(scope="session")
 def vllm_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of engine vllm, whose package is `vserved`."""
     return _made("vllm", "vserved", tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def in_place_of_sglang(sglang_project: Path, tmp_path: Path) -> dict[str, str]:
+    """Variables with which `python -m sglang.launch_server` starts the project's own double, tests/sglang_double.py."""
+    package = tmp_path / "path" / "sglang"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "launch_server.py").write_text(START.format(tests=str(sglang_project / "tests")))
+    return {"PYTHONPATH": str(package.parent)}
 
 
 @pytest.fixture
@@ -138,7 +151,7 @@ def wait_until(condition: Callable[[], bool], timeout: float = 20.0) -> None:
         time.sleep(0.1)
 
 
-def _made(engine: str, name: str, folder: Path) -> Path:
-    done = vextract("new", name, "--engine", engine, cwd=folder)
+def _made(engine: str, name: str, folder: Path, *options: str) -> Path:
+    done = vextract("new", name, "--engine", engine, *options, cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / name

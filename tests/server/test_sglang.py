@@ -25,18 +25,6 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc"),
 ]
 
-START = "import sys; sys.path.insert(0, {tests!r}); from sglang_double import main; main()"
-
-
-@pytest.fixture
-def in_place_of_sglang(sglang_project: Path, tmp_path: Path) -> dict[str, str]:
-    """Variables with which `python -m sglang.launch_server` starts the double."""
-    package = tmp_path / "path" / "sglang"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "launch_server.py").write_text(START.format(tests=str(sglang_project / "tests")))
-    return {"PYTHONPATH": str(package.parent)}
-
 
 def server_of(run: Run) -> list[int]:
     """The process of the server itself."""

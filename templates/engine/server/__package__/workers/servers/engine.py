@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import torch
 
 from ...errors import ConfigError
-from ...run.distributed import Ranks
+from ...run.distributed import Ranks, draw_seeds
 from ...shims.precision import to_dtype
 from ...vendored.protocol import DataProto
 from ...vendored.utils.device import get_device_name
@@ -25,7 +25,6 @@ from .interface import Request, Response, Rules, Sampling, Server
 from .process import ServerProcess
 from .weight_files import bytes_of, make_directory, with_output_matrix
 
-SEEDS = 2**31 - 1
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -61,11 +60,16 @@ class ServerEngine:
             trainers = range(machines.count(machines[0]) if on_gpu() else 0)
             own = ranks.on_driver(lambda: own_gpus(config))
             self.shares_gpus = own is None or not set(trainers).isdisjoint(own)
+            self.sleeps = self._sleeps()
+            if config.local.rollout.ahead and self.sleeps:
+                raise ConfigError(
+                    "local.rollout.ahead=1 has the server write during the update, and the two share GPUs in turn",
+                    "give it GPUs of its own, local.server.devices=[cuda:1]; or, if both fit, local.server.sleep=false",
+                )
             url = self.settings.url or ranks.on_driver(lambda: self._start(kind, len(own or trainers), own))
             self.connection = self._connect(url)
             self.server = kind(self.connection, config, self._rules())
             ranks.together(lambda: self.server.check(policy.module.config, self.max_model_len))
-            self.sleeps = self._sleeps()
             self.sync_weights()
         except BaseException:
             self.close()
@@ -87,8 +91,7 @@ class ServerEngine:
         rows = [row[len(row) - length :] for row, length in zip(padded, lengths, strict=True)]
         seeds: list[int | None] = [None] * len(rows)
         if sampling.temperature > 0:
-            # Drawn from the generator that checkpoints save, and that is another on each process.
-            seeds = list(torch.randint(SEEDS, (len(rows),)).tolist())
+            seeds = list(draw_seeds(len(rows)))
         requests = [
             Request(row, self._room(len(row), response_length), seed) for row, seed in zip(rows, seeds, strict=True)
         ]

@@ -81,6 +81,7 @@ class Connection:
         self.concurrency = concurrency
         self.timeout = timeout
         self.check = check
+        self._closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rollout-server", daemon=True)
         self._thread.start()
@@ -130,6 +131,7 @@ class Connection:
 
     def close(self) -> None:
         """Drop what is under way. May be called more than once."""
+        self._closed = True
         if not self._loop.is_running():
             return
         closing = asyncio.run_coroutine_threadsafe(self._close_sessions(), self._loop)
@@ -148,6 +150,8 @@ class Connection:
         asked: float | None = None
         try:
             while not concurrent.futures.wait([future], POLL_SECONDS).done:
+                if self._closed:  # by the thread of the training loop, while another one waits
+                    raise StopRequested(f"{self.url} is no longer asked")
                 self.check()
                 if not stop_requested():
                     continue

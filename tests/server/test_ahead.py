@@ -1,0 +1,144 @@
+"""Rollouts that are one batch ahead: the server writes while the batch before is trained on."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import Run
+
+AHEAD = (
+    "local.rollout.ahead=1",
+    "actor_rollout_ref.rollout.calculate_log_probs=true",
+    "local.server.repeatable=true",
+)
+Start = Callable[..., Run]
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+
+
+def behind(run: Run) -> list[float]:
+    """How many steps old the weights were that each step's responses were written with."""
+    return [step["training/steps_behind"] for step in run.steps()]
+
+
+def weights(run: Run, step: int) -> str:
+    """The digest of a checkpoint's policy."""
+    file = run.directory / f"global_step_{step}/actor/model.safetensors"
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.slow
+@on_linux
+def test_it_goes_on_exactly_after_a_checkpoint(
+    sglang_project: Path, tmp_path: Path, start: Start, in_place_of_sglang: dict[str, str]
+) -> None:
+    common = (*AHEAD, "trainer.save_freq=3")
+    whole = start(sglang_project, tmp_path / "whole", *common, "trainer.total_training_steps=6", **in_place_of_sglang)
+    assert whole.end() == 0, whole.text()
+    assert behind(whole) == [0, 1, 1, 0, 1, 1]  # what a checkpoint is followed by is written with its weights
+    for steps in (3, 6):
+        part = start(
+            sglang_project, tmp_path / "part", *common, f"trainer.total_training_steps={steps}", **in_place_of_sglang
+        )
+        assert part.end() == 0, part.text()
+        assert weights(part, steps) == weights(whole, steps)
+    assert behind(part) == behind(whole)
+    for step in whole.steps():
+        stale = step["training/rollout_probs_diff_max"] > 1e-5
+        assert stale <= bool(step["training/steps_behind"])
+    assert any(step["rollout_corr/rollout_is_max"] > 1.01 for step in whole.steps())
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@on_linux
+def test_a_server_that_dies_while_it_writes_ends_the_run(
+    sglang_project: Path, tmp_path: Path, start: Start, in_place_of_sglang: dict[str, str]
+) -> None:
+    settings = (*AHEAD, "trainer.total_training_steps=100000")
+    run = start(sglang_project, tmp_path / "run", *settings, **in_place_of_sglang)
+    run.wait_for_steps(2)
+    for process in run.server_processes():
+        if b"keeper.py" not in Path(f"/proc/{process}/cmdline").read_bytes():
+            os.kill(process, signal.SIGKILL)
+    assert run.end(timeout=30) == 1
+    assert "error: the SGLang server has ended" in run.text()
+    assert "Traceback" not in run.text()
+    assert "The state from before this step is saved" in run.text() or "The state after step" in run.text()
+    assert run.server_processes() == []
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@on_linux
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_run_that_is_stopped_draws_the_batch_again(
+    sglang_project: Path, tmp_path: Path, start: Start, in_place_of_sglang: dict[str, str], processes: int
+) -> None:
+    run = start(
+        sglang_project,
+        tmp_path / "run",
+        *AHEAD,
+        "trainer.total_training_steps=100000",
+        processes=processes,
+        **in_place_of_sglang,
+    )
+    run.wait_for_steps(3)
+    os.kill(run.process.pid, signal.SIGTERM)
+    run.end(timeout=60)
+    assert "Traceback" not in run.text()
+    done = len(run.steps())
+    assert (run.directory / f"global_step_{done}").is_dir()
+    settings = (*AHEAD, "trainer.test_freq=1", f"trainer.total_training_steps={done + 2}")
+    again = start(sglang_project, tmp_path / "run", *settings, processes=processes, **in_place_of_sglang)
+    assert again.end(timeout=180) == 0, again.text()
+    assert behind(again)[-2:] == [0, 1]
+
+
+REFUSED = {
+    "its correction": ("algorithm.rollout_correction.rollout_is=null",),
+    "calculate_log_probs": ("actor_rollout_ref.rollout.calculate_log_probs=false",),
+    "filter_groups": ("algorithm.filter_groups.enable=true",),
+    "remax": ("algorithm.adv_estimator=remax",),
+    "local.rollout.ahead=2": ("local.rollout.ahead=2",),
+    "actor_rollout_ref.rollout.mode=async": ("actor_rollout_ref.rollout.mode=sync",),
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_what_cannot_be_ahead_is_refused(sglang_project: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.syspath_prepend(str(sglang_project))
+    loading: Any = importlib.import_module("sgserved.settings.loading")
+    errors: Any = importlib.import_module("sgserved.errors")
+    ahead: Any = importlib.import_module("sgserved.settings.ahead")
+    config = loading.load_config(sglang_project / "config", AHEAD)
+    ahead.check_ahead(config)
+    for one in REFUSED[said]:
+        key, _, value = one.partition("=")
+        loading.OmegaConf.update(config, key, {"null": None, "true": True, "false": False, "2": 2}.get(value, value))
+    with pytest.raises(errors.ConfigError, match="hint: ") as error:
+        ahead.check_ahead(config)
+    assert said.replace("its correction", "rollout_is=token") in str(error.value)
+
+
+def test_prompts_that_depend_on_the_step_before_are_refused(
+    sglang_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(sglang_project))
+    ahead: Any = importlib.import_module("sgserved.settings.ahead")
+    errors: Any = importlib.import_module("sgserved.errors")
+
+    class Curriculum:
+        def on_batch_end(self, batch: object) -> None: ...
+
+    ahead.check_dataset_ahead([])
+    with pytest.raises(errors.ConfigError, match="Curriculum"):
+        ahead.check_dataset_ahead(Curriculum())
