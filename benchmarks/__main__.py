@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import (
+    ahead,
     algorithms,
     checkpoints,
     drafts,
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "speed": ("Speed, as ratios within this run", speed.run),
     "training": ("Training, as ratios within this run", training.run),
     "checkpoints": ("How long training stands still for a checkpoint", checkpoints.run),
+    "ahead": ("Rollouts one batch ahead of the training", ahead.run),
     "vllm_sync": ("New weights for vLLM", vllm_sync.run),
     "gpu": ("A model of half a billion weights on a GPU", gpu.run),
     "qlora": ("An adapter beside weights in 4 bits", qlora.run),

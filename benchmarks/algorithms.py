@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.environment import on_one_thread
 from benchmarks.training import make_project
 from extractor.values import releases
 
@@ -63,11 +63,10 @@ def _steps_to_target(project: Path, preset: str) -> int | None:
         "trainer.logger=[console]",
         *(PASS_AT_K_SETTINGS if preset == PASS_AT_K else ("trainer.test_freq=-1",)),
     ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [sys.executable, "main.py", *settings],
         cwd=project,
-        env=environment,
+        env=on_one_thread(),
         capture_output=True,
         text=True,
         check=False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import training
+from benchmarks.environment import on_one_thread
 
 EVERY, STEPS = 5, 16  # the last step's is always written while the run waits
 LIMIT = 0.6
@@ -30,6 +30,9 @@ MODEL = """
 import sys
 from bench.data.toy import ensure_toy_model
 from transformers import AutoConfig, AutoModelForCausalLM
+
+from benchmarks.environment import on_one_thread
+from benchmarks.environment import on_one_thread
 path = ensure_toy_model(sys.argv[1], task="succ")
 config = AutoConfig.from_pretrained(path)
 config.update({"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 6})
@@ -90,15 +93,8 @@ def _stands_still(project: Path, model: Path, processes: int, kind: str, own: tu
 
 
 def _run(project: Path, *arguments: str) -> str:
-    quiet = {
-        "CUDA_VISIBLE_DEVICES": "",
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    environment = {**os.environ, **quiet}
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=project, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *arguments], cwd=project, env=on_one_thread(), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments[:1])} failed:\n{done.stderr[-2000:]}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks.environment import on_one_thread
 
 # A run of the toy task that evaluates, saves, and takes two optimizer steps.
 SETTINGS = (
@@ -67,12 +68,11 @@ def execute(project: Path, files: Sequence[str], result: Path) -> Executed:
         result: A file to write to.
     """
     script = Path(__file__).with_name("traced.py")
-    settings = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     paths = [str((project / file).resolve()) for file in files]
     subprocess.run(
         [sys.executable, str(script), str(result), *paths, "--", *SETTINGS],
         cwd=project,
-        env={**os.environ, **settings},
+        env=on_one_thread(NO_COLOR="1"),
         check=True,
         stdout=subprocess.DEVNULL,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import training
+from benchmarks.environment import on_one_thread
 
 TARGET = 0.9
 CHANCE = 0.2
@@ -60,8 +60,9 @@ def train(root: Path, name: str, *settings: str) -> Learned:
     """`python main.py` in a project, with the recipe's own settings and these."""
     directory = root / name
     arguments = ["trainer.logger=[console]", f"trainer.default_local_dir={directory}", *settings]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
-    subprocess.run([sys.executable, "main.py", *arguments], cwd=root, env=environment, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "main.py", *arguments], cwd=root, env=on_one_thread(), check=True, capture_output=True
+    )
     lines = (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     steps = [row for row in rows if row["step"] > 0]

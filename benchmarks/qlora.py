@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import on_one_thread
 from benchmarks.training import make_project
 
 SEEDS = (1, 2, 3)
@@ -105,7 +105,7 @@ def _python(project: Path, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=project,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        env=on_one_thread(),
         capture_output=True,
         text=True,
         check=False,

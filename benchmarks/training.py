@@ -6,7 +6,6 @@ All run in one environment, `.venv-peers`: how long transformers takes to import
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import tempfile
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import on_one_thread
 from extractor.pipeline import apply
 from extractor.pipeline.generate import complete, generate
 from extractor.pipeline.plan import plan_new
@@ -156,15 +156,10 @@ def reported(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 def _run(folder: Path, *arguments: str) -> str:
-    environment = {
-        **os.environ,
-        "BENCHMARK_STARTED": repr(time.time()),
-        "CUDA_VISIBLE_DEVICES": "",
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONDONTWRITEBYTECODE": "",  # what is imported is compiled once, not in every start
-        "TOKENIZERS_PARALLELISM": "false",
-    }
+    environment = on_one_thread(
+        BENCHMARK_STARTED=repr(time.time()),
+        PYTHONDONTWRITEBYTECODE="",  # what is imported is compiled once, not in every start
+    )
     done = subprocess.run(
         [str(PEERS_PYTHON), *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

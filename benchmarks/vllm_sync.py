@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.environment import on_one_thread
 from benchmarks.training import make_project
 
 # Runs in a project of engine vllm: prints seconds per hand-over and per copy, and the bytes.
@@ -68,7 +68,7 @@ def run() -> bool:
         done = subprocess.run(
             [sys.executable, "-c", MEASURE, str(Path(folder) / "model")],
             cwd=project,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+            env=on_one_thread(),
             capture_output=True,
             text=True,
             check=False,
