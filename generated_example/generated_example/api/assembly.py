@@ -17,6 +17,7 @@ from ..run.checkpoint import Checkpoints, step_of
 from ..run.checkpoint_state import load_state, restoring
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
+from ..settings.ahead import check_dataset_ahead
 from ..settings.checks import check_config
 from ..settings.loading import settle_device
 from ..training.hook_calls import import_hooks
@@ -99,6 +100,8 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
 
     tokenizer = load_tokenizer(model, ranks) if given.tokenizer is None else usable_tokenizer(given.tokenizer, model)
     train_loader, val_loader = build_dataloaders(config, ranks, partial(build_given_datasets, config, tokenizer, given))
+    if config.local.rollout.ahead:
+        ranks.on_driver(lambda: check_dataset_ahead(train_loader.dataset))
     total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
 
     keep, local = config.trainer.max_actor_ckpt_to_keep, config.local
@@ -119,7 +122,9 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
             check_base_models(resume, config, bases, in_use, ranks)
     rewards = Rewards(config, tokenizer, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
-    for part in (closing(engine), closing(rewards), checkpoints):
+    around.enter_context(closing(engine))
+    rollouts = Rollouts(config, tokenizer, ranks, engine, given.environment)
+    for part in (closing(rollouts), closing(rewards), checkpoints):
         around.enter_context(part)
     state: tuple[Any, ...] = ()
     if resume:
@@ -134,7 +139,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         policy=policy,
         reference=reference,
         critic=None,
-        rollouts=Rollouts(config, tokenizer, ranks, engine, given.environment),
+        rollouts=rollouts,
         reward_fn=reward_fn,
         val_reward_fn=val_reward_fn,
         train_loader=train_loader,

@@ -3,7 +3,7 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 
 
 class Background:
@@ -39,6 +39,16 @@ class Background:
             self.name = None
             if failure is not None:
                 raise failure
+
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for the end of the job, however it ends, for at most so long; `wait` still raises its error."""
+        if self.name is not None:
+            wait([self._done], seconds)
+
+    def discard(self) -> None:
+        """Wait for the end of the job, and forget what came of it."""
+        self.join()
+        self.name = None
 
 
 def _do(job: Callable[[], None], done: "Future[None]") -> None:

@@ -7,6 +7,7 @@ share, and the shares are gathered again. With one process every function here i
 """
 
 import contextlib
+import contextvars
 import copy
 import datetime
 import os
@@ -27,6 +28,8 @@ from .watch import Watch
 T = TypeVar("T")
 
 FOREVER = datetime.timedelta(days=365)
+SEEDS = 2**31 - 1
+_generator: contextvars.ContextVar[torch.Generator | None] = contextvars.ContextVar("generator", default=None)
 
 
 class Ranks:
@@ -222,6 +225,22 @@ def seed_everything(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
+
+
+def draw_seeds(count: int) -> list[int]:
+    """Draw seeds for an engine from the generator that checkpoints save, which is another on each process."""
+    seeds: list[int] = torch.randint(SEEDS, (count,), generator=_generator.get()).tolist()
+    return seeds
+
+
+@contextlib.contextmanager
+def drawing_from(seed: int) -> Iterator[None]:
+    """Have `draw_seeds` draw the numbers that belong to `seed` within it: the global generators are the loop's."""
+    token = _generator.set(torch.Generator().manual_seed(seed))
+    try:
+        yield
+    finally:
+        _generator.reset(token)
 
 
 def random_state() -> dict[str, Any]:

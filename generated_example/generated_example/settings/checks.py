@@ -14,6 +14,7 @@ from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, 
 from ..training.reward_managers import registered_managers
 from ..vendored.protocol import DataProto
 from . import reward_keys
+from .ahead import check_ahead
 from .attention import attention_problems
 from .group_size import made_of_one
 
@@ -53,6 +54,8 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     check_quantization(config)
     _check_token_budgets(config)
     _check_sharing(config, world_size)
+    if config.local.rollout.ahead:
+        check_ahead(config)
     if "rollout_correction" in algorithm:
         _check_correction(algorithm.rollout_correction)
     if rollout.multi_turn.enable:

@@ -16,7 +16,6 @@ HOOKS: tuple[str, ...] = (
 # Settings that nothing in this project reads, with the values that they came with: another value would change nothing.
 UNREAD: dict[str, tuple[object, ...]] = {
     "actor_rollout_ref.model.exclude_modules": (None,),
-    "actor_rollout_ref.rollout.calculate_log_probs": (False,),
     "actor_rollout_ref.rollout.disable_log_stats": (True,),
     "actor_rollout_ref.rollout.enable_chunked_prefill": (True,),
     "actor_rollout_ref.rollout.enable_prefix_caching": (True,),
@@ -37,7 +36,6 @@ UNREAD: dict[str, tuple[object, ...]] = {
 # What would read them, if the project had it.
 READERS: dict[str, str] = {
     "actor_rollout_ref.model.exclude_modules": "feature lora",
-    "actor_rollout_ref.rollout.calculate_log_probs": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.disable_log_stats": "engine vllm",
     "actor_rollout_ref.rollout.enable_chunked_prefill": "engine vllm",
     "actor_rollout_ref.rollout.enable_prefix_caching": "engine sglang, engine vllm",
@@ -296,6 +294,7 @@ local.reward_model.max_length
 local.reward_model.micro_batch_size_per_gpu
 local.reward_model.param_offload
 local.reward_model.trust_remote_code
+local.rollout.ahead
 local.rollout_micro_batch_size
 local.save_last
 local.seed

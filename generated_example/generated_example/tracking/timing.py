@@ -6,6 +6,7 @@ Whatever works through parts (prompts, passes, decode steps) says so here, witho
 """
 
 import contextlib
+import contextvars
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -33,6 +34,23 @@ class Phase:
 
 
 _under_way: list[Phase] = []
+# Of what goes on beside the training loop, and is not shown.
+_beside: contextvars.ContextVar[list[Phase] | None] = contextvars.ContextVar("beside", default=None)
+
+
+@contextlib.contextmanager
+def beside_the_loop() -> Iterator[None]:
+    """Keep what is done within it, in a thread of its own, out of the phases of the training loop."""
+    token = _beside.set([])
+    try:
+        yield
+    finally:
+        _beside.reset(token)
+
+
+def _here() -> list[Phase]:
+    beside = _beside.get()
+    return _under_way if beside is None else beside
 
 
 @contextlib.contextmanager
@@ -47,32 +65,32 @@ def timed(name: str, timing: dict[str, float]) -> Iterator[None]:
 @contextlib.contextmanager
 def under_way(name: str) -> Iterator[None]:
     """Have a phase of this name under way within it; its time is part of that of the phase around it."""
-    phase = Phase(name)
-    _under_way.append(phase)
+    phase, phases = Phase(name), _here()
+    phases.append(phase)
     try:
         yield
     finally:
-        _under_way[:] = [other for other in _under_way if other is not phase]
+        phases[:] = [other for other in phases if other is not phase]
 
 
 def expect(total: int, unit: str) -> None:
     """Say that the phase under way consists of so many parts, none of which is done yet."""
-    if _under_way:
-        phase = _under_way[-1]
+    if phases := _here():
+        phase = phases[-1]
         phase.done = phase.begun = 0
         phase.total, phase.unit = total, unit
 
 
 def advance(parts: int = 1) -> None:
     """Say that so many more parts of the phase under way are done."""
-    if _under_way:
-        _under_way[-1].done += parts
+    if phases := _here():
+        phases[-1].done += parts
 
 
 def begin(parts: int) -> None:
     """Say that work on so many parts begins, and that what was begun before is done."""
-    if _under_way:
-        phase = _under_way[-1]
+    if phases := _here():
+        phase = phases[-1]
         phase.done, phase.begun = phase.done + phase.begun, parts
 
 

@@ -22,6 +22,7 @@ from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
 from .divergence import DivergenceError
+from .prompts import Prompts
 from .results import Step
 from .run_state import RunState
 
@@ -64,7 +65,8 @@ class RunLoop:
             self._say_nothing_to_do()
             self.finished = True
             return
-        with self._surrounded(), StopSignal(ends_process=self.is_program) as stop:
+        stop = StopSignal(ends_process=self.is_program)
+        with self._surrounded(), stop, self._putting_back():
             self.state.set_random_numbers()
             trainer.callbacks("on_train_begin")
             if settings.val_only or (settings.val_before_train and trainer.steps_done == 0):
@@ -72,7 +74,7 @@ class RunLoop:
             self.state.remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or trainer.ranks.any(stop.requested))  # validating may have taken long
-            first, trainer.prompts = trainer.steps_done + 1, batches(trainer)
+            first, trainer.prompts = trainer.steps_done + 1, Prompts(trainer)
             for prompts in trainer.prompts if trains else ():
                 trainer.callbacks("on_step_begin")
                 timing: dict[str, float] = {}
@@ -105,7 +107,7 @@ class RunLoop:
             trainer.rollouts.sync_weights()
         self.resumed_from, self.finished, trainer.failure = start, False, None
         self._has_begun = False
-        trainer.prompts = batches(trainer)
+        trainer.prompts = Prompts(trainer)
         self.state.forget()
         return start
 
@@ -147,13 +149,29 @@ class RunLoop:
         finally:
             self._is_going_on = False
 
+    @contextlib.contextmanager
+    def _putting_back(self) -> Iterator[None]:
+        """When the run ends, have a batch that was drawn before its turn drawn again, should it go on."""
+        try:
+            yield
+        except Exception:  # what is remembered is where the step began that failed
+            raise
+        except BaseException:  # the loop over the steps was left
+            self._put_back()
+            raise
+        self._put_back()
+
+    def _put_back(self) -> None:
+        if self.trainer.prompts.put_back():
+            self.state.remember()
+
     def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
         """Validate if it is time, and remember the state."""
         trainer, step = self.trainer, self.trainer.steps_done
         trainer.divergence.remember(batch)
         trainer.callbacks("on_step_end")
         self.stopping.improved = False
-        due = self._is_due(trainer.config.trainer.test_freq)
+        due = self._is_due(trainer.config.trainer.test_freq, step)
         if trainer.failure is None and (due or trainer.callbacks.asked("evaluate")):
             with timed("testing", timing):
                 metrics.update(self._try_validation())
@@ -171,7 +189,8 @@ class RunLoop:
         stopping = (stopping and not self._is_last) or trainer.failure is not None or early is not None
         ends = stopping or self._is_last
         trainer.checkpoints.raise_failure()
-        if stopping or self._is_to_be_saved() or trainer.callbacks.asked("save"):
+        is_best = self.stopping.improved and trainer.config.local.early_stopping.patience is not None
+        if stopping or is_best or self.saves_after(step) or trainer.callbacks.asked("save"):
             # A run that is killed before the step is logged logs it when it goes on.
             self.state.row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
@@ -191,15 +210,15 @@ class RunLoop:
     def _is_last(self) -> bool:
         return self.trainer.steps_done >= self.trainer.total_steps
 
-    def _is_due(self, every: int) -> bool:
+    def _is_due(self, every: int, step: int) -> bool:
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
-        return every > 0 and (self._is_last or self.trainer.steps_done % every == 0)
+        return every > 0 and (step >= self.trainer.total_steps or step % every == 0)
 
-    def _is_to_be_saved(self) -> bool:
+    def saves_after(self, step: int) -> bool:
         """Tell whether the config asks for a checkpoint after this step."""
         config = self.trainer.config
-        is_best = self.stopping.improved and config.local.early_stopping.patience is not None
-        return self._is_due(config.trainer.save_freq) or is_best or bool(self._is_last and config.local.save_last)
+        is_last = step >= self.trainer.total_steps
+        return self._is_due(config.trainer.save_freq, step) or bool(is_last and config.local.save_last)
 
     def _validate(self) -> Metrics:
         """Validate, and note how good it was."""
@@ -257,9 +276,3 @@ class RunLoop:
         except CheckpointError as failure:
             return f"The state from before this step was not saved: {failure}"
         return f"The state from before this step is saved: {directory}"
-
-
-def batches(trainer: "LocalPPOTrainer") -> Iterator[dict[str, Any]]:
-    """Yield batches of prompts, epoch after epoch, until the trainer's last step."""
-    while trainer.steps_done < trainer.total_steps:
-        yield from trainer.train_loader

@@ -1,7 +1,6 @@
 # vextract:template base/__package__/training/run_state.py - edit freely
 """What a run needs, besides the weights, to do its next step exactly as it would have been done without a stop."""
 
-import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,13 +43,8 @@ class RunState:
         trainer = self.trainer
         self.forget()
         self.row = None
-        self._remembered = {
-            "data": copy.deepcopy(trainer.train_loader.state_dict()),
-            "kl_coef": trainer.kl_ctrl.value,
-            "ids": trainer.ids.getstate(),
-            "score": trainer.score,
-            "early_stopping": self.stopping.state(),
-        }
+        kept = {"kl_coef": trainer.kl_ctrl.value, "score": trainer.score, "early_stopping": self.stopping.state()}
+        self._remembered = {**trainer.prompts.place(), **kept}
 
     @property
     def data(self) -> Any:
@@ -76,7 +70,7 @@ class RunState:
         is_last = trainer.steps_done >= trainer.total_steps or self.stopping.reason is not None
         finished = is_last and trainer.config.trainer.save_freq <= 0
         models = {"actor": trainer.policy} | ({"critic": trainer.critic} if trainer.critic is not None else {})
-        state = {"random": self._random, **self._remembered, "base_models": self.base_models}
+        state = {**self._remembered, "base_models": self.base_models}
         data = state.pop("data")
         if self.row is not None:
             state["row"] = self.row

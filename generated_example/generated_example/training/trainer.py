@@ -47,10 +47,11 @@ from .divergence import DivergenceCheck
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .hook_calls import calling_estimator
 from .hook_errors import call_reward, check_advantages, reward_metrics
+from .prompts import Prompts
 from .registries import AdvantageEstimator, compute_advantage
 from .results import Step, TrainResult
 from .rollout_check import rollout_metrics
-from .run_loop import RunLoop, batches
+from .run_loop import RunLoop
 from .run_state import RunState
 from .suspects import Suspects
 from .validation import answer_and_score, validation_metrics
@@ -134,7 +135,8 @@ class LocalPPOTrainer:
             self.callbacks = Callbacks(callbacks, self)
             self.failure: Exception | None = None  # after a step's last update, so that the step counts
             self.score: float | None = None  # of validation after the last step; None: there was none
-            self.prompts = batches(self)
+            self.prompts = Prompts(self)
+            self._ahead: tuple[Any, DataProto] | None = None  # prompts whose responses are being written
             self._state = RunState(self, parts.base_models)
             self._run = RunLoop(self, self._state, parts.lock, parts.resumed_from, is_program=ranks is not None)
             if parts.resumed_from is not None:
@@ -373,21 +375,51 @@ class LocalPPOTrainer:
 
     def _answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
         """Return a batch of prompts with `rollout.n` responses to each; those to the same prompt have the same uid."""
-        batch = DataProto.from_single_dict(prompts)
-        batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
-        prompt_batch = generation_batch(batch)
-        prompt_batch.meta_info["global_steps"] = self.steps_done + 1
-        with timed("gen", timing):
-            responses = self.rollouts.generate(prompt_batch.repeat(self.rollout_n, interleave=True))
-        if self.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
-            with timed("gen_max", timing):
-                self._add_reward_baselines(batch, prompt_batch)
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] is prompts:
+            batch = ahead[1]
+            with timed("gen", timing):  # the part that is not done yet
+                responses = self.rollouts.finish()
+        else:
+            ahead = None
+            batch, prompt_batch = self._questions(prompts, self.steps_done + 1)
+            with timed("gen", timing):
+                responses = self.rollouts.generate(prompt_batch.repeat(self.rollout_n, interleave=True))
+            if self.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
+                with timed("gen_max", timing):
+                    self._add_reward_baselines(batch, prompt_batch)
+        if self.config.local.rollout.ahead:
+            metrics["training/steps_behind"] = 0 if ahead is None else 1
+            with timed("gen", timing):
+                self._ask_ahead(prompts)
         batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
         metrics.update(episode_metrics(batch))
         batch.meta_info["global_steps"] = self.steps_done + 1
         if "response_mask" not in batch.batch.keys():
             batch.batch["response_mask"] = compute_response_mask(batch)
         return batch
+
+    def _questions(self, prompts: dict[str, Any], step: int) -> tuple[DataProto, DataProto]:
+        """Return a batch of prompts that a step learns from, with their uids, and what of it goes to the rollout."""
+        batch = DataProto.from_single_dict(prompts)
+        batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
+        prompt_batch = generation_batch(batch)
+        prompt_batch.meta_info["global_steps"] = step
+        return batch, prompt_batch
+
+    def _ask_ahead(self, prompts: dict[str, Any]) -> None:
+        """Have the responses to the next batch written while this one, of these prompts, is trained on.
+
+        Not over a checkpoint, from which a run goes on with the weights of then.
+        """
+        step = self.steps_done + 2
+        if prompts is not self.prompts.current or step > self.total_steps or self._run.saves_after(step - 1):
+            return
+        following = self.prompts.ahead()
+        batch, prompt_batch = self._questions(following, step)
+        with under_way("weights"):
+            self.rollouts.begin(prompt_batch.repeat(self.rollout_n, interleave=True))
+        self._ahead = following, batch
 
     def _arrange(self, batch: DataProto, metrics: Metrics) -> None:
         """Order the rows for the processes, if so configured, and note how long they are."""
