@@ -71,7 +71,7 @@ def start(project):
                 spec = importlib.util.spec_from_file_location("named_file", value)
                 spec.loader.exec_module(importlib.util.module_from_spec(spec))
     except BaseException as error:
-        supply = "which nothing is registered as" in str(error)
+        supply = "which is not registered" in str(error)
         return "to supply" if supply else where, f"{type(error).__name__}: {error}"
     return "starts", ""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from extractor.usecases.fromrun import of_checkpoint
 from tests.releases import ALL, source_of
 from tests.verl.conftest import vextract
 from tests.verl.test_loading import REPOSITORY, unpacked
@@ -34,13 +35,17 @@ def recipe(project: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("named", ["itself", "its actor", "its run"])
-def test_a_checkpoint_becomes_a_project_that_begins_from_it(verl: None, tmp_path: Path, named: str) -> None:
-    place = checkpoint(tmp_path, _name_or_path="Qwen/Qwen3-8B")
+def test_a_checkpoint_is_found_by_itself_its_model_and_its_run(tmp_path: Path) -> None:
+    place = checkpoint(tmp_path)
+    assert of_checkpoint.find(tmp_path) is None
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("40")
-    path = {"itself": place, "its actor": place / "actor", "its run": tmp_path}[named]
-    result = vextract("new", tmp_path / "proj", "--from-verl-run", path)
+    assert {of_checkpoint.find(path) for path in (place, place / "actor", tmp_path)} == {place}
+
+
+@pytest.mark.slow
+def test_a_checkpoint_becomes_a_project_that_begins_from_it(verl: None, tmp_path: Path) -> None:
+    place = checkpoint(tmp_path, _name_or_path="Qwen/Qwen3-8B")
+    result = vextract("new", tmp_path / "proj", "--from-verl-run", place)
     assert result.code == 0, result.err
     assert recipe(tmp_path / "proj") == {
         "actor_rollout_ref": {"model": {"path": "Qwen/Qwen3-8B"}},
@@ -49,19 +54,19 @@ def test_a_checkpoint_becomes_a_project_that_begins_from_it(verl: None, tmp_path
     assert "a checkpoint has no settings" in result.err
 
 
-@pytest.mark.slow
-def test_what_a_checkpoint_says_of_its_adapter_and_critic_is_taken(verl: None, tmp_path: Path) -> None:
+def test_what_a_checkpoint_says_of_its_adapter_and_critic_is_taken(tmp_path: Path) -> None:
     place = checkpoint(tmp_path)
     (place / "critic").mkdir()
     (place / "actor" / "lora_train_meta.json").write_text('{"r": 8, "lora_alpha": 32, "task_type": "CAUSAL_LM"}')
-    result = vextract("new", tmp_path / "proj", "--from-verl-run", place, "--json")
-    assert result.code == 0, result.err
-    assert result.json["options"]["algorithm"] == "ppo"
-    assert {"critic", "lora"} <= set(result.json["options"]["features"])
-    model = recipe(tmp_path / "proj")["actor_rollout_ref"]["model"]
-    assert model == {"lora_rank": 8, "lora_alpha": 32, "path": str(place / "actor" / "huggingface")}
-    remarks = [item["key"] for item in result.json["run"]["remarks"] if item["what"] == "to do"]
-    assert "actor_rollout_ref.model.path" in remarks
+    found = of_checkpoint.read(place)
+    assert {item.key: item.value for item in found.overrides} == {
+        "actor_rollout_ref.model.lora_alpha": 32,
+        "actor_rollout_ref.model.lora_rank": 8,
+        "actor_rollout_ref.model.path": str(place / "actor" / "huggingface"),
+        "actor_rollout_ref.rollout.name": "hf",
+        "algorithm.adv_estimator": "gae",
+    }
+    assert {item.key for item in found.remarks} == {"actor_rollout_ref.model.path", "algorithm.adv_estimator"}
 
 
 def test_a_directory_that_is_neither_is_refused(tmp_path: Path) -> None:

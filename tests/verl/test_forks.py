@@ -9,7 +9,7 @@ import pytest
 
 from extractor.usecases.export.keys import candidates
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import earlier, easyr1, fitting, report, settings, startable, trl
+from extractor.usecases.fromrun import earlier, easyr1, fitting, registered, report, settings, startable, trl
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
 from extractor.usecases.fromrun.reading import Run, read_run
@@ -321,6 +321,75 @@ def test_an_asynchronous_trainer_updates_by_mini_batches(tmp_path: Path) -> None
     changed, remarks = settled(run, tmp_path)
     assert changed == {"data.train_batch_size": 128}
     assert [item.what for item in remarks] == ["changed"]
+
+
+def test_a_pass_has_room_for_the_longest_sequence(tmp_path: Path) -> None:
+    actor = "actor_rollout_ref.actor"
+    lengths = {"data.max_prompt_length": 100, "data.max_response_length": 300}
+    wanted = {**lengths, f"{actor}.ppo_max_token_len_per_gpu": 256, f"{actor}.use_dynamic_bsz": True}
+    changed, remarks = settled(wanted, tmp_path)
+    assert changed == {f"{actor}.ppo_max_token_len_per_gpu": 400}
+    assert [item.what for item in remarks] == ["changed"]
+    assert settled({**wanted, f"{actor}.use_dynamic_bsz": False}, tmp_path) == ({}, [])
+
+
+def test_an_argument_that_is_not_given_is_no_number(tmp_path: Path) -> None:
+    for key, own in (("trainer.total_training_steps", None), ("data.train_batch_size", 8)):
+        changed, remarks = settled({key: ""}, tmp_path)
+        assert changed == {key: own}
+        assert [item.what for item in remarks] == ["to do"]
+
+
+@pytest.mark.parametrize(("mode", "here"), [("latest", "auto"), (None, "disable"), ("auto", None)])
+def test_other_programs_name_what_they_go_on_from_otherwise(tmp_path: Path, mode: str | None, here: str | None) -> None:
+    changed, _ = settled({"trainer.resume_mode": mode}, tmp_path)
+    assert changed.get("trainer.resume_mode") == here
+
+
+def test_what_a_forks_checkout_knows_by_name_is_found(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("")
+    (tmp_path / "main.py").write_text(
+        "x = 1\nif name == 'mine':\n    pass\nif reward_manager_name == 'mine':\n    pass\n"
+    )
+    _, remarks = settled({"reward_model.reward_manager": "mine"}, tmp_path)
+    assert "main.py:4" in remarks[0].why
+
+
+ESTIMATOR = """
+from helpers.ranks import centred
+from verl.trainer.ppo import core_algos
+
+@core_algos.register_adv_est("mine")
+def compute_mine(token_level_rewards, response_mask, **kwargs):
+    return centred(token_level_rewards), token_level_rewards
+"""
+
+
+@pytest.mark.usefixtures("verl")
+def test_an_estimator_that_the_checkout_registers_comes_along(tmp_path: Path) -> None:
+    fork = {
+        "setup.py": "",
+        "algos/mine.py": ESTIMATOR,
+        "helpers/ranks.py": "def centred(x):\n    return x - x.mean()\n",
+    }
+    run = run_of(tmp_path, LAUNCH, fork)
+    core = "from os import path\n\ndef register_adv_est(name):\n    return lambda found: found\n"
+    tree = Tree.of(
+        [
+            *TREE,
+            File("p/custom/algorithms.py", FileKind.HOOK, b"import os\n"),
+            File("p/vendored/core_algos.py", FileKind.VENDORED, core.encode(), "verl/trainer/ppo/core_algos.py"),
+        ]
+    )
+    found, remarks = registered.take(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "mine"})
+    files = {file.path: file.data.decode() for file in found}
+    assert "from . import verl_algorithms" in files["p/custom/algorithms.py"]
+    assert "from p.custom.from_run.helpers.ranks import centred" in files["p/custom/verl_algorithms.py"]
+    assert "p/custom/from_run/helpers/ranks.py" in files
+    assert "verl.trainer" not in files["p/custom/verl_algorithms.py"].replace("from_run.verl.trainer", "")
+    assert [item.what for item in remarks] == ["changed"]
+    assert startable._computes({path: text for path, text in files.items()}, "p", "mine")
+    assert registered.take(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "grpo"})[1] == []
 
 
 @pytest.mark.parametrize(("lower", "bounds"), [(0.8, "0.5_1.25"), (None, "0.5_2")])

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from extractor.pipeline.source import open_source
 from extractor.usecases.export.target import Target
-from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, report, startable
+from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, registered, report, startable
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
@@ -199,6 +199,8 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     settings, dropped = assemble.without_readers(tree, options.package, settings)
     if not found.run.hints:
+        tree, about = registered.take(tree, options.package, found.target.source, found.run.places, settings)
+        remarks = [*remarks, *about]
         mended, about = startable.settle(
             tree, options.package, settings, project, found.experiment.wanted, found.run.places
         )

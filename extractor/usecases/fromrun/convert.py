@@ -148,6 +148,14 @@ def _algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark
 
 
 _PLAIN_MANAGERS = ("naive", "env")
+_BY_TOKENS = (
+    "actor_rollout_ref.actor.use_dynamic_bsz",
+    "actor_rollout_ref.ref.log_prob_use_dynamic_bsz",
+    "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz",
+    "critic.use_dynamic_bsz",
+    "trainer.balance_batch",
+)
+_WITHOUT_PADDING = ("actor_rollout_ref.model.use_remove_padding", "critic.model.use_remove_padding")
 
 
 def _reward_manager(flat: Mapping[str, Any]) -> str:
@@ -184,8 +192,8 @@ def _features(
     correction = "algorithm.rollout_correction.rollout_is"
     model = str(flat.get(_MODEL_KEY))
     wanted = {
-        "dynamic_bsz": flat.get("actor_rollout_ref.actor.use_dynamic_bsz") or flat.get("trainer.balance_batch"),
-        "remove_padding": flat.get("actor_rollout_ref.model.use_remove_padding"),
+        "dynamic_bsz": any(flat.get(key) for key in _BY_TOKENS),
+        "remove_padding": any(flat.get(key) for key in _WITHOUT_PADDING),
         "lora": (flat.get("actor_rollout_ref.model.lora_rank") or flat.get("actor_rollout_ref.model.lora.rank") or 0)
         > 0
         or flat.get("actor_rollout_ref.model.lora_adapter_path") is not None,

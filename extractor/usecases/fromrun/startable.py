@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from extractor.usecases.fromrun import registered
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.unknowns import unknowns
@@ -23,6 +24,17 @@ _MANAGERS = ("reward.reward_manager.name", "reward_model.reward_manager")
 # Gives every response the score that `naive` gives it, in processes side by side.
 _AS_NAIVE = "prime"
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
+_RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
+# Of settings that are null here unless they are given, those that are numbers.
+_NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
+# The tokens of a pass, each with what says that passes are formed by tokens.
+_BUDGETS = {
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "actor_rollout_ref.actor.use_dynamic_bsz",
+    "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz",
+    "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": "actor_rollout_ref.ref.log_prob_use_dynamic_bsz",
+    "critic.ppo_max_token_len_per_gpu": "critic.use_dynamic_bsz",
+    "critic.forward_max_token_len_per_gpu": "critic.use_dynamic_bsz",
+}
 _DATA = ("data.train_files", "data.val_files")
 _JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
 _JUDGE_ENABLED = ("reward.reward_model.enable", "reward_model.enable")
@@ -64,7 +76,9 @@ def settle(
     remarks: list[Remark] = []
     for mended, about in (
         _batches(whole, project, run),
-        _algorithms(code, package, settings, run),
+        _token_budgets(whole),
+        _values(settings, project),
+        _algorithms(code, package, settings, run, places),
         _paths(settings, project, whole, places),
     ):
         changed.update(mended)
@@ -94,7 +108,41 @@ def _batches(whole: Mapping[str, Any], project: Mapping[str, Any], run: Mapping[
     return changed, remarks
 
 
-def _algorithms(code: Mapping[str, str], package: str, settings: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
+def _token_budgets(whole: Mapping[str, Any]) -> _Mended:
+    """Give a pass that is formed by tokens room for the longest sequence: verl only stops where one is so long."""
+    lengths: list[Any] = [whole.get("data.max_prompt_length"), whole.get("data.max_response_length")]
+    if not all(isinstance(length, int) for length in lengths):
+        return {}, []
+    longest = sum(map(int, lengths))
+    changed = {
+        key: longest
+        for key, used in _BUDGETS.items()
+        if whole.get(used) and isinstance(whole.get(key), int) and whole[key] < longest
+    }
+    why = f"{longest}: the longest sequence is to fit into a pass"
+    return dict(changed), [Remark(key, whole[key], "changed", why) for key in changed]
+
+
+def _values(settings: Mapping[str, Any], project: Mapping[str, Any]) -> _Mended:
+    """Leave the project's own value where the run's is none that it could have."""
+    changed: dict[str, Any] = {}
+    remarks: list[Remark] = []
+    for key, value in settings.items():
+        own = project.get(key)
+        if value == "" and (isinstance(own, (int, float)) or (own is None and key in _NUMBERS)):
+            changed[key] = own
+            why = f"empty, as an argument of the script that is not given: it is {own} here"
+            remarks.append(Remark(key, value, "to do", why))
+    mode = settings.get(_RESUME)
+    if _RESUME in settings and mode not in _RESUMES:
+        changed[_RESUME] = "disable" if mode in (None, False, "none") else "auto"
+        remarks.append(Remark(_RESUME, mode, "changed", changed[_RESUME]))
+    return changed, remarks
+
+
+def _algorithms(
+    code: Mapping[str, str], package: str, settings: Mapping[str, Any], run: Mapping[str, Any], places: Places
+) -> _Mended:
     """Name what nothing in the project is registered as, and say what it has under another name."""
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
@@ -111,12 +159,18 @@ def _algorithms(code: Mapping[str, str], package: str, settings: Mapping[str, An
             remarks.append(Remark(manager, name, "changed", "naive, which gives the same scores one after the other"))
         else:
             why = f"no manager of this name in the project: register it in {package}/custom/reward_manager.py"
-            remarks.append(Remark(manager, name, "to do", why))
+            remarks.append(Remark(manager, name, "to do", why + _found_at(str(name), places)))
     estimator = settings.get(_ESTIMATOR)
     if estimator is not None and not _computes(code, package, str(estimator)):
         why = f"no estimator of this name in the project: register it in {package}/custom/algorithms.py"
-        remarks.append(Remark(_ESTIMATOR, estimator, "to do", why))
+        remarks.append(Remark(_ESTIMATOR, estimator, "to do", why + _found_at(str(estimator), places)))
     return changed, remarks
+
+
+def _found_at(name: str, places: Places) -> str:
+    """Say where the run's checkout knows something by its name."""
+    place = registered.place_of(name, places)
+    return f"; the run's checkout names it in {place}" if place else ""
 
 
 def _paths(
@@ -151,6 +205,9 @@ def _registered(code: Mapping[str, str], package: str) -> set[str]:
 
 def _computes(code: Mapping[str, str], package: str, estimator: str) -> bool:
     """Tell whether a project has an advantage estimator of a name."""
+    decorated = re.compile(rf"register_adv_est\(\s*[\"']{re.escape(estimator)}[\"']")
+    if any(path.startswith(f"{package}/") and decorated.search(text) for path, text in code.items()):
+        return True
     named = re.compile(rf"[\"']{re.escape(estimator)}[\"']")
     return any(
         path.startswith(f"{package}/") and "AdvantageEstimator" in text and named.search(text) is not None
