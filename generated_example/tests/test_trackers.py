@@ -127,6 +127,19 @@ def test_wandb(track):
     assert all(table["data"][0][:2] == [1, "37="] for table in tables)
 
 
+def test_wandb_asks_nobody_who_is_not_logged_in(tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb")
+    for name in ("WANDB_MODE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("it would ask"))
+    wandb.teardown()  # what it remembers of earlier tests
+    said = []
+    Trackers(["wandb"], Run("proj", "exp", {}, tmp_path), said.append)
+    assert "WANDB_MODE=offline" in said[0] and "wandb login" in said[0]
+
+
 def test_swanlab(track):
     run = track("swanlab")
     files = sorted(run.glob("run-*/*.swanlab"))

@@ -138,6 +138,11 @@ class Wandb:
         import wandb
 
         self._wandb = wandb
+        if not _may_log(wandb):  # it would ask in a terminal, and wait
+            raise RuntimeError(
+                "nobody is logged in: `wandb login`, or WANDB_API_KEY, sends what is logged; WANDB_MODE=offline keeps "
+                "it here for `wandb sync`"
+            )
         self._run = wandb.init(
             project=run.project,
             name=run.name,
@@ -162,6 +167,16 @@ class Wandb:
 
     def close(self, outcome: str) -> None:
         self._run.finish(exit_code=int(outcome == "failed"))
+
+
+def _may_log(wandb: Any) -> bool:
+    """Tell whether wandb has what it needs to log, without asking anybody: a key, or a mode that needs none."""
+    if wandb.setup().settings.mode in ("offline", "disabled", "dryrun"):
+        return True
+    try:
+        return bool(wandb.login(prompt=False))
+    except TypeError:  # earlier versions cannot be told not to ask
+        return bool(wandb.api.api_key)
 
 
 class MLflow:
