@@ -388,7 +388,7 @@ def test_an_estimator_that_the_checkout_registers_comes_along(tmp_path: Path) ->
     assert "p/custom/from_run/helpers/ranks.py" in files
     assert "verl.trainer" not in files["p/custom/verl_algorithms.py"].replace("from_run.verl.trainer", "")
     assert [item.what for item in remarks] == ["changed"]
-    assert startable._computes({path: text for path, text in files.items()}, "p", "mine")
+    assert startable._computes(files, "p", "mine")
     assert registered.take(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "grpo"})[1] == []
 
 
