@@ -8,13 +8,16 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from tensordict import TensorDict
 
 from ..shims.precision import to_dtype
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
 from ..vendored.utils.metric.utils import Metric
 from ..vendored.utils.py_functional import append_to_dict
+from ..vendored.workers.engine import utils as engine_utils
 from ..vendored.workers.utils.padding import left_right_2_no_padding, no_padding_2_padding
+from .passes import partition_tokens
 from .role_configs import engine_config, optimizer_config
 from .shared_forward import SharedForward
 
@@ -33,6 +36,8 @@ COLUMNS = (
     "values",
     "returns",
 )
+
+SHORTER = 0.98  # passes are tried that are so much shorter, until each process's share fits
 
 
 class LocalEngine:
@@ -90,6 +95,9 @@ class LocalEngine:
         for _ in range(section.ppo_epochs):
             for part in data.split(section.ppo_mini_batch_size):
                 batch = self._unpadded(part, section.use_dynamic_bsz, rows, tokens)
+                if section.use_dynamic_bsz:
+                    fitting = tokens_of_pass(batch["input_ids"], tokens, self.passes.sharers)
+                    tu.assign_non_tensor(batch, max_token_len_per_gpu=fitting)
                 tu.assign_non_tensor(batch, global_batch_size=self._rows_of_all(len(part)), **settings)
                 yield batch
 
@@ -125,6 +133,30 @@ class LocalEngine:
         found = {**output["metrics"], "loss": sum(output["loss"])}
         parts = self.passes.ranks.gather_objects(found)[:: self.passes.sharers]
         append_to_dict(metrics, {name: _one_number([part[name] for part in parts]) for name in found})
+
+
+def tokens_of_pass(input_ids: torch.Tensor, tokens: int, sharers: int) -> int:
+    """Return how many tokens a pass may have so that no process's share of one is longer than what one can take.
+
+    The engine forms passes by their tokens alone, and long rows cannot be divided.
+
+    Args:
+        input_ids: of a mini-batch, nested (bs, length).
+        tokens: what all processes that share a pass can take together.
+        sharers: how many they are.
+    """
+    lengths = input_ids.offsets().diff().cpu()
+    budget = max(tokens // sharers, int(lengths.max()))  # a row that is longer by itself is a share by itself
+    batch = TensorDict({"input_ids": input_ids}, batch_size=len(lengths))
+    while sharers > 1 and tokens > budget:
+        _, passes = engine_utils.rearrange_micro_batches(batch, max_token_len=tokens)
+        parts = [lengths[rows] for rows in passes]
+        shares = (int(part[share].sum()) for part in parts for share in partition_tokens(part, sharers))
+        if max(shares) <= budget:
+            break
+        longest = int(max(part.sum() for part in parts))
+        tokens = max(budget, min(longest - 1, int(tokens * SHORTER)))
+    return tokens
 
 
 def named(prefix: str, metrics: dict[str, Any]) -> dict[str, Any]:
