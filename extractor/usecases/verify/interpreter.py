@@ -160,4 +160,6 @@ def _environment(folder: Path) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "TOKENIZERS_PARALLELISM": "false",
         "TORCH_COMPILE_DISABLE": "1",
+        # Up to 0.7.0 what upstream finds by itself is a module and no device: fix "grpo-vectorized-device".
+        "VERL_FORCE_DEVICE": "cpu",
     }
