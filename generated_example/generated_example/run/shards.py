@@ -90,9 +90,7 @@ def write_shards(tensors: Mapping[str, torch.Tensor], directory: Path, ranks: Ra
     Returns:
         The SHA-256 of the files that this process wrote, by name.
     """
-    writer = HuggingFaceStorageWriter(
-        str(directory), fqn_to_index_mapping=_files(tensors), save_distributed=True
-    )
+    writer = HuggingFaceStorageWriter(str(directory), fqn_to_index_mapping=_files(tensors), save_distributed=True)
     try:
         dcp.save(dict(tensors), storage_writer=writer, process_group=ranks.group, no_dist=ranks.world_size == 1)
     except dcp.api.CheckpointException as failed:

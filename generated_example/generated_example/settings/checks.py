@@ -16,7 +16,7 @@ from ..vendored.protocol import DataProto
 from . import reward_keys
 from .ahead import check_ahead
 from .attention import attention_problems
-from .group_size import made_of_one
+from .group_size import made_of_one, why_it_fails
 
 
 def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
@@ -35,6 +35,11 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
         "actor_rollout_ref.actor.policy_loss.loss_mode", actor.policy_loss.loss_mode, POLICY_LOSS_REGISTRY
     )
     _check_registered(reward_keys.MANAGER, OmegaConf.select(config, reward_keys.MANAGER), registered_managers())
+    if reason := why_it_fails(algorithm):
+        raise ConfigError(
+            f"algorithm.adv_estimator={algorithm.adv_estimator} does not run in this release of verl: {reason}",
+            "choose another estimator, or a release with a preset of this name: vextract versions",
+        )
     if data.train_batch_size < actor.ppo_mini_batch_size:
         raise ConfigError(
             f"data.train_batch_size is {data.train_batch_size}, "
