@@ -16,6 +16,7 @@ from tests.processes.launching import TORCHRUN
 from tests.project.running import environment
 from tests.project.support import Configuration, make, vextract
 from tests.releases import NEWEST
+from tests.sft.hub import TOKEN, Hub, serving
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -84,6 +85,44 @@ def test_a_run_that_learns_nothing_more_stops_and_keeps_its_best(found: dict[str
     assert steps == 3  # the best is the first validation, and two more came
     assert finished
     assert saved == ["global_step_1", "global_step_3"]
+
+
+def _pushed(project: Path, checkpoint: str, out: Path, token: str) -> tuple[subprocess.CompletedProcess[str], Hub]:
+    command = [sys.executable, "-m", "warm.export", checkpoint, str(out), "--push-to-hub", "somebody/small"]
+    with serving() as hub:
+        settings = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": token}
+        done = subprocess.run(
+            [*command, "--private"],
+            cwd=project,
+            env={**environment(project), **settings},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    return done, hub
+
+
+def test_an_export_is_pushed_to_a_hub_with_its_card(project: Path, found: dict[str, Any], tmp_path: Path) -> None:
+    done, hub = _pushed(project, found["whole"], tmp_path / "out", TOKEN)
+    assert done.returncode == 0, done.stderr
+    made = hub.made["small"]
+    assert made.get("visibility") == "private" or made.get("private") is True  # as releases of the library write it
+    assert hub.files == {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    card = hub.files["README.md"].decode()
+    assert "library_name: transformers" in card
+    assert "| trained by | supervised training on demonstrations |" in card
+    assert "| steps | 4 |" in card
+
+
+@pytest.mark.thorough
+def test_a_hub_that_refuses_leaves_the_export(project: Path, found: dict[str, Any], tmp_path: Path) -> None:
+    done, hub = _pushed(project, found["whole"], tmp_path / "out", "hf_wrong")
+    assert done.returncode == 2
+    assert "was not pushed to somebody/small" in done.stderr
+    assert "hint: `hf auth login`, or HF_TOKEN, says who you are; then: hf upload somebody/small" in done.stderr
+    assert (tmp_path / "out/model.safetensors").is_file()
+    assert hub.files == {}
 
 
 @pytest.mark.thorough
