@@ -3,6 +3,7 @@
 
     python -m PACKAGE.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
     python -m PACKAGE.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
+    python -m PACKAGE.export ... OUT --push-to-hub USER/MODEL               and upload it, with a card; --private
 
 `global_step_N/actor` is in this format already, unless each process wrote its own share of it
 (`local.checkpoint.sharded`), or the run trained a LoRA adapter: then it holds the adapter, in peft's format. What this
@@ -47,15 +48,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dtype", choices=DTYPES, help="of the weights; default: as they are")
     parser.add_argument("--shard-size", default="5GB", help="the most bytes of a file with weights (%(default)s)")
     parser.add_argument("--base", type=Path, help="where the model of a LoRA adapter is now, if it was moved")
+    parser.add_argument("--push-to-hub", metavar="NAME", help="and upload it to this repository: user/model")
+    parser.add_argument("--private", action="store_true", help="of a repository that is made: nobody else sees it")
     chosen = parser.parse_args(arguments)
     _be_quiet()
     try:
         checkpoint = find_checkpoint(chosen.checkpoint, best=chosen.best)
         export(checkpoint, chosen.out, dtype=chosen.dtype, shard_size=chosen.shard_size, base=chosen.base)
+        say(f"{checkpoint} -> {chosen.out}")
+        if chosen.push_to_hub is not None:
+            from .hub import push
+
+            say(push(chosen.out, chosen.push_to_hub, checkpoint, private=chosen.private))
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    say(f"{checkpoint} -> {chosen.out}")
     return 0
 
 
