@@ -132,6 +132,10 @@ def test_rewards_of_every_form(newest: Path) -> None:
             return {"score": level, "acc": 1.0}
         def plural(data_sources, solution_strs, ground_truths, extra_infos=None):
             return torch.ones(len(solution_strs))
+        def queries_of(queries, prompts, labels, **columns):
+            seen["queries"] = [queries[0], prompts[0], labels[0]]
+            rewards = torch.tensor([float(q.startswith(p)) for q, p in zip(queries, prompts)])
+            return {"rewards": rewards, "scores": rewards / 2, "extra_logs": {"each": rewards, "mean": rewards.mean()}}
         class Manager:
             def __init__(self, tokenizer, num_examine=0): self.tokenizer = tokenizer
             def __call__(self, data, return_dict=False):
@@ -149,11 +153,12 @@ def test_rewards_of_every_form(newest: Path) -> None:
         judge = pipeline("text-classification", model=classifier, tokenizer=tokenizer)
         given = {"trl": trl, "waits": waits, "levels": levels, "plural": plural, "manager": Manager,
                  "callable": Callable(), "pairs": [(right, 1.0), (length, 0.5)], "names": {"a": length, "b": trl},
-                 "judge": judge}
+                 "judge": judge, "queries": queries_of, "alone": lambda text: float(len(text)), "length": length}
         found = {name: parts(train_dataset=ROWS, reward_fn=reward) for name, reward in given.items()}
         found["text"] = [seen.pop("trl"), seen["columns"]]
         found["weights"] = parts(train_dataset=CHAT, reward_fn=[trl, length], reward_weights=[2, 0])
         found["chat"] = seen["trl"]
+        found["seen"] = seen["queries"]
         print(json.dumps(found))
         """,
     )
@@ -168,6 +173,12 @@ def test_rewards_of_every_form(newest: Path) -> None:
     assert found["pairs"]["all"] == pytest.approx(found["pairs"]["right"] + found["pairs"]["length"] / 2)
     assert found["names"]["all"] == pytest.approx(found["names"]["a"] + 0.25)
     assert 0 < found["judge"]["good"] < 1
+    assert found["queries"] == {"all": 1, "score": 1, "queries_of": 1, "scores": 0.5, "each": 1, "mean": 1}
+    query, alone, label = found["seen"]
+    assert query.startswith(alone)
+    assert "7=" in alone
+    assert label[-1] == "8"
+    assert found["alone"]["all"] == found["length"]["all"]
     (prompt, completion, solution, step), columns = found["text"]
     assert (prompt[-2:], solution[-1], step) == ("7=", "8", 0)
     assert isinstance(completion, str)

@@ -4,20 +4,24 @@
 A function, or an object with `__call__`, plain or `async`, told apart by the names of its arguments:
 
     f(data_source, solution_str, ground_truth, extra_info)      verl's: once for each sample
-    f(prompt, response)                                         once for each sample
+    f(response), f(prompt, response)                            once for each sample
     f(prompts, completions, **columns) -> list                  TRL's: once for the batch
+    f(queries, prompts, labels, **columns) -> list or dict      OpenRLHF's: once for the batch
     manager(batch, return_dict=True)                            a reward manager of verl: once for the batch
 
 One that scores a sample returns a number, or a dictionary with `score` and further components, which are logged too. It
 gets by name what it names: data_source, ground_truth, extra_info, prompt (text; of a conversation, what its messages
-say), the response as solution_str, response or completion (text), and the columns of the data. Two other names are the
-prompt and the response. `local.reward` says how it is called: in how many processes, for how long.
+say), the response as solution_str, response or completion (text), and the columns of the data. One other name is the
+response, two are the prompt and the response. `local.reward` says how it is called: in how many processes, for how long.
 
 One in TRL's form gets prompts, completions, completion_ids (lists of tokens), trainer_state, log_extra, log_metric and
 the columns, as lists, those that it names or, with **kwargs, all. Where prompts are conversations (lists of messages),
 completions are [{"role": "assistant", "content": ...}]; where prompts are text, they are text. (Prompts from files are
 conversations.) It returns a number for each sample, or None: no score. responses are the completions as text; verl's
 data_sources, solution_strs, ground_truths and extra_infos are known as well.
+
+One in OpenRLHF's form gets queries (prompts as the model reads them, with their responses), prompts (the same without)
+and labels (the answers), all text. It returns rewards, or a dictionary of rewards, scores and extra_logs.
 
 A reward manager, an object or a class of them, returns the scores, float32 (bs, response_length), or a dictionary with
 `reward_tensor` and `reward_extra_info`. A class is made with what it names of tokenizer, num_examine, compute_score,

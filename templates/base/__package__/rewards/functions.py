@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .forms import VERLS_OF_BATCH, Form, name_of
+from .forms import LABELS, QUERIES, VERLS_OF_BATCH, Form, name_of
 from .manager import TextRewardManager
 from .scoring import Scorer, ScoringError, aligned, problem_of, run_async, source_of
 
@@ -16,6 +16,8 @@ INTERNAL |= {"tools_kwargs", "interaction_kwargs", "multi_modal_data", "multi_mo
 # Where the lists that functions name are taken from, sample by sample.
 SINGULAR = {"prompts": "__prompt", "completions": "__completion", "responses": "response"}
 SINGULAR |= {name: name.removesuffix("s") for name in VERLS_OF_BATCH}
+# Where those of a function in OpenRLHF's form are: its prompts are text, which its queries begin with.
+OF_QUERIES = SINGULAR | {QUERIES: "__query", "prompts": "__text", LABELS: "ground_truth"}
 
 
 @dataclass
@@ -95,7 +97,7 @@ class FunctionsRewardManager(TextRewardManager):
         super().__init__(tokenizer, 0, self.parts[0].function, reward_fn_key, **settings)
         for part in self.parts:
             if part.form.kind == "sample":
-                call = part.function if part.form.names else _ByPosition(part.function)
+                call = _ByPosition(part.function, part.form.names) if part.form.by_position else part.function
                 part.scorer = Scorer(call, num_workers, timeout, timeout_score, concurrency)
         self.scorer = _Joint(self.parts)  # type: ignore[assignment]
 
@@ -118,6 +120,9 @@ class FunctionsRewardManager(TextRewardManager):
                 "__completion": text if isinstance(messages, str) else answer,
                 "completion_ids": responses[row][: lengths[row]].tolist(),
             }
+            if any(QUERIES in part.form.names for part in self.parts):
+                sample["__text"] = self._prompt(data, row)
+                sample["__query"] = sample["__text"] + text
             samples.append(sample | dict.fromkeys(("solution_str", "response", "completion"), text))
         return Batch(samples, [*own, "ground_truth"], _state(data.meta_info, self.total_steps))
 
@@ -170,18 +175,19 @@ class _Joint:
 
 
 class _ByPosition:
-    """A function of a prompt and a response, whatever it calls them."""
+    """A function of a response, or of a prompt and a response, whatever it calls them."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], names: Sequence[str]) -> None:
         self.func = function  # where `raw_function` looks for what the owner wrote
+        self.names = names
 
-    def __call__(self, prompt: str, response: str) -> Any:
-        return self.func(prompt, response)
+    def __call__(self, **texts: str) -> Any:
+        return self.func(*(texts[name] for name in self.names))
 
 
 def _samples(part: Part, batch: Batch) -> list[dict[str, Any]]:
     """Return the arguments of a function that scores one sample at a time, for each."""
-    names = list(part.form.names) or ["prompt", "response"]
+    names = list(part.form.names)
     names += [name for name in batch.columns if part.form.takes_all and name not in names]
     _check_columns(part, names, batch)
     return [{name: sample[name] for name in names} for sample in batch.samples]
@@ -191,19 +197,37 @@ def _of_batch(part: Part, batch: Batch) -> list[dict[str, Any]]:
     """Return what a function that scores a batch gives for each sample."""
     others = {"trainer_state": batch.state, "log_extra": batch.log_extra, "log_metric": batch.log_metric}
     names = list(part.form.names)
+    taken_from = OF_QUERIES if QUERIES in names else SINGULAR
     if part.form.takes_all:
         columns = [name for name in batch.columns if name != "completion"]
         names += [name for name in ("prompts", "completions", "completion_ids", *columns, *others) if name not in names]
     names = list(dict.fromkeys(names))
-    _check_columns(part, [SINGULAR.get(name, name) for name in names if name not in others], batch)
+    _check_columns(part, [taken_from.get(name, name) for name in names if name not in others], batch)
     arguments = {
-        name: others[name] if name in others else [sample[SINGULAR.get(name, name)] for sample in batch.samples]
+        name: others[name] if name in others else [sample[taken_from.get(name, name)] for sample in batch.samples]
         for name in names
     }
     result = part.function(**arguments)
     if hasattr(result, "__await__"):
         result = run_async(lambda: _awaited(result))
+    if isinstance(result, Mapping) and "rewards" in result:
+        result = _reported(result, batch)
     return [_checked(part, value, row) for row, value in enumerate(_listed(part, result, len(batch.samples)))]
+
+
+def _reported(result: Mapping[str, Any], batch: Batch) -> Any:
+    """Keep what a function in OpenRLHF's form reports besides, and return its rewards.
+
+    Its `scores` become a component of that name, which algorithm.filter_groups.metric can name.
+    """
+    further = {"scores": result["scores"]} if "scores" in result else {}
+    for name, value in {**further, **(result.get("extra_logs") or {})}.items():
+        values = value.tolist() if hasattr(value, "tolist") else value
+        if isinstance(values, Sequence) and not isinstance(values, str) and len(values) == len(batch.samples):
+            batch.log_extra(name, values)
+        elif isinstance(values, int | float):
+            batch.log_metric(name, values)
+    return result["rewards"]
 
 
 async def _awaited(result: Any) -> Any:

@@ -13,12 +13,12 @@ from ..shims.device import empty_cache
 from ..tracking.timing import advance, expect
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
-from .devices import get_device_id, get_device_name
+from .devices import computing_on, device_of, here
 from .rollout_interface import RolloutError
 from .servers.weight_files import with_output_matrix
 from .trained_model import TrainedModel
 from .vllm_arguments import vllm_arguments
-from .vllm_setup import check_vllm, explain_failure, prepare_environment, vllm_settings
+from .vllm_setup import check_vllm, explain_failure, placed_on, prepare_environment, vllm_settings
 
 prepare_environment()
 check_vllm()
@@ -47,16 +47,19 @@ class RolloutEngine(VllmRollout):
         self.alone = ranks.world_size == 1
         ranks.leaves_group_open = not self.alone
         self.up_to_date = False
-        settings = vllm_settings(config, ranks)
+        self.device = device_of(config, "rollout")
+        settings = vllm_settings(config, ranks, self.device)
         self.frees_memory = bool(settings["free_cache_engine"])
         try:
-            super().__init__(**vllm_arguments(config, settings, tokenizer))
+            with placed_on(self.device):
+                super().__init__(**vllm_arguments(config, settings, tokenizer))
         except Exception as error:
             raise ConfigError(*explain_failure(error)) from error
         self.team: Team | None = None
         if settings["tensor_model_parallel_size"] > 1:
             self.team = self.inference_engine = Team(self.inference_engine, settings["tensor_model_parallel_size"])
-        self._sleep()
+        with computing_on(self.device):
+            self._sleep()
 
     def generate_sequences(self, prompts: DataProto, **kwargs: Any) -> DataProto:
         """Write a response to each prompt, within `session`.
@@ -86,8 +89,8 @@ class RolloutEngine(VllmRollout):
         asked = {name: meta_info[name] for name in ("temperature", "top_p", "top_k") if name in meta_info}
         asked["max_tokens"] = meta_info.get("response_length", self.config.response_length)
         try:
-            with self.update_sampling_params(**asked), self._counting(len(prompts)):
-                batch = DataProto(prompts.batch.to(get_device_id()), columns, meta_info)
+            with self.update_sampling_params(**asked), self._counting(len(prompts)), computing_on(self.device):
+                batch = DataProto(prompts.batch.to(here()), columns, meta_info)
                 output: DataProto = super().generate_sequences(batch, **kwargs).to("cpu")
         except Exception as error:
             raise RolloutError(*explain_failure(error)) from error
@@ -97,26 +100,29 @@ class RolloutEngine(VllmRollout):
     def session(self) -> Iterator[None]:
         """Give the engine its memory and the policy's weights within it. Every process must enter and leave it."""
         try:
-            if not self.up_to_date:
-                self._wake("weights")
-                self._send_weights()
-                empty_cache()  # of the pieces that were put together; the cache of keys and values comes next
-                self.up_to_date = True
-            self._wake("kv_cache")
+            with computing_on(self.device):
+                if not self.up_to_date:
+                    self._wake("weights")
+                    self._send_weights()
+                    empty_cache()  # of the pieces that were put together; the cache of keys and values comes next
+                    self.up_to_date = True
+                self._wake("kv_cache")
         except Exception as error:
             raise RolloutError(*explain_failure(error)) from error
         try:
             yield
         except BaseException:
-            with contextlib.suppress(Exception):  # what has failed may not be able to sleep either
-                self._sleep()
+            with contextlib.suppress(Exception), computing_on(self.device):
+                self._sleep()  # what has failed may not be able to sleep either
             raise
-        self._sleep()
+        with computing_on(self.device):
+            self._sleep()
 
     def finish(self) -> None:
         """Take part in the responses that processes with other parts of the same model still need."""
         if self.team is not None:
-            self.team.finish()
+            with computing_on(self.device):
+                self.team.finish()
 
     def sync_weights(self) -> None:
         """Have the policy's weights, which have changed, go over before the next rollout."""
@@ -130,7 +136,7 @@ class RolloutEngine(VllmRollout):
     @torch.no_grad()
     def _send_weights(self) -> None:
         """Hand over all weights, through vLLM's own way of reading a checkpoint."""
-        packs_head = get_device_name() == "cpu"
+        packs_head = self.device.type == "cpu"
         weights = with_output_matrix(self.policy.full_weights(device=None), self.policy.module, packs_head)
         self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         self.inference_engine.reset_prefix_cache()

@@ -2,14 +2,17 @@
 """vLLM in the trainer's own process: what it must be told beforehand, and what its failures mean."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
 from packaging.version import Version
 
 from ..errors import ConfigError
 from ..run.distributed import Ranks
-from ..vendored.utils.device import get_device_name
+from .devices import computing_on, get_device_name
 
 # Since this version it reads new weights from memory.
 OLDEST = Version("0.16")
@@ -45,6 +48,18 @@ def check_vllm() -> None:
         raise ConfigError(f"vLLM {vllm.__version__} cannot take new weights; {OLDEST} or later can", hint)
 
 
+@contextmanager
+def placed_on(device: torch.device) -> Iterator[None]:
+    """Have a vLLM that is made within it compute on `device`: it takes the GPU that torchrun's LOCAL_RANK names."""
+    before = os.environ["LOCAL_RANK"]
+    os.environ["LOCAL_RANK"] = str(device.index or 0)
+    try:
+        with computing_on(device):
+            yield
+    finally:
+        os.environ["LOCAL_RANK"] = before
+
+
 def explain_failure(error: Exception) -> tuple[str, str]:
     """Return what vLLM's exception means for the owner of the run: a message and a hint."""
     text = " ".join(str(error).split())
@@ -67,8 +82,20 @@ def explain_failure(error: Exception) -> tuple[str, str]:
     return message, "VLLM_LOGGING_LEVEL=INFO shows what vLLM does; vextract upgrade --engine hf does without it"
 
 
-def vllm_settings(config: Any, ranks: Ranks) -> dict[str, Any]:
-    """Return the `rollout` section for this process and its device."""
+def vllm_settings(config: Any, ranks: Ranks, device: torch.device) -> dict[str, Any]:
+    """Return the `rollout` section for this process and its device.
+
+    Raises:
+        ConfigError: the installed vLLM does not compute on this device, or the processes do not come out even.
+    """
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu() != (device.type == "cpu"):
+        built = "a CPU" if current_platform.is_cpu() else "a GPU"
+        raise ConfigError(
+            f"rollouts are to be computed on {device}, and the vLLM that is installed computes on {built}",
+            "set local.devices.rollout accordingly, or vextract upgrade --engine hf",
+        )
     node: dict[str, Any] = OmegaConf.to_container(config.actor_rollout_ref.rollout, resolve=True)  # type: ignore[assignment]
     together = node["tensor_model_parallel_size"]
     if ranks.world_size % together:
@@ -80,7 +107,7 @@ def vllm_settings(config: Any, ranks: Ranks) -> dict[str, Any]:
         )
     node["seed"] = config.local.seed + ranks.rank // together  # only processes that hold one model draw the same
     engine_kwargs: dict[str, Any] = {"logprobs_mode": "processed_logprobs"}  # those that the tokens were drawn with
-    if get_device_name() == "cpu":
+    if device.type == "cpu":
         node["enforce_eager"] = True  # there are no graphs to capture,
         node["free_cache_engine"] = False  # and no memory of another device to give back
         engine_kwargs["kv_cache_memory_bytes"] = CPU_KV_CACHE_BYTES

@@ -11,7 +11,7 @@ from ..run.distributed import Ranks
 from ..tracking.timing import expect
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
-from .devices import get_device_id
+from .devices import computing_on, device_of, here
 from .models import load_model
 from .policy import sized
 from .sharding import place
@@ -33,11 +33,12 @@ class Critic(TrainedModel):
         self.tokenizer = tokenizer
         path = path or section.model.path or config.actor_rollout_ref.model.path
         fsdp_config = section.model.fsdp_config
-        module = place(self.module_at(path, ranks), fsdp_config, ranks)
-        super().__init__(module, section.optim, fsdp_config, tokenizer, ranks, total_steps)
         node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic"))
         self._world_size = ranks.world_size
-        self.critic = SharedCritic(node, self.module, self.optimizer)
+        with computing_on(device_of(config, "policy")):
+            module = place(self.module_at(path, ranks), fsdp_config, ranks)
+            super().__init__(module, section.optim, fsdp_config, tokenizer, ranks, total_steps)
+            self.critic = SharedCritic(node, self.module, self.optimizer)
         self.critic.passes.share_between(ranks)
 
     def module_at(self, path: str, ranks: Ranks) -> Any:
@@ -52,7 +53,7 @@ class Critic(TrainedModel):
     def compute_values(self, batch: DataProto) -> DataProto:
         """Return the value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
         expect(len(batch), "sequences")
-        with self.in_use():
+        with self.at_work():
             values = self.critic.compute_values(self._prepare(batch))
         return DataProto.from_dict({"values": values.float().cpu()})
 
@@ -66,9 +67,10 @@ class Critic(TrainedModel):
         Returns:
             Metrics named critic/*; those of mini- and micro-batches are lists.
         """
-        prepared = self._prepare(self.critic.passes.part_of(batch))
-        expect(len(prepared) * self.section.ppo_epochs, "sequences")
-        with self.in_use(optimizer=True):
+        part = self.critic.passes.part_of(batch)
+        expect(len(part) * self.section.ppo_epochs, "sequences")
+        with self.at_work(optimizer=True):
+            prepared = self._prepare(part)
             start = time.perf_counter()
             metrics: dict[str, Any] = self.critic.update_critic(prepared)
             seconds = time.perf_counter() - start
@@ -85,4 +87,4 @@ class Critic(TrainedModel):
             "max_token_len": self.section.forward_max_token_len_per_gpu,
             "use_dynamic_bsz": self.section.use_dynamic_bsz,
         }
-        return DataProto(batch.batch.to(get_device_id()), batch.non_tensor_batch, meta_info)
+        return DataProto(batch.batch.to(here()), batch.non_tensor_batch, meta_info)

@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from ..shims.precision import to_dtype
 from . import lora
 from .adapters import SECTION, wants_adapter
-from .devices import get_device_id
+from .devices import here
 from .model_files import load_pretrained
 from .sharding import whole
 
@@ -86,7 +86,7 @@ def _read(settings: dict[str, Any], dtype: torch.dtype, auto_class: Any, path: s
     from transformers import BitsAndBytesConfig
     from transformers.pytorch_utils import Conv1D
 
-    placed: dict[str, Any] = {"device_map": {"": get_device_id()}, "torch_dtype": dtype}
+    placed: dict[str, Any] = {"device_map": {"": here()}, "torch_dtype": dtype}
     settings = {"quantization_config": BitsAndBytesConfig(**settings), **placed, **arguments}
     module, report = load_pretrained(auto_class, path, **settings)
     for layer in module.modules():

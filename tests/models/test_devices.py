@@ -1,0 +1,124 @@
+"""Which device each part of a run computes on. No GPU is needed: see `device.cpp` for the devices that stand in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.models.test_parts import MODEL, check, config, default, model_path, module, ranks, refusal, root
+from tests.project.running import environment, overrides
+from tests.project.support import PACKAGE, Configuration, make
+
+__all__ = ["config", "default", "model_path", "ranks", "root"]  # fixtures
+DEVICES, ASYNC = "local.devices", "actor_rollout_ref.rollout.mode=async"
+REFERENCE = "+actor_rollout_ref.ref.model.path"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ((f"{DEVICES}.policy=gpu1",), "policy is 'gpu1', which is no device"),
+        ((f"{DEVICES}.rollout=cuda:1",), "rollout is cuda:1, and torch finds no such device"),
+        ((f"{DEVICES}.reference=nothing",), "reference is nothing, and torch finds no such device"),
+        ((f"{DEVICES}.rollout=cpu", ASYNC), "local.server.devices"),
+        ((f"{DEVICES}.policy=cpu", ASYNC, "local.server.url=null", "local.server.devices=null"), "nothing says which devices the server has"),
+        ((f"{DEVICES}.reference=cpu", f"{MODEL}.lora_rank=4"), "the reference is the policy without it"),
+        ((f"{DEVICES}.reference_map=all",), "reference_map is 'all'"),
+        ((f"{DEVICES}.reference_map=auto", f"{DEVICES}.reference=cpu"), "both say where the reference is"),
+    ],
+)
+def test_devices_that_cannot_be(config: Callable[..., Any], settings: tuple[str, ...], message: str) -> None:
+    assert message in refusal(lambda: check(config(*settings)))
+
+
+def test_devices_of_several_processes(config: Callable[..., Any]) -> None:
+    problems = module("settings.devices").device_problems
+    assert "2 processes, each of which has a GPU of its own" in next(problems(config(f"{DEVICES}.policy=cuda:0"), 2))[0]
+    assert "by one process, and there are 2" in next(problems(config(f"{DEVICES}.reference_map=auto"), 2))[0]
+    assert list(problems(config(f"{DEVICES}.reference=cpu"), 2)) == []
+
+
+def test_a_gpu_is_not_there_where_all_are_hidden(config: Callable[..., Any]) -> None:
+    hidden = module("settings.devices").hidden_devices
+    assert "local.device=cpu hides all GPUs" in next(hidden(config(f"{DEVICES}.rollout=cuda:1")))[0]
+    assert list(hidden(config(f"{DEVICES}.rollout=cpu"))) == []
+
+
+@pytest.mark.parametrize("spread", ["auto", {"": "cpu"}, {"model": "cpu", "lm_head": "disk"}])
+def test_a_reference_that_is_spread_computes_the_same(
+    config: Callable[..., Any], ranks: Any, tmp_path: Path, spread: Any
+) -> None:
+    usual = config(f"trainer.default_local_dir={tmp_path}", f"{MODEL}.override_config.tie_word_embeddings=false")
+    other = usual.copy()
+    other.local.devices.reference_map = spread
+    check(other)
+    tokenizer = module("workers.models").load_tokenizer(usual.actor_rollout_ref.model, ranks)
+    ids = torch.arange(4, 12).reshape(2, 4)
+    mask = torch.ones_like(ids)
+    columns = {"input_ids": ids, "attention_mask": mask, "position_ids": mask.cumsum(-1) - 1}
+    batch = module("vendored.protocol").DataProto.from_dict(
+        {**columns, "prompts": ids[:, :2], "responses": ids[:, 2:], "response_mask": mask[:, 2:]}
+    )
+    both = [module("workers.policy").Reference(made, tokenizer, ranks).compute_log_prob(batch) for made in (usual, other)]
+    assert torch.equal(*(found.batch["ref_log_prob"] for found in both))
+
+
+ON_DEVICES = f"""
+import json, os, sys, torch
+sys.path[:0] = [{str(Path(__file__).parent)!r}]
+from {PACKAGE} import LocalPPOTrainer, load_config
+settings, places = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+if places is not None:
+    import stand_in
+    stand_in.register(sys.argv[3])
+places = {{f"local.devices.{{part}}": place for part, place in (places or {{}}).items()}}
+with LocalPPOTrainer(load_config(*settings, places, "trainer.resume_mode=disable")) as trainer:
+    trainer.fit()
+    models = (trainer.policy.module, trainer.critic.module, trainer.rollouts.engine.model)
+    found = [next(module.parameters()).device for module in models]
+    weights = [[float(w.double().sum()), w.flatten().tolist()[:9]] for _, w in trainer.policy.full_weights()]
+print(json.dumps([[str(device) for device in (*found, trainer.reference.device)], weights]), flush=True)
+os._exit(0)  # torch's threads for such devices do not end by themselves
+"""
+PLACES = (
+    ({}, ["other:0"] * 4),
+    ({"reference": "cpu"}, ["other:0", "other:0", "other:0", "cpu"]),
+    ({"rollout": "other:1"}, ["other:0", "other:0", "other:1", "other:0"]),
+    ({"policy": "cpu", "rollout": "other:1"}, ["cpu", "cpu", "other:1", "cpu"]),
+    ({"policy": "other:1", "reference": "other:0", "rollout": "cpu"}, ["other:1", "other:1", "cpu", "other:0"]),
+)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", ["0.4.0", "0.6.1", "0.7.1", "0.9.1"])
+def test_parts_on_devices_of_their_own(
+    verl: None, release: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Weights are those of a run on one device, bit for bit, and every part is where it is to be.
+
+    Tensors of different devices do not mix, so that one which lies on the wrong device ends the run.
+    """
+    root = make(Configuration(release, "hf", features=("critic",)), tmp_path / "project").root
+    built = tmp_path_factory.getbasetemp() / "device"
+    built.mkdir(exist_ok=True)
+    small = overrides("trainer.logger=[]", "actor_rollout_ref.actor.use_kl_loss=true", "algorithm.adv_estimator=gae")
+
+    def run(places: Any) -> Any:
+        arguments = [json.dumps(small), json.dumps(places), str(built)]
+        env = {**environment(root), "PYTHONPATH": str(root)}
+        done = subprocess.run(
+            [sys.executable, "-c", ON_DEVICES, *arguments], cwd=root, env=env, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    _, weights = run(None)
+    for places, devices in PLACES:
+        assert run(places) == [devices, weights], places
