@@ -29,6 +29,12 @@ def command(
         Optional[list[str]],  # noqa: UP045
         typer.Option("--set", metavar="KEY=VALUE", help="A setting, as main.py takes it; repeatable."),
     ] = None,
+    include: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="MODULE", help="A module of the package that code of yours imports there, such as rewards/text.py."
+        ),
+    ] = None,
     from_: From = None,
     offline: Offline = False,
     dry_run: DryRun = False,
@@ -61,7 +67,9 @@ def command(
             _, source = restore.upstream(locked, origin=from_, offline=offline)
         else:
             source = open_source(releases.load(release).pin, from_, offline=offline)
-    made = exporting.export(folder, locked, source, Renames(locked.options.verl, release), tuple(settings or ()))
+    made = exporting.export(
+        folder, locked, source, Renames(locked.options.verl, release), tuple(settings or ()), tuple(include or ())
+    )
     if not dry_run:
         exporting.write(target, made.files)
     for text in made.remarks:

@@ -40,6 +40,7 @@ def register(folder: str) -> None:
         "_is_in_bad_fork": lambda: False,
         "device_count": lambda: 2,
         "current_device": compiled.current,
+        "synchronize": lambda *device: None,
         "device": device,
         "manual_seed_all": lambda seed: None,  # the generator is the CPU's
         "get_amp_supported_dtype": lambda: [torch.float32],

@@ -56,6 +56,7 @@ def export(
     source: Source,
     renamed: Callable[[str], str | None],
     settings: Sequence[str] = (),
+    include: Sequence[str] = (),
 ) -> Export:
     """Make an export.
 
@@ -65,9 +66,10 @@ def export(
         source: verl, of the target release.
         renamed: What a key of the project's release is called in the target release, as manifests know.
         settings: Overrides of the project's config.
+        include: Modules to take along besides those that hooks import, by their paths below the package.
 
     Raises:
-        UsageError: the project's config cannot be composed, or it has no hooks.
+        UsageError: the project's config cannot be composed, it has no hooks, or no such module.
     """
     target = Target.of(source)
     defaults = Defaults.of(target)
@@ -95,10 +97,21 @@ def export(
             f"{len(edits)} vendored files are edited, and verl does not have these edits. upstream.patch has those of "
             f"{fit} of them: apply it to a checkout of verl (`patch -p1`). UPSTREAM.md lists all"
         )
-    bundle = _Bundle(project, lock, target, config, interface, reward)
+    bundle = _Bundle(
+        project, lock, target, config, interface, reward, _modules(project / lock.options.package, include)
+    )
     files = bundle.files(tuple(sorted(overrides)), keys, edits, remarks)
     files.update({path: readers.read_bytes(project / path) for path in copied.values()})
     return Export(dict(sorted(files.items())), tuple(keys), tuple(sorted(overrides)), edits, tuple(remarks))
+
+
+def _modules(package: Path, include: Sequence[str]) -> tuple[str, ...]:
+    for name in include:
+        if not (package / name).is_file():
+            raise UsageError(
+                f"--include {name}: no such file in {package.name}", hint="give a path such as rewards/text.py"
+            )
+    return tuple(include)
 
 
 def _edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...]:
@@ -118,6 +131,7 @@ class _Bundle:
     config: ProjectConfig
     interface: VerlInterface
     reward: RewardConfig
+    include: tuple[str, ...]
 
     @property
     def _plays(self) -> bool:
@@ -151,7 +165,7 @@ class _Bundle:
         return files
 
     def _roots(self) -> list[str]:
-        roots = ["custom/__init__.py"]
+        roots = ["custom/__init__.py", *self.include]
         roots += ["data/toy.py", "data/toy_size.py"] if self.config.toy else []
         roots += ["episodes/environments.py", "episodes/observations.py"] if self._plays else []
         return roots

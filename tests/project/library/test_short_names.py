@@ -146,17 +146,20 @@ def test_a_script_for_trl_needs_another_import(project: Path) -> None:
         args = GRPOConfig(
             output_dir="trl", learning_rate=1e-3, per_device_train_batch_size=8, gradient_accumulation_steps=2,
             num_generations=4, max_prompt_length=16, max_completion_length=4, max_steps=1, logging_steps=1, beta=0.1,
-            report_to="none", reward_weights=[1.0, 0.5],
+            report_to="none", reward_weights=[1.0, 0.5], lr_scheduler_type="cosine", optim="adamw_torch",
+            adam_beta2=0.99,
+            top_k=0, save_total_limit=2, save_strategy="no", gradient_checkpointing_kwargs={{"use_reentrant": False}},
         )
         trainer = GRPOTrainer(model=model, reward_funcs=[right, long], args=args, train_dataset=dataset)
         row = trainer.train().metrics[1]
         trainer.save_model("trl/final")
         known = [row[f"reward/{{name}}/mean"] for name in ("right", "long")] + [row["critic/score/mean"]]
-        print(json.dumps([known, row["training/global_step"], "actor/kl_loss" in row, "actor/pg_loss" in row]))
+        betas = trainer.trainer.policy.optimizer.param_groups[0]["betas"]
+        print(json.dumps([known, row["training/global_step"], "actor/kl_loss" in row, "actor/pg_loss" in row, betas]))
         """,
     )
     (right, long, score), *rest = found
-    assert rest == [1, True, True]
+    assert rest == [1, True, True, [0.9, 0.99]]
     assert 0 < long <= 12
     assert score == pytest.approx(right + 0.5 * long)
     assert (project / "trl/final/tokenizer.json").is_file()

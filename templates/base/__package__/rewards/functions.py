@@ -38,6 +38,11 @@ class Part:
     weight: float = 1.0
     scorer: Scorer | None = None
 
+    @property
+    def call(self) -> Callable[..., Any]:
+        """Return what takes the arguments of a sample by name."""
+        return _ByPosition(self.function, self.form.names) if self.form.by_position else self.function
+
 
 @dataclass
 class Batch:
@@ -97,9 +102,8 @@ class FunctionsRewardManager(TextRewardManager):
         super().__init__(tokenizer, 0, self.parts[0].function, reward_fn_key, **settings)
         for part in self.parts:
             if part.form.kind == "sample":
-                call = _ByPosition(part.function, part.form.names) if part.form.by_position else part.function
-                part.scorer = Scorer(call, num_workers, timeout, timeout_score, concurrency)
-        self.scorer = _Joint(self.parts)  # type: ignore[assignment]
+                part.scorer = Scorer(part.call, num_workers, timeout, timeout_score, concurrency)
+        self.scorer = Joint(self.parts)  # type: ignore[assignment]
 
     def _arguments(self, data: Any, texts: list[str]) -> Any:
         columns = data.non_tensor_batch
@@ -108,22 +112,16 @@ class FunctionsRewardManager(TextRewardManager):
         responses, lengths = data.batch["responses"], self._lengths(data)
         samples = []
         for row, text in enumerate(texts):
-            messages = self._messages(data, row)
-            answer = [{"role": "assistant", "content": text}]
-            sample = {
+            known = {
                 **{name: columns[name][row] for name in own},
                 "data_source": columns[self.reward_fn_key][row],
                 "ground_truth": columns["reward_model"][row]["ground_truth"],
                 "extra_info": columns["extra_info"][row] if "extra_info" in columns else None,
-                "__prompt": messages,
-                "prompt": messages if isinstance(messages, str) else "\n".join(_content(m) for m in messages),
-                "__completion": text if isinstance(messages, str) else answer,
                 "completion_ids": responses[row][: lengths[row]].tolist(),
             }
-            if any(QUERIES in part.form.names for part in self.parts):
-                sample["__text"] = self._prompt(data, row)
-                sample["__query"] = sample["__text"] + text
-            samples.append(sample | dict.fromkeys(("solution_str", "response", "completion"), text))
+            asks = any(QUERIES in part.form.names for part in self.parts)
+            whole = self._prompt(data, row) if asks else None
+            samples.append(sample_of(text, self._messages(data, row), known, whole))
         return Batch(samples, [*own, "ground_truth"], _state(data.meta_info, self.total_steps))
 
     def _messages(self, data: Any, row: int) -> Any:
@@ -142,7 +140,29 @@ class FunctionsRewardManager(TextRewardManager):
         return lengths
 
 
-class _Joint:
+def sample_of(text: str, prompt: Any, known: Mapping[str, Any], whole: str | None = None) -> dict[str, Any]:
+    """Return a sample, as functions see it.
+
+    Args:
+        text: the response.
+        prompt: as it was given, text or messages.
+        known: what else functions may ask for, by name.
+        whole: the prompt as the model reads it; None: its text.
+    """
+    plain = prompt if isinstance(prompt, str) else "\n".join(_content(message) for message in prompt)
+    whole = plain if whole is None else whole
+    return {
+        **known,
+        "prompt": plain,
+        **dict.fromkeys(("solution_str", "response", "completion"), text),
+        "__prompt": prompt,
+        "__completion": text if isinstance(prompt, str) else [{"role": "assistant", "content": text}],
+        "__text": whole,
+        "__query": whole + text,
+    }
+
+
+class Joint:
     """Calls all parts for a batch, and makes one result of theirs for each sample."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
@@ -200,7 +220,8 @@ def _of_batch(part: Part, batch: Batch) -> list[dict[str, Any]]:
     taken_from = OF_QUERIES if QUERIES in names else SINGULAR
     if part.form.takes_all:
         columns = [name for name in batch.columns if name != "completion"]
-        names += [name for name in ("prompts", "completions", "completion_ids", *columns, *others) if name not in names]
+        tokens = [name for name in ("completion_ids",) if batch.samples and name in batch.samples[0]]
+        names += ["prompts", "completions", *tokens, *columns, *others]
     names = list(dict.fromkeys(names))
     _check_columns(part, [taken_from.get(name, name) for name in names if name not in others], batch)
     arguments = {

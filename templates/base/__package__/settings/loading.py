@@ -260,6 +260,7 @@ def _fits(value: Any, expected: type | tuple[type, ...]) -> bool:
 
 
 def _type_name(expected: type | tuple[type, ...]) -> str:
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list", dict: "a mapping"}
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    names |= {list: "a list", dict: "a mapping"}
     kinds = expected if isinstance(expected, tuple) else (expected,)
     return " or ".join(names[kind] for kind in kinds)

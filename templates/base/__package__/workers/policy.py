@@ -201,7 +201,7 @@ def _load_causal_lm(
 
 
 def _prepare(batch: DataProto, section: Any, rollout: Any) -> DataProto:
-    """Return the batch on the device of now, with the `meta_info` that the vendored actor reads; `data` stays as it is."""
+    """Return the batch on the device in use, with the `meta_info` that the vendored actor reads."""
     meta_info = {
         **batch.meta_info,
         "micro_batch_size": section.log_prob_micro_batch_size_per_gpu,
