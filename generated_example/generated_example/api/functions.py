@@ -9,28 +9,30 @@ from typing import Any
 
 from ..errors import ConfigError
 
-TOP = "define it by `def` at the top of a file, with the arguments data_source, solution_str, ground_truth, extra_info"
+TOP = "define it by `def` or `class` at the top of a file"
 
 
-def place_of(function: Any) -> tuple[Path, str]:
-    """Return the file of a reward function, and its name there, by which other processes import it.
+def place_of(function: Any, what: str = "reward") -> tuple[Path, str]:
+    """Return the file of a function or class, and its name there, by which other processes import it.
+
+    Args:
+        function: a reward function, or what makes environments.
+        what: it is for, as messages call it.
 
     Raises:
         ConfigError: they could not, or importing the file would run what runs here.
     """
-    from ..rewards.forms import VERLS
-
-    if not inspect.isfunction(function) or not set(inspect.signature(function).parameters) >= set(VERLS):
-        kind = getattr(function, "__qualname__", type(function).__name__)
-        raise ConfigError(f"verl under Ray takes a function as reward, and {kind} is none with verl's arguments", TOP)
+    if not (inspect.isfunction(function) or inspect.isclass(function)):
+        kind = type(function).__name__
+        raise ConfigError(f"verl's workers import the {what} by its name, and an object ({kind}) has none", TOP)
     name = function.__qualname__
     if not name.isidentifier():
-        what = "a lambda" if function.__name__ == "<lambda>" else f"{name}, which is not at the top of a file,"
-        raise ConfigError(f"verl's workers import the reward by its name, and cannot import {what}".rstrip(","), TOP)
+        it = "a lambda" if function.__name__ == "<lambda>" else f"{name}, which is not at the top of a file"
+        raise ConfigError(f"verl's workers import the {what} by its name, and cannot import {it}", TOP)
     file = Path(inspect.getsourcefile(function) or "")
     if not file.is_file():
         raise ConfigError(
-            f"verl's workers import the reward from its file, and {name} has none",
+            f"verl's workers import the {what} from its file, and {name} has none",
             "write it into a file, and import it from there: a cell of a notebook is none",
         )
     if getattr(sys.modules.get(function.__module__), name, None) is not function:
@@ -49,8 +51,8 @@ def _check_guarded(file: Path) -> None:
             continue
         if any(isinstance(item, ast.Call) and _is_create(item.func) for item in ast.walk(node)):
             raise ConfigError(
-                f"line {node.lineno} of {file} would run again in verl's workers, which import the reward from it",
-                'put what runs under `if __name__ == "__main__":`, or the reward into a file of its own',
+                f"line {node.lineno} of {file} would run again in verl's workers, which import rewards from it",
+                'put what runs under `if __name__ == "__main__":`, or rewards into a file of its own',
             )
 
 

@@ -50,7 +50,7 @@ def check_model(config: Any, given: Given, world_size: int) -> None:
             "leave one of them out: actor_rollout_ref.model.path=null, or no model",
         )
     _check_kind(model)
-    _check_devices(model, config.local.device)
+    _check_devices(model, config.local.devices.policy or config.local.device)
     if path is None:
         _check_sizes(model, config)
 
@@ -78,10 +78,10 @@ def _check_devices(model: nn.Module, device: str) -> None:
     kind = devices[0].partition(":")[0] if devices else device
     if kind == "meta":
         raise ConfigError("the model that is given has no weights: it is on the meta device", "load it, on the CPU")
-    if kind != "cpu" and kind != device:
+    if kind != "cpu" and kind != device.partition(":")[0]:
         raise ConfigError(
-            f"the model that is given is on {devices[0]}, and local.device is {device}",
-            f"give model.to({device!r}), or leave local.device out",
+            f"the model that is given is on {devices[0]}, and the run is to train on {device}",
+            f"give model.to({device!r}), or leave local.device and local.devices.policy out",
         )
 
 

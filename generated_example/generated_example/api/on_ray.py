@@ -17,7 +17,8 @@ from omegaconf import OmegaConf
 from ..errors import ConfigError, ProjectError
 from ..settings import reward_keys
 from .configuration import as_overrides, load_config
-from .functions import place_of
+from .given import Given
+from .ray_rewards import ADAPTER, MODULE, given_rewards, states_of, with_columns
 
 if TYPE_CHECKING:
     from ..training.trainer import LocalPPOTrainer
@@ -53,7 +54,8 @@ class RayTrainer:
     Args:
         config: the whole config, from `load_config`. What only this project has, such as `local`, does not count.
         train_dataset, val_dataset: rows as `LocalPPOTrainer` takes them, or names of files.
-        reward_fn: a function with verl's arguments, at the top of a file.
+        reward_fn, val_reward_fn, reward_weights, environment: as `LocalPPOTrainer` takes them, if functions and classes
+            are at the top of a file; see `api/ray_rewards.py`.
         directory: is made; None: a new one in PROJECT-verl, beside the project.
         verl_settings: overrides of verl's own config, such as "ray_kwargs.ray_init.num_cpus=24".
 
@@ -72,6 +74,9 @@ class RayTrainer:
         train_dataset: Any = None,
         val_dataset: Any = None,
         reward_fn: Any = None,
+        val_reward_fn: Any = None,
+        reward_weights: Any = None,
+        environment: Any = None,
         directory: str | Path | None = None,
         verl_settings: Sequence[str] = (),
     ) -> None:
@@ -81,17 +86,26 @@ class RayTrainer:
         self._verl_settings = [f"hydra.run.dir={self.directory}/outputs", *verl_settings]
         self._path: list[str] = []
         given: dict[str, Any] = {"trainer.default_local_dir": str(self.directory / "checkpoints")}
-        if reward_fn is not None:
-            file, name = place_of(reward_fn)
-            self._path.append(str(file.parent))
+        scores = Given(train_dataset, val_dataset, reward_fn, val_reward_fn, reward_weights, environment)
+        rewards = given_rewards(config, scores)
+        if rewards is not None:
+            self._path += rewards.folders
             penalises = OmegaConf.select(config, f"{reward_keys.OVERLONG}.enable")
+            file, name = rewards.direct or (self.directory / ADAPTER, "compute_score")
             given[reward_keys.MANAGER] = "dapo" if penalises else "naive"
             given |= {f"{reward_keys.FUNCTION}.path": str(file), f"{reward_keys.FUNCTION}.name": name}
-        tables = _tables(config, train_dataset, val_dataset, needs_truth=reward_fn is None)
+        if environment is not None and train_dataset is None:
+            train_dataset, val_dataset = states_of(environment, config)
+        tables = _tables(config, train_dataset, val_dataset, needs_truth=rewards is None)
+        if rewards is not None:
+            rewards.check_files(split for split, rows in tables.items() if _is_files(rows))
         given |= self._files(tables)
-        self._export([*changed_settings(config), *as_overrides(given)])
+        self._export([*changed_settings(config), *as_overrides(given)], rewards is not None and not rewards.direct)
+        if rewards is not None and not rewards.direct:
+            rewards.write(self.directory)
         for split, rows in tables.items():
             if not _is_files(rows):
+                rows = rows if rewards is None or rewards.direct else [with_columns(row, split, config) for row in rows]
                 _write(rows, self.directory / f"data/{split}.parquet")
 
     def __enter__(self) -> "RayTrainer":
@@ -133,8 +147,8 @@ class RayTrainer:
             settings |= {"trainer.test_freq": -1, "trainer.val_before_train": False}
         return settings
 
-    def _export(self, settings: list[str]) -> None:
-        words = [word for setting in settings for word in ("--set", setting)]
+    def _export(self, settings: list[str], adapts: bool) -> None:
+        words = [word for setting in settings for word in ("--set", setting)] + ["--include", MODULE] * adapts
         command = [_vextract(), "export", str(PROJECT), "--to", "verl", "--output", str(self.directory), "--json"]
         done = subprocess.run([*command, *words], capture_output=True, text=True)
         if done.returncode:
@@ -157,7 +171,7 @@ def create_trainer(config: Any, *, use_ray: bool | None = None, **given: Any) ->
     Args:
         config: the whole config, from `load_config`.
         use_ray: whether it is verl; None: if the environment variable USE_RAY is true, yes or 1.
-        given: what `LocalPPOTrainer` takes. `RayTrainer` takes train_dataset, val_dataset and reward_fn of it.
+        given: what `LocalPPOTrainer` takes. `RayTrainer` takes datasets, rewards and environments of it.
 
     Raises:
         ConfigError: something cannot be used, or cannot be handed to verl.
@@ -165,7 +179,8 @@ def create_trainer(config: Any, *, use_ray: bool | None = None, **given: Any) ->
     if use_ray is None:
         use_ray = os.environ.get("USE_RAY", "").lower() in ("1", "true", "yes")
     if use_ray:
-        taken = {"train_dataset", "val_dataset", "reward_fn", "directory", "verl_settings"}
+        taken = {"train_dataset", "val_dataset", "reward_fn", "val_reward_fn", "reward_weights", "environment"}
+        taken |= {"directory", "verl_settings"}
         refused = sorted(name for name, value in given.items() if name not in taken and value is not None)
         if refused:
             raise ConfigError(
@@ -249,7 +264,7 @@ def _is_files(rows: Any) -> bool:
 
 def _tables(config: Any, train: Any, val: Any, *, needs_truth: bool) -> dict[str, Any]:
     """Return the prompts of each split that is given: names of files, or rows in verl's schema."""
-    from ..data.datasets import GIVEN_PROMPT, data_section, rows_in_schema
+    from ..data.datasets import data_section, rows_in_schema
     from .rows import files_of, rows_of
 
     data, found = data_section(config), dict[str, Any]()
@@ -266,7 +281,7 @@ def _tables(config: Any, train: Any, val: Any, *, needs_truth: bool) -> dict[str
                 "give rows or names of files; a dataset class is named in the config: data.custom_cls",
             )
         schema = rows_in_schema(rows, split, data, needs_truth=needs_truth)
-        found[split] = [{name: value for name, value in row.items() if name != GIVEN_PROMPT} for row in schema]
+        found[split] = schema
     if "val" in found and "train" not in found:
         raise ConfigError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
     return found
@@ -275,6 +290,9 @@ def _tables(config: Any, train: Any, val: Any, *, needs_truth: bool) -> dict[str
 def _write(rows: list[dict[str, Any]], file: Path) -> None:
     import datasets
 
+    from ..data.datasets import GIVEN_PROMPT
+
+    rows = [{name: value for name, value in row.items() if name != GIVEN_PROMPT} for row in rows]
     datasets.disable_progress_bars()
     file.parent.mkdir(parents=True, exist_ok=True)
     datasets.Dataset.from_list(rows).to_parquet(str(file))

@@ -4,20 +4,25 @@
 A function, or an object with `__call__`, plain or `async`, told apart by the names of its arguments:
 
     f(data_source, solution_str, ground_truth, extra_info)      verl's: once for each sample
-    f(prompt, response)                                         once for each sample
+    f(response), f(prompt, response)                            once for each sample
     f(prompts, completions, **columns) -> list                  TRL's: once for the batch
+    f(queries, prompts, labels, **columns) -> list or dict      OpenRLHF's: once for the batch
     manager(batch, return_dict=True)                            a reward manager of verl: once for the batch
 
 One that scores a sample returns a number, or a dictionary with `score` and further components, which are logged too. It
 gets by name what it names: data_source, ground_truth, extra_info, prompt (text; of a conversation, what its messages
-say), the response as solution_str, response or completion (text), and the columns of the data. Two other names are the
-prompt and the response. `local.reward` says how it is called: in how many processes, for how long.
+say), the response as solution_str, response or completion (text), and the columns of the data. One other name is the
+response, two are the prompt and the response. `local.reward` says how it is called: in how many processes, for how
+long.
 
 One in TRL's form gets prompts, completions, completion_ids (lists of tokens), trainer_state, log_extra, log_metric and
 the columns, as lists, those that it names or, with **kwargs, all. Where prompts are conversations (lists of messages),
 completions are [{"role": "assistant", "content": ...}]; where prompts are text, they are text. (Prompts from files are
 conversations.) It returns a number for each sample, or None: no score. responses are the completions as text; verl's
 data_sources, solution_strs, ground_truths and extra_infos are known as well.
+
+One in OpenRLHF's form gets queries (prompts as the model reads them, with their responses), prompts (the same without)
+and labels (the answers), all text. It returns rewards, or a dictionary of rewards, scores and extra_logs.
 
 A reward manager, an object or a class of them, returns the scores, float32 (bs, response_length), or a dictionary with
 `reward_tensor` and `reward_extra_info`. A class is made with what it names of tokenizer, num_examine, compute_score,
@@ -64,7 +69,7 @@ def check_rewards(given: Given, config: Any) -> None:
         dataset = getattr(given, f"{split}_dataset")
         if reward_fn is not None:
             columns = columns_of(dataset)
-            _parts(reward_fn, _weights_for(given, name), None if columns is None else columns | ALWAYS)
+            parts_of(reward_fn, weights_for(given, name), None if columns is None else columns | ALWAYS)
 
 
 def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any) -> tuple[Any, Any]:
@@ -81,7 +86,7 @@ def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any
     if given.reward_fn is not None:
         train = validation = manager_of(given.reward_fn, config, tokenizer, given.reward_weights)
     if given.val_reward_fn is not None:
-        validation = manager_of(given.val_reward_fn, config, tokenizer, _weights_for(given, "val_reward_fn"))
+        validation = manager_of(given.val_reward_fn, config, tokenizer, weights_for(given, "val_reward_fn"))
     return train, validation
 
 
@@ -93,7 +98,7 @@ def manager_of(reward_fn: Any, config: Any, tokenizer: Any, weights: Any = None)
     """
     if inspect.isclass(reward_fn):
         reward_fn = _instance(reward_fn, config, tokenizer)
-    parts = _parts(reward_fn, weights, None)
+    parts = parts_of(reward_fn, weights, None)
     if parts is None:
         return reward_fn
     key = config.data.reward_fn_key
@@ -111,7 +116,7 @@ def _is_verls(form: Form) -> bool:
     return form.kind == "sample" and set(form.names) == set(VERLS)
 
 
-def _weights_for(given: Given, name: str) -> Any:
+def weights_for(given: Given, name: str) -> Any:
     """Return the weights, where they are of these functions: there may be as many for validation, or others."""
     weights, functions = given.reward_weights, getattr(given, name)
     if name == "reward_fn" or weights is None:
@@ -119,7 +124,7 @@ def _weights_for(given: Given, name: str) -> Any:
     return weights if isinstance(functions, (list, tuple, Mapping)) and len(functions) == len(weights) else None
 
 
-def _parts(reward_fn: Any, weights: Any, columns: set[str] | None) -> list[Part] | None:
+def parts_of(reward_fn: Any, weights: Any, columns: set[str] | None) -> list[Part] | None:
     """Return the functions with their forms and weights; None: it is a reward manager."""
     names: list[str] | None = None
     if isinstance(reward_fn, Mapping):

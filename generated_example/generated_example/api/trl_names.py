@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ConfigError
+from ..settings.shipped_settings import SETTINGS
 from .short_names import ACTOR, MODEL, NOTHING, ROLLOUT, ShortNames, documented, short
 
 
@@ -19,6 +20,10 @@ def _epochs(value: float) -> int:
 def _loggers(value: str | Sequence[str]) -> list[str]:
     names = [value] if isinstance(value, str) else list(value)
     return ["console", *(name for name in names if name not in ("none", "console"))]
+
+
+def _top_k(value: int) -> int:
+    return value or -1  # 0 is all tokens
 
 
 def _steps(value: int) -> int | None:
@@ -41,6 +46,13 @@ LOSSES = {
     "dr_grpo": "seq-mean-token-sum-norm",
     "grpo": "seq-mean-token-mean",
 }
+# verl has no linear decay, which is transformers' default; a warm-up is a setting of its own.
+_NAMES = [f"{ACTOR}.optim.{name}" for name in ("lr_scheduler_type", "warmup_style")]
+SCHEDULE = next(name for name in _NAMES if name in SETTINGS)  # as this release of verl calls it
+SCHEDULES = {"constant": "constant", "constant_with_warmup": "constant", "cosine": "cosine"}
+OPTIMIZERS = {"adamw_torch": NOTHING, "adamw_torch_fused": NOTHING}
+RATIOS = {"token": NOTHING, "sequence": "gspo"}
+BETAS = (0.9, 0.999)  # transformers' defaults of adam_beta1 and adam_beta2
 SCALES = {True: True, "group": True, False: False, "none": False}
 N = 8  # TRL's number of responses to a prompt
 
@@ -66,6 +78,11 @@ class GRPOConfig(ShortNames):
     num_generations: int | None = short("responses to each prompt", f"{ROLLOUT}.n")
     num_iterations: int | None = short("times that each batch is trained on", f"{ACTOR}.ppo_epochs")
     learning_rate: float | None = short("of the policy", f"{ACTOR}.optim.lr")
+    lr_scheduler_type: str | None = short("its course", SCHEDULE, convert=_one_of("lr_scheduler_type", SCHEDULES))
+    optim: str | None = short("AdamW", convert=_one_of("optim", OPTIMIZERS))
+    adam_beta1: float | None = short(f"of AdamW ({ACTOR}.optim.betas)")
+    adam_beta2: float | None = short(f"of AdamW ({ACTOR}.optim.betas)")
+    adam_epsilon: float | None = short("of AdamW: 1e-8", convert=_one_of("adam_epsilon", {1e-8: NOTHING}))
     weight_decay: float | None = short("of the optimizer", f"{ACTOR}.optim.weight_decay")
     warmup_ratio: float | None = short("share of the steps", f"{ACTOR}.optim.lr_warmup_steps_ratio")
     warmup_steps: int | None = short("in which the rate rises", f"{ACTOR}.optim.lr_warmup_steps")
@@ -85,29 +102,68 @@ class GRPOConfig(ShortNames):
         "algorithm.norm_adv_by_std_in_grpo",
         convert=_one_of("scale_rewards", SCALES),
     )
+    importance_sampling_level: str | None = short(
+        "of which the probability ratio is: token, or sequence (GSPO)",
+        f"{ACTOR}.policy_loss.loss_mode",
+        convert=_one_of("importance_sampling_level", RATIOS),
+    )
     max_prompt_length: int | None = short("in tokens", "data.max_prompt_length")
     max_completion_length: int | None = short("in tokens", "data.max_response_length")
     temperature: float | None = short("of sampling", f"{ROLLOUT}.temperature")
     top_p: float | None = short("of sampling", f"{ROLLOUT}.top_p")
+    top_k: int | None = short("of sampling", f"{ROLLOUT}.top_k", convert=_top_k)
     seed: int | None = short("of sampling and of the order of prompts", "local.seed", follow=["data.seed"])
     save_steps: int | None = short("save every so many steps", "trainer.save_freq")
+    save_strategy: str | None = short(
+        "whether by save_steps", "trainer.save_freq", convert=_one_of("save_strategy", {"steps": NOTHING, "no": -1})
+    )
+    save_total_limit: int | None = short("checkpoints that are kept", "trainer.max_actor_ckpt_to_keep")
     eval_steps: int | None = short("validate every so many steps", "trainer.test_freq")
+    eval_strategy: str | None = short(
+        "whether by eval_steps", "trainer.test_freq", convert=_one_of("eval_strategy", {"steps": NOTHING, "no": -1})
+    )
+    per_device_eval_batch_size: int | None = short("no matter: see data.val_batch_size")
     logging_steps: int | None = short("no matter: every step is logged")
+    logging_strategy: str | None = short("no matter: every step is logged")
+    log_completions: bool | None = short("no matter: samples are recorded, see local.log_train_generations")
+    remove_unused_columns: bool | None = short("no matter: rewards get the columns that they name")
+    disable_tqdm: bool | None = short("no matter: there is no such bar")
+    push_to_hub: bool | None = short("false", convert=_one_of("push_to_hub", {False: NOTHING}))
+    dataloader_num_workers: int | None = short("that prepare batches", "data.dataloader_num_workers")
     report_to: str | Sequence[str] | None = short("trackers, or none", "trainer.logger", convert=_loggers)
     bf16: bool | None = short(
         "what passes compute in", "local.dtype", convert=_one_of("bf16", {True: "bfloat16", False: NOTHING})
     )
+    fp16: bool | None = short("the same", "local.dtype", convert=_one_of("fp16", {True: "float16", False: NOTHING}))
+    gradient_checkpointing_kwargs: Mapping[str, Any] | None = short("no matter: use_reentrant is false")
     gradient_checkpointing: bool | None = short("in the backward pass", f"{MODEL}.enable_gradient_checkpointing")
     use_vllm: bool | None = short(
         "the project has been made with vLLM",
         f"{ROLLOUT}.name",
         convert=_one_of("use_vllm", {True: "vllm", False: NOTHING}),
     )
+    vllm_mode: str | None = short(
+        "in this process, or a server",
+        f"{ROLLOUT}.mode",
+        convert=_one_of("vllm_mode", {"colocate": "sync", "server": "async"}),
+    )
+    vllm_gpu_memory_utilization: float | None = short("of vLLM", f"{ROLLOUT}.gpu_memory_utilization")
+    vllm_tensor_parallel_size: int | None = short("of vLLM", f"{ROLLOUT}.tensor_model_parallel_size")
     reward_weights: Sequence[float] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def derived(self) -> dict[tuple[str, str], Any]:
-        """Return the size of a batch in prompts."""
+        """Return AdamW's betas, and the size of a batch in prompts."""
+        return self._betas() | self._sizes()
+
+    def _betas(self) -> dict[tuple[str, str], Any]:
+        given = (self.adam_beta1, self.adam_beta2)
+        if given == (None, None):
+            return {}
+        betas = [usual if beta is None else beta for beta, usual in zip(given, BETAS, strict=True)]
+        return {("adam_beta1, adam_beta2", f"{ACTOR}.optim.betas"): betas}
+
+    def _sizes(self) -> dict[tuple[str, str], Any]:
         rows, passes = self.per_device_train_batch_size, self.gradient_accumulation_steps
         if rows is None:
             key = "local.gradient_accumulation_steps"

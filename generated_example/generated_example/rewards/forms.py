@@ -13,10 +13,12 @@ VERLS = ("data_source", "solution_str", "ground_truth", "extra_info")
 # What one that scores a batch may ask for. The first are verl's names; "completions" says that it is of TRL's form.
 VERLS_OF_BATCH = ("data_sources", "solution_strs", "ground_truths", "extra_infos")
 OF_BATCH = ("prompts", "completions", "completion_ids", "responses", "trainer_state", "log_extra", "log_metric")
+# OpenRLHF's names: queries are prompts with their responses, labels the answers.
+QUERIES, LABELS = "queries", "labels"
 BATCHES = ("data", "batch", "data_proto")
 FORMS = (
-    "f(data_source, solution_str, ground_truth, extra_info), f(prompt, response), "
-    "f(prompts, completions, **columns) -> list, or a reward manager f(batch, return_dict)"
+    "f(data_source, solution_str, ground_truth, extra_info), f(response), f(prompt, response), "
+    "f(prompts, completions, **columns) -> list, f(queries, prompts, labels), or a reward manager f(batch, return_dict)"
 )
 
 
@@ -30,13 +32,15 @@ class Form:
 
     Attributes:
         kind: sample: once for each sample; batch: with lists; manager: with the batch itself.
-        names: of the arguments that it is called with, by name; empty: the prompt and the response, by position.
+        names: of the arguments that it is called with.
         takes_all: whether it gets all columns besides.
+        by_position: whether the arguments have other names there.
     """
 
     kind: str
     names: tuple[str, ...] = ()
     takes_all: bool = False
+    by_position: bool = False
 
 
 def form_of(function: Callable[..., Any], columns: Set[str] | None = None) -> Form:
@@ -58,14 +62,18 @@ def form_of(function: Callable[..., Any], columns: Set[str] | None = None) -> Fo
     names = [item.name for item in named]
     required = [item.name for item in named if item.default is item.empty]
     known = {*OF_SAMPLE, *OF_BATCH, *VERLS_OF_BATCH, *(columns or ())}
-    if "return_dict" in names or (len(required) == 1 and (required[0] in BATCHES or required[0] not in known)):
+    if "return_dict" in names or (len(required) == 1 and required[0] in BATCHES):
         return Form("manager")
+    if QUERIES in names:
+        return Form("batch", _chosen(function, named, {*OF_BATCH, QUERIES, LABELS}, columns), takes_all)
     if {"completions", "responses", "solution_strs"} & set(names):
         return Form("batch", _chosen(function, named, {*OF_BATCH, *VERLS_OF_BATCH}, columns), takes_all)
     if not names and takes_all:
         return Form("sample", VERLS)
+    if len(required) == 1 and required[0] not in known:
+        return Form("sample", ("response",), by_position=True)
     if len(required) == 2 and not set(required) & known:
-        return Form("sample")
+        return Form("sample", ("prompt", "response"), by_position=True)
     chosen = _chosen(function, named, set(OF_SAMPLE), columns)
     if not set(chosen) & set(TEXTS):
         raise FormError(f"{name_of(function)} takes {', '.join(names) or 'nothing'}; its form has to be {FORMS}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .forms import VERLS_OF_BATCH, Form, name_of
+from .forms import LABELS, QUERIES, VERLS_OF_BATCH, Form, name_of
 from .manager import TextRewardManager
 from .scoring import Scorer, ScoringError, aligned, problem_of, run_async, source_of
 
@@ -16,6 +16,8 @@ INTERNAL |= {"tools_kwargs", "interaction_kwargs", "multi_modal_data", "multi_mo
 # Where the lists that functions name are taken from, sample by sample.
 SINGULAR = {"prompts": "__prompt", "completions": "__completion", "responses": "response"}
 SINGULAR |= {name: name.removesuffix("s") for name in VERLS_OF_BATCH}
+# Where those of a function in OpenRLHF's form are: its prompts are text, which its queries begin with.
+OF_QUERIES = SINGULAR | {QUERIES: "__query", "prompts": "__text", LABELS: "ground_truth"}
 
 
 @dataclass
@@ -35,6 +37,11 @@ class Part:
     form: Form
     weight: float = 1.0
     scorer: Scorer | None = None
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """Return what takes the arguments of a sample by name."""
+        return _ByPosition(self.function, self.form.names) if self.form.by_position else self.function
 
 
 @dataclass
@@ -95,9 +102,8 @@ class FunctionsRewardManager(TextRewardManager):
         super().__init__(tokenizer, 0, self.parts[0].function, reward_fn_key, **settings)
         for part in self.parts:
             if part.form.kind == "sample":
-                call = part.function if part.form.names else _ByPosition(part.function)
-                part.scorer = Scorer(call, num_workers, timeout, timeout_score, concurrency)
-        self.scorer = _Joint(self.parts)  # type: ignore[assignment]
+                part.scorer = Scorer(part.call, num_workers, timeout, timeout_score, concurrency)
+        self.scorer = Joint(self.parts)  # type: ignore[assignment]
 
     def _arguments(self, data: Any, texts: list[str]) -> Any:
         columns = data.non_tensor_batch
@@ -106,19 +112,16 @@ class FunctionsRewardManager(TextRewardManager):
         responses, lengths = data.batch["responses"], self._lengths(data)
         samples = []
         for row, text in enumerate(texts):
-            messages = self._messages(data, row)
-            answer = [{"role": "assistant", "content": text}]
-            sample = {
+            known = {
                 **{name: columns[name][row] for name in own},
                 "data_source": columns[self.reward_fn_key][row],
                 "ground_truth": columns["reward_model"][row]["ground_truth"],
                 "extra_info": columns["extra_info"][row] if "extra_info" in columns else None,
-                "__prompt": messages,
-                "prompt": messages if isinstance(messages, str) else "\n".join(_content(m) for m in messages),
-                "__completion": text if isinstance(messages, str) else answer,
                 "completion_ids": responses[row][: lengths[row]].tolist(),
             }
-            samples.append(sample | dict.fromkeys(("solution_str", "response", "completion"), text))
+            asks = any(QUERIES in part.form.names for part in self.parts)
+            whole = self._prompt(data, row) if asks else None
+            samples.append(sample_of(text, self._messages(data, row), known, whole))
         return Batch(samples, [*own, "ground_truth"], _state(data.meta_info, self.total_steps))
 
     def _messages(self, data: Any, row: int) -> Any:
@@ -137,7 +140,29 @@ class FunctionsRewardManager(TextRewardManager):
         return lengths
 
 
-class _Joint:
+def sample_of(text: str, prompt: Any, known: Mapping[str, Any], whole: str | None = None) -> dict[str, Any]:
+    """Return a sample, as functions see it.
+
+    Args:
+        text: the response.
+        prompt: as it was given, text or messages.
+        known: what else functions may ask for, by name.
+        whole: the prompt as the model reads it; None: its text.
+    """
+    plain = prompt if isinstance(prompt, str) else "\n".join(_content(message) for message in prompt)
+    whole = plain if whole is None else whole
+    return {
+        **known,
+        "prompt": plain,
+        **dict.fromkeys(("solution_str", "response", "completion"), text),
+        "__prompt": prompt,
+        "__completion": text if isinstance(prompt, str) else [{"role": "assistant", "content": text}],
+        "__text": whole,
+        "__query": whole + text,
+    }
+
+
+class Joint:
     """Calls all parts for a batch, and makes one result of theirs for each sample."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
@@ -170,18 +195,19 @@ class _Joint:
 
 
 class _ByPosition:
-    """A function of a prompt and a response, whatever it calls them."""
+    """A function of a response, or of a prompt and a response, whatever it calls them."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], names: Sequence[str]) -> None:
         self.func = function  # where `raw_function` looks for what the owner wrote
+        self.names = names
 
-    def __call__(self, prompt: str, response: str) -> Any:
-        return self.func(prompt, response)
+    def __call__(self, **texts: str) -> Any:
+        return self.func(*(texts[name] for name in self.names))
 
 
 def _samples(part: Part, batch: Batch) -> list[dict[str, Any]]:
     """Return the arguments of a function that scores one sample at a time, for each."""
-    names = list(part.form.names) or ["prompt", "response"]
+    names = list(part.form.names)
     names += [name for name in batch.columns if part.form.takes_all and name not in names]
     _check_columns(part, names, batch)
     return [{name: sample[name] for name in names} for sample in batch.samples]
@@ -191,19 +217,38 @@ def _of_batch(part: Part, batch: Batch) -> list[dict[str, Any]]:
     """Return what a function that scores a batch gives for each sample."""
     others = {"trainer_state": batch.state, "log_extra": batch.log_extra, "log_metric": batch.log_metric}
     names = list(part.form.names)
+    taken_from = OF_QUERIES if QUERIES in names else SINGULAR
     if part.form.takes_all:
         columns = [name for name in batch.columns if name != "completion"]
-        names += [name for name in ("prompts", "completions", "completion_ids", *columns, *others) if name not in names]
+        tokens = [name for name in ("completion_ids",) if batch.samples and name in batch.samples[0]]
+        names += ["prompts", "completions", *tokens, *columns, *others]
     names = list(dict.fromkeys(names))
-    _check_columns(part, [SINGULAR.get(name, name) for name in names if name not in others], batch)
+    _check_columns(part, [taken_from.get(name, name) for name in names if name not in others], batch)
     arguments = {
-        name: others[name] if name in others else [sample[SINGULAR.get(name, name)] for sample in batch.samples]
+        name: others[name] if name in others else [sample[taken_from.get(name, name)] for sample in batch.samples]
         for name in names
     }
     result = part.function(**arguments)
     if hasattr(result, "__await__"):
         result = run_async(lambda: _awaited(result))
+    if isinstance(result, Mapping) and "rewards" in result:
+        result = _reported(result, batch)
     return [_checked(part, value, row) for row, value in enumerate(_listed(part, result, len(batch.samples)))]
+
+
+def _reported(result: Mapping[str, Any], batch: Batch) -> Any:
+    """Keep what a function in OpenRLHF's form reports besides, and return its rewards.
+
+    Its `scores` become a component of that name, which algorithm.filter_groups.metric can name.
+    """
+    further = {"scores": result["scores"]} if "scores" in result else {}
+    for name, value in {**further, **(result.get("extra_logs") or {})}.items():
+        values = value.tolist() if hasattr(value, "tolist") else value
+        if isinstance(values, Sequence) and not isinstance(values, str) and len(values) == len(batch.samples):
+            batch.log_extra(name, values)
+        elif isinstance(values, int | float):
+            batch.log_metric(name, values)
+    return result["rewards"]
 
 
 async def _awaited(result: Any) -> Any:

@@ -247,7 +247,7 @@ def random_state() -> dict[str, Any]:
     """Return the state of the global random generators, to be given back to `set_random_state`."""
     state = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
     if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
+        state["cuda"] = torch.cuda.get_rng_state_all()
     return state
 
 
@@ -257,7 +257,11 @@ def set_random_state(state: dict[str, Any]) -> None:
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
+        if isinstance(state["cuda"], list):
+            for device, one in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
+                torch.cuda.set_rng_state(one, device)
+        else:  # a checkpoint of before has that of this process's device alone
+            torch.cuda.set_rng_state(state["cuda"])
 
 
 def _outcome(function: Callable[[], Any]) -> tuple[bytes, Exception | None]:

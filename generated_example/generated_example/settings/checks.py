@@ -16,6 +16,7 @@ from ..vendored.protocol import DataProto
 from . import reward_keys
 from .ahead import check_ahead
 from .attention import attention_problems
+from .devices import device_problems, missing_devices
 from .group_size import made_of_one, why_it_fails
 
 
@@ -53,8 +54,9 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
             "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
             "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
         )
-    for problem in attention_problems(config):
-        raise ConfigError(*problem)
+    for found in (attention_problems(config), device_problems(config, world_size), missing_devices(config)):
+        for problem in found:
+            raise ConfigError(*problem)
     check_adapter(config.actor_rollout_ref.model)
     check_quantization(config)
     _check_token_budgets(config)

@@ -255,10 +255,12 @@ def _fits(value: Any, expected: type | tuple[type, ...]) -> bool:
         return bool in kinds
     if isinstance(value, int):
         return int in kinds or float in kinds
-    return isinstance(value, tuple(ListConfig if kind is list else kind for kind in kinds))
+    composed: dict[type, type] = {list: ListConfig, dict: DictConfig}
+    return isinstance(value, tuple(composed.get(kind, kind) for kind in kinds))
 
 
 def _type_name(expected: type | tuple[type, ...]) -> str:
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list"}
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    names |= {list: "a list", dict: "a mapping"}
     kinds = expected if isinstance(expected, tuple) else (expected,)
     return " or ".join(names[kind] for kind in kinds)

@@ -1,6 +1,7 @@
 # vextract:template base/__package__/settings/setting_checks.py - edit freely
 """Checks of a composed config that need nothing slow: does something read each setting, does each name exist."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from ..tracking.trackers import missing_loggers, unknown_loggers
 from . import reward_keys
 from .attention import attention_problems
+from .devices import device_problems, hidden_devices
 from .project_code import PACKAGE, is_quoted, registered_names
 from .shipped_settings import FEATURES, READERS, SETTINGS
 from .suggestions import choose, nearest
@@ -64,6 +66,8 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
     yield from _features(config)
     yield from _names(config)
     yield from attention_problems(config)
+    yield from hidden_devices(config)
+    yield from device_problems(config, int(os.environ.get("WORLD_SIZE", "1")))
     yield from unknown_loggers(config)
     if "trainer.logger" in names:
         yield from missing_loggers(config)

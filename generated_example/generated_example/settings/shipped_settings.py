@@ -252,6 +252,10 @@ local.checkpoint.asynchronous
 local.checkpoint.begin_from
 local.checkpoint.sharded
 local.device
+local.devices.policy
+local.devices.reference
+local.devices.reference_map
+local.devices.rollout
 local.dtype
 local.early_stopping.lower_is_better
 local.early_stopping.metric

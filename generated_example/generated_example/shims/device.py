@@ -3,9 +3,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 import torch
+
+_in_use: ContextVar[str | None] = ContextVar("device", default=None)
+
+
+@contextmanager
+def computing_on(device: torch.device) -> Iterator[None]:
+    """Have the code within it, and of this thread alone, take `device` for the one of this process."""
+    before = _in_use.set(device.type)
+    module = torch.get_device_module(device.type)
+    try:
+        with nullcontext() if device.index is None or device.type == "cpu" else module.device(device.index):
+            yield
+    finally:
+        _in_use.reset(before)
+
+
+def get_device_name() -> str:
+    """Return the kind of device to compute on: what `computing_on` names, or else the accelerator that torch finds."""
+    chosen = _in_use.get()
+    if chosen is not None:
+        return chosen
+    if torch.cuda.is_available():
+        return "cuda"
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    # Apple's has no numbers, which the vendored code asks for.
+    return found.type if found is not None and hasattr(torch.get_device_module(found.type), "current_device") else "cpu"
 
 
 def empty_cache() -> None:

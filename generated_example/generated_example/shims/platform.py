@@ -8,6 +8,8 @@ from types import ModuleType
 
 import torch
 
+from .device import get_device_name
+
 
 class Platform:
     """What the vendored code asks of the device.
@@ -43,10 +45,11 @@ class Platform:
             self.device_module.manual_seed_all(seed)
 
 
-@functools.cache
 def get_platform() -> Platform:
-    """Return the platform of this process: the accelerator, where torch finds one."""
-    if torch.cuda.is_available():
-        return Platform("cuda")
-    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return Platform(accelerator.type if accelerator is not None else "cpu")
+    """Return the platform of what computes now: see `get_device_name`."""
+    return _platform(get_device_name())
+
+
+@functools.cache
+def _platform(device_name: str) -> Platform:
+    return Platform(device_name)

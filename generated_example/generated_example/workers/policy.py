@@ -5,7 +5,8 @@ Both are a vendored actor around a model (see actor.py); what is here is what up
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
@@ -20,7 +21,8 @@ from ..training.hook_calls import calling_policy_loss
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .adapters import starting_point
-from .devices import get_device_id
+from .device_map import first_device, spread_reader
+from .devices import computing_on, device_of, here
 from .models import load_model, taken_over
 from .offload import rests, weights_at_rest
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
@@ -44,12 +46,13 @@ class Policy(TrainedModel):
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
         self.config, self.tokenizer = config, tokenizer
         fsdp_config = actor.fsdp_config
-        module = place(self.module_at(path, ranks, module), fsdp_config, ranks)
-        super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
         self._world_size = ranks.world_size
         settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, "actor_rollout_ref.actor")
         settings["use_remove_padding"] = model.use_remove_padding
-        self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
+        with computing_on(device_of(config, "policy")):
+            module = place(self.module_at(path, ranks, module), fsdp_config, ranks)
+            super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
+            self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
         self.actor.passes.share_between(ranks)
 
     def module_at(self, path: str, ranks: Ranks, module: Any = None) -> Any:
@@ -66,10 +69,9 @@ class Policy(TrainedModel):
     def compute_log_prob(self, batch: DataProto, *, entropy: bool = True) -> DataProto:
         """Compute `old_log_probs` and, if asked for, `entropys` of each response token, (bs, response_length)."""
         rollout = self.config.actor_rollout_ref.rollout
-        prepared = _prepare(batch, rollout, rollout)
-        expect(len(prepared), "sequences")
-        with self.in_use():
-            outputs = self.actor.outputs_for(prepared, calculate_entropy=entropy)
+        expect(len(batch), "sequences")
+        with self.at_work():
+            outputs = self.actor.outputs_for(_prepare(batch, rollout, rollout), calculate_entropy=entropy)
         outputs["old_log_probs"] = outputs.pop("log_probs")
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
 
@@ -100,17 +102,18 @@ class Policy(TrainedModel):
     def learn(self, batch: DataProto) -> dict[str, Any]:
         """Do the optimizer steps of a global batch by the actor's loss; returns metrics as `update` does."""
         section, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
-        prepared = _prepare(self.actor.passes.part_of(batch), rollout, rollout)
-        expect(len(prepared) * section.ppo_epochs, "sequences")
-        with self.in_use(optimizer=True):
+        part = self.actor.passes.part_of(batch)
+        expect(len(part) * section.ppo_epochs, "sequences")
+        with self.at_work(optimizer=True):
+            prepared = _prepare(part, rollout, rollout)
             start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
             seconds = time.perf_counter() - start
             self.is_usable = self.has_usable_weights()
         metrics.update(flops_metrics("actor", self.module, batch, seconds, section.ppo_epochs, self._world_size))
-        if torch.cuda.is_available():
-            metrics["perf/max_memory_allocated_gb"] = torch.cuda.max_memory_allocated() / 1024**3
-            metrics["perf/max_memory_reserved_gb"] = torch.cuda.max_memory_reserved() / 1024**3
+        if self.device.type == "cuda":
+            metrics["perf/max_memory_allocated_gb"] = torch.cuda.max_memory_allocated(self.device) / 1024**3
+            metrics["perf/max_memory_reserved_gb"] = torch.cuda.max_memory_reserved(self.device) / 1024**3
         metrics["perf/cpu_memory_used_gb"] = psutil.virtual_memory().used / 1024**3
         metrics["actor/lr"] = self.step_learning_rate()
         return metrics
@@ -119,7 +122,8 @@ class Policy(TrainedModel):
 class Reference:
     """The model that the policy started from. It is not trained.
 
-    If the policy trains an adapter, it is the policy without its adapter, and costs no memory.
+    If the policy trains an adapter, it is the policy without its adapter, and costs no memory. Otherwise it may have a
+    device of its own, or several.
 
     Args:
         config: the whole config.
@@ -138,23 +142,31 @@ class Reference:
             self.actor = Actor(node, self.policy.module)
             return
         path = own_path or config.actor_rollout_ref.model.path
-        module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks).requires_grad_(False)
-        module = place(module, ref.fsdp_config, ranks)
-        self.actor = Actor(node, module)
-        rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] else None
-        self.weights = weights_at_rest(module, get_device_id(), rest)
+        reader = spread_reader(config)
+        module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader).requires_grad_(False)
+        self.device = device_of(config, "reference") if reader is None else first_device(module)
+        rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] and reader is None else None
+        with computing_on(self.device):
+            module = module if reader is not None else place(module, ref.fsdp_config, ranks)
+            self.actor = Actor(node, module)
+            self.weights = weights_at_rest(module, self.device, rest)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
-        prepared = _prepare(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
-        expect(len(prepared), "sequences")
-        if self.policy is None:
-            with self.weights:
-                outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
-        else:
-            with self.policy.in_use(), without_adapter(self.policy.module):
-                outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
+        expect(len(batch), "sequences")
+        with self._at_work():
+            prepared = _prepare(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
+            outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
         return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        if self.policy is None:
+            with computing_on(self.device), self.weights:
+                yield
+        else:
+            with self.policy.at_work(), without_adapter(self.policy.module):
+                yield
 
 
 def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
@@ -189,7 +201,7 @@ def _load_causal_lm(
 
 
 def _prepare(batch: DataProto, section: Any, rollout: Any) -> DataProto:
-    """Return the batch on the device, with the `meta_info` that the vendored actor reads; `data` stays as it is."""
+    """Return the batch on the device in use, with the `meta_info` that the vendored actor reads."""
     meta_info = {
         **batch.meta_info,
         "micro_batch_size": section.log_prob_micro_batch_size_per_gpu,
@@ -197,4 +209,4 @@ def _prepare(batch: DataProto, section: Any, rollout: Any) -> DataProto:
         "use_dynamic_bsz": section.log_prob_use_dynamic_bsz,
         "temperature": rollout.temperature,
     }
-    return DataProto(batch.batch.to(get_device_id()), batch.non_tensor_batch, meta_info)
+    return DataProto(batch.batch.to(here()), batch.non_tensor_batch, meta_info)

@@ -17,7 +17,7 @@ from ..run.distributed import Ranks, random_state, set_random_state
 from ..tracking.timing import advance, begin, expect
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
-from .devices import get_device_id
+from .devices import computing_on, device_of, here
 from .padding import WHOLE_SEQUENCE, common_left_padding
 from .trained_model import TrainedModel
 
@@ -28,8 +28,8 @@ TAKES_LOOP = Version(transformers.__version__) >= Version("4.57")
 class RolloutEngine(HFRollout):
     """Upstream's rollout by transformers, made complete.
 
-    One process generates with the trained model itself. Several hold it in pieces, and their responses end at different
-    times, so each generates with a whole copy of its own.
+    One process generates with the trained model itself, unless rollouts have a device of their own. Several hold it in
+    pieces, and their responses end at different times, so each generates with a whole copy of its own.
 
     Args:
         config: the whole config.
@@ -44,8 +44,10 @@ class RolloutEngine(HFRollout):
         self.config = OmegaConf.create(rollout)
         self.policy = policy
         self.tokenizer = tokenizer
-        self.shares_weights = ranks.world_size == 1
-        self.model: Any = policy.module if self.shares_weights else self._whole_copy()
+        self.device = device_of(config, "rollout")
+        self.shares_weights = ranks.world_size == 1 and self.device == policy.device
+        with computing_on(self.device):
+            self.model: Any = policy.module if self.shares_weights else self._whole_copy()
         self.module: Any = _Generator(self.model)  # what upstream's code calls
         if not self.shares_weights:
             self.sync_weights()
@@ -70,17 +72,18 @@ class RolloutEngine(HFRollout):
         }
         columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
         first = common_left_padding(columns["attention_mask"], columns["attention_mask"].shape[-1])
-        inputs = {name: value[..., first:].to(get_device_id()) for name, value in columns.items()}
+        inputs = {name: value[..., first:].to(self.device) for name, value in columns.items()}
         if meta_info.get("do_sample", self.config.do_sample):
             # For all rows at once, so that it does not matter which of them are written together.
             inputs["uniforms"] = torch.rand((len(prompts), self._most_steps(prompts)), dtype=torch.float64)
-            inputs["uniforms"] = inputs["uniforms"].to(get_device_id())
+            inputs["uniforms"] = inputs["uniforms"].to(self.device)
         # Upstream's passes are equally long, and a batch of any length may come.
         pass_length = min(self.config.get("micro_batch_size", 1), len(prompts))
         padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), pass_length)
         passes = len(padded) // self.config.get("micro_batch_size", len(padded)) or 1
         expect(passes * self._most_steps(padded), "decode steps")
-        output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
+        with computing_on(self.device):
+            output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
             output.batch[name] = torch.cat([columns[name][..., :first].cpu(), output.batch[name]], dim=-1)
         output.batch["prompts"] = columns["input_ids"].cpu()
@@ -142,7 +145,7 @@ class RolloutEngine(HFRollout):
 
         policy: Any = self.policy.module
         before = random_state()
-        with torch.device(get_device_id()):
+        with here():
             module = AutoModelForCausalLM.from_config(policy.config)
         set_random_state(before)
         module.generation_config = policy.generation_config

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
 from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
-from .devices import get_device_id, get_device_name
+from .devices import get_device_name, here
 
 
 def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
@@ -27,7 +27,7 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
         ranks: this process among its peers.
     """
     if ranks.world_size == 1:
-        return module.to(get_device_id())
+        return module.to(here())
     mesh = _mesh(int(fsdp_config.fsdp_size), ranks.world_size)
     offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
     each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))

@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..features import adapter_settings, adapter_weights, plain_weights
 from ..run.distributed import Ranks
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
-from .devices import get_device_id
+from .devices import computing_on, here
 from .offload import rests, state_at_rest, weights_at_rest
 from .optimizer_state import gathered, read
 from .optimizers import build_optimizer
@@ -30,6 +30,7 @@ class TrainedModel:
 
     Attributes:
         module: the model, on its device or at rest; shared between the processes if there are several.
+        device: the one that it computes on.
         lora: the settings of the adapter that is trained in place of the model's own weights; None: there is none.
         optimizer: of what is trained.
         scheduler: of the learning rate; steps once per training step.
@@ -41,14 +42,15 @@ class TrainedModel:
         self, module: nn.Module, optim: Any, fsdp_config: Any, tokenizer: Any, ranks: Ranks, total_steps: int
     ) -> None:
         self.module = module
+        self.device = here()
         self.lora = adapter_settings(module)
         self.tokenizer = tokenizer
         self.is_usable = True
         self._stagers: dict[str, BlockingAsyncStager] = {}
         self.optimizer = _optimizer(module, optim)
         weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
-        self._weights = weights_at_rest(module, get_device_id(), "cpu" if weights_rest else None)
-        self._state = state_at_rest(self.optimizer, get_device_id(), "cpu" if state_rests else None)
+        self._weights = weights_at_rest(module, self.device, "cpu" if weights_rest else None)
+        self._state = state_at_rest(self.optimizer, self.device, "cpu" if state_rests else None)
         warmup_steps = optim.lr_warmup_steps
         if warmup_steps < 0:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
@@ -75,6 +77,12 @@ class TrainedModel:
             stack.enter_context(self._weights)
             if optimizer:
                 stack.enter_context(self._state)
+            yield
+
+    @contextmanager
+    def at_work(self, optimizer: bool = False) -> Iterator[None]:
+        """Compute on the model's device within it, where the model is then: see `in_use`."""
+        with computing_on(self.device), self.in_use(optimizer):
             yield
 
     def step_learning_rate(self) -> float:
@@ -143,8 +151,8 @@ class TrainedModel:
     @torch.no_grad()
     def load_weights(self, path: str, ranks: Ranks) -> None:
         """Put what is trained to what it is at `path`, a checkpoint's. Every process must call this."""
-        values = dict(self.module_at(path, ranks).named_parameters())
-        with self.in_use():
+        with self.at_work():
+            values = dict(self.module_at(path, ranks).named_parameters())
             for name, own in self.module.named_parameters():
                 if own.requires_grad:
                     value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
