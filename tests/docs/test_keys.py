@@ -49,7 +49,7 @@ def settings(release: str) -> frozenset[str]:
     """The keys of a project with everything, sections included."""
     files = {path.removeprefix("config/"): text for path, text in all_config_files(release).items()}
     composed = compose(files, "ppo_trainer.yaml")
-    recipes = [yaml.safe_load(text) or {} for path, text in files.items() if path.startswith("recipe/")]
+    recipes = [yaml.safe_load(text) or {} for path, text in files.items() if path.startswith(("recipe/", "objective/"))]
     names: set[str] = set()
     for key in [key for config in (composed.config, *recipes) for key in flatten(config)]:
         parts = key.split(".")

@@ -13,7 +13,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tests.processes.launching import TORCHRUN
-from tests.project.running import environment
+from tests.project.running import environment, python
 from tests.project.support import Configuration, make, vextract
 from tests.releases import NEWEST
 from tests.sft.hub import TOKEN, Hub, serving
@@ -123,6 +123,14 @@ def test_a_hub_that_refuses_leaves_the_export(project: Path, found: dict[str, An
     assert "hint: `hf auth login`, or HF_TOKEN, says who you are; then: hf upload somebody/small" in done.stderr
     assert (tmp_path / "out/model.safetensors").is_file()
     assert hub.files == {}
+
+
+def test_a_recipe_keeps_its_settings(verl: None, tmp_path: Path) -> None:
+    root = make(Configuration(NEWEST[-1], recipe="gsm8k", features=("sft",)), tmp_path / "project").root
+    done = python(root, "main.py", "--config-name", "sft", "--cfg")
+    assert done.returncode == 0, done.stderr
+    assert "path: openai/gsm8k" in done.stdout
+    assert "supervised: true" in done.stdout
 
 
 @pytest.mark.thorough

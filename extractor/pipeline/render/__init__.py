@@ -35,7 +35,7 @@ from extractor.values.tree import File, FileKind
 PRESETS = "config/preset/"
 _MARK = "vextract:template"
 # Config files whose keys start at the top of the config: they are written with the newest release's names.
-_GLOBAL = re.compile(r"config/(preset|recipe|scale|reward)/[^/]+\.yaml")
+_GLOBAL = re.compile(r"config/(preset|recipe|objective|scale|reward)/[^/]+\.yaml")
 _MARKER = re.compile(r"vextract:(template|hook)\b")
 
 
