@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,11 @@ def overrides(*changed: str) -> list[str]:
     return list(chosen.values())
 
 
-def train(root: Path, *changed: str) -> list[dict[str, Any]]:
+def train(
+    root: Path, *changed: str, start: Callable[..., subprocess.CompletedProcess[str]] = forked
+) -> list[dict[str, Any]]:
     """`python main.py` with SMALL and some changes; the metrics, a dictionary per step."""
-    done = forked(root, "main.py", *overrides(*changed))
+    done = start(root, "main.py", *overrides(*changed))
     assert done.returncode == 0, done.stderr[-3000:]
     (metrics,) = root.glob("checkpoints/*/*/metrics.jsonl")
     return [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]

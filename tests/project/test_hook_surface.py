@@ -15,7 +15,7 @@ from extractor.values import releases
 from extractor.values.moves import moved_module
 from extractor.values.options import RECIPES
 from extractor.values.tree import FileKind
-from tests.project.running import forked, python, train
+from tests.project.running import python, train
 from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made, vextract
 from tests.releases import ALL, NEWEST
 
@@ -168,5 +168,5 @@ def test_the_hooks_of_every_release_train_under_every_other(
                 (root / file.path).write_bytes(file.data)
         assert train(root, *STEP)[-1]["step"] == 1
         tests = [f"tests/{name}.py" for name in ("test_hooks", "test_algorithms")]
-        done = forked(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+        done = python(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
         assert done.returncode == 0, done.stdout[-3000:]

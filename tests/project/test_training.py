@@ -16,7 +16,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from tests.project.running import forked, overrides, python, train
+from tests.project.running import overrides, python, train
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST, every_release, newest_release
 
@@ -230,21 +230,6 @@ def test_the_readme_names_settings_that_exist(made: Maker, release: str) -> None
     assert len(named) > 10
     missing = object()
     assert [name for name in sorted(named) if OmegaConf.select(settings, name, default=missing) is missing] == []
-
-
-@pytest.mark.parametrize(
-    "configuration",
-    [
-        Configuration(NEWEST[-1], "hf"),
-        pytest.param(Configuration("0.6.1", "hf", everything=True), marks=pytest.mark.thorough),
-    ],
-    ids=str,
-)
-def test_the_projects_own_tests_pass(made: Maker, tmp_path: Path, configuration: Configuration) -> None:
-    root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
-    done = forked(root, "-m", "pytest", "-q", "-x")
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert " passed" in done.stdout or "100%" in done.stdout
 
 
 def test_training_needs_nothing_of_vextract(made: Maker) -> None:

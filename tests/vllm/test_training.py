@@ -169,7 +169,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     for lengths in ((2,), (1, 2)):
         root = Path(shutil.copytree(projects(release), tmp_path / str(len(lengths))))
         for steps in lengths:
-            found = train(root, f"trainer.total_training_steps={steps}", "trainer.save_freq=1")
+            found = train(root, f"trainer.total_training_steps={steps}", "trainer.save_freq=1", start=python)
         rows.append(found)
         for row in rows[-1]:
             for name in [name for name in row if name == "time" or name.startswith(("timing", "perf/"))]:

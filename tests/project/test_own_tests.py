@@ -1,0 +1,32 @@
+"""A project's own tests pass: they take longer than all of a file's others here, and have one of their own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import python
+from tests.project.support import Configuration, Made
+from tests.releases import NEWEST
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        Configuration(NEWEST[-1], "hf"),
+        pytest.param(Configuration("0.6.1", "hf", everything=True), marks=pytest.mark.thorough),
+    ],
+    ids=str,
+)
+def test_the_projects_own_tests_pass(
+    made: Callable[[Configuration], Made], tmp_path: Path, configuration: Configuration
+) -> None:
+    root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
+    done = python(root, "-m", "pytest", "-q", "-x")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout or "100%" in done.stdout
