@@ -33,6 +33,14 @@ LIMIT_OUTSIDE = 0.15
 SCRIPTS = Path(__file__).with_name("peers")
 PEERS = {"TRL's GRPOTrainer": "trl_grpo.py", "miniVERL's GRPO": "miniverl_grpo.py"}
 PEERS_PYTHON = Path(__file__).resolve().parents[1] / ".venv-peers" / "bin" / "python"
+# Gives the toy model another shape.
+RESHAPE = """
+import json, sys
+from transformers import Qwen2Config, Qwen2ForCausalLM
+path, changed = sys.argv[1], json.loads(sys.argv[2])
+config = Qwen2Config.from_pretrained(path).to_dict() | changed | {"layer_types": None}
+Qwen2ForCausalLM(Qwen2Config(**config)).save_pretrained(path)
+"""
 MODEL_WORK = ("timing_s/gen", "timing_s/old_log_prob", "timing_s/ref", "timing_s/values", "timing_s/update_actor")
 
 
@@ -101,33 +109,45 @@ def make_project(
     return root
 
 
-def model_and_data(project: Path) -> tuple[Path, Path]:
-    """The toy model, and its exercises as parquet in verl's schema; both serve every library."""
+def model_and_data(project: Path, shape: dict[str, int] | None = None) -> tuple[Path, Path]:
+    """The toy model, and its exercises as parquet in verl's schema; both serve every library.
+
+    Args:
+        project: a generated one.
+        shape: settings of the model's config, in which it differs from the toy model.
+    """
     model, data = project.parent / "model", project.parent / "data"
     code = f"from bench.data.toy import ensure_toy_model; ensure_toy_model({str(model)!r}, task='add1')"
     _run(project, "-c", code)
+    if shape:
+        _run(project, "-c", RESHAPE, str(model), json.dumps(shape))
     _run(project, "-m", "bench.data.prepare", "--out", str(data), "data.env.task=add1")
     return model, data / "train.parquet"
 
 
-def _ours(project: Path, model: Path, data: Path) -> Run:
-    settings = [
+def settings_of(model: Path, data: Path, *, steps: int, prompts: int, generations: int, length: int) -> list[str]:
+    """Return what main.py takes for the same work as the peers'."""
+    return [
         f"actor_rollout_ref.model.path={model}",
         f"data.train_files={data}",
         f"data.val_files={data.with_name('val.parquet')}",
         "scale=toy",
-        f"data.train_batch_size={PROMPTS}",
-        f"data.max_response_length={LENGTH}",
-        f"actor_rollout_ref.rollout.n={GENERATIONS}",
-        f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
-        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={PROMPTS * GENERATIONS}",
+        f"data.train_batch_size={prompts}",
+        f"data.max_response_length={length}",
+        f"actor_rollout_ref.rollout.n={generations}",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={prompts}",
+        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={prompts * generations}",
         f"actor_rollout_ref.actor.optim.lr={RATE}",
-        f"trainer.total_training_steps={STEPS}",
+        f"trainer.total_training_steps={steps}",
         "trainer.val_before_train=false",
         "trainer.test_freq=-1",
         "trainer.logger=[console]",
         "trainer.resume_mode=disable",
     ]
+
+
+def _ours(project: Path, model: Path, data: Path) -> Run:
+    settings = settings_of(model, data, steps=STEPS, prompts=PROMPTS, generations=GENERATIONS, length=LENGTH)
     return _timed(project, str(SCRIPTS / "ours.py"), *settings)
 
 

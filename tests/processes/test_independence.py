@@ -45,7 +45,12 @@ PPO = (
 )
 ALL_CASES: dict[str, tuple[str, ...]] = {
     "one_pass": ALL_TERMS,
-    "passes_and_epochs": (*ALL_TERMS, f"{ACTOR}.ppo_micro_batch_size_per_gpu=5", f"{ACTOR}.ppo_epochs=2"),
+    "passes_and_epochs": (
+        *ALL_TERMS,
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
+        f"{ACTOR}.ppo_epochs=2",
+        "local.max_logits_mb=0.0005",  # logits in pieces
+    ),
     "short_passes": (
         f"{ACTOR}.ppo_micro_batch_size_per_gpu=3",
         f"{ACTOR}.loss_agg_mode=seq-mean-token-sum-norm",

@@ -200,6 +200,7 @@ _LOCAL = {
     "quantization": "verl has no weights in 4 bits: it trains the adapter of a model that is not packed",
     "peer_timeout": "Ray watches the workers",
     "recompute_old_log_probs": "verl always recomputes them",
+    "max_logits_mb": "verl has fused kernels instead (actor_rollout_ref.model.use_fused_kernels)",
     "rollout": "verl has trainers of their own for rollouts that are ahead",
     "rollout_micro_batch_size": "of the hf engine only",
 }

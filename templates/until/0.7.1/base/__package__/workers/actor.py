@@ -5,8 +5,10 @@ from typing import Any
 
 import torch
 
+from ..shims.logsumexp import only_reporting_entropy
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.workers.dp_actor import DataParallelPPOActor
+from .logits import LogitsInPieces
 from .padding import without_common_padding
 from .shared_forward import SharedForward
 
@@ -21,17 +23,27 @@ class Actor:
         config: the section of the config (actor or ref), with `use_remove_padding`.
         module: the model, on its device.
         optimizer: of what is trained; None: it is not trained.
+        max_logits_mb: how many MiB logits may take; more are computed in pieces (see `LogitsInPieces`).
     """
 
-    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+    def __init__(
+        self,
+        config: Any,
+        module: Any,
+        optimizer: torch.optim.Optimizer | None = None,
+        max_logits_mb: float | None = None,
+    ) -> None:
         self.config = config
+        self._pieces = LogitsInPieces(module, max_logits_mb)
         self.noting_entropy = False
         self._actor = DataParallelPPOActor(config, module, optimizer)
-        self.passes = SharedForward(self._actor._forward_micro_batch, config)
+        self._forward = self._actor._forward_micro_batch
+        self.passes = SharedForward(self._whole_or_in_pieces, config)
         self._actor._forward_micro_batch = self._forward_micro_batch
 
     def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
+        self._pieces.prepare()
         outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
         if not isinstance(outputs, dict):  # up to 0.7.0
             named = zip(("log_probs", "entropys"), outputs, strict=True)
@@ -47,6 +59,7 @@ class Actor:
         """
         self._entropies: list[torch.Tensor] = []
         self._masks: list[torch.Tensor] = []
+        self._pieces.prepare()
         metrics: dict[str, Any] = self._actor.update_policy(data)
         if self._entropies:
             entropies, masks = (
@@ -66,9 +79,18 @@ class Actor:
         """
         noting = self.noting_entropy and torch.is_grad_enabled()
         inputs = without_common_padding(micro_batch)
-        outputs = self.passes.forward(inputs, temperature, calculate_entropy or noting)
+        with only_reporting_entropy(noting and not calculate_entropy):
+            outputs = self.passes.forward(inputs, temperature, calculate_entropy or noting)
         if noting:
             entropy = outputs["entropys"] if isinstance(outputs, dict) else outputs[0]
             self._entropies.append(entropy.detach())
             self._masks.append(micro_batch["response_mask"])
         return outputs
+
+    def _whole_or_in_pieces(self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool) -> Any:
+        """Have upstream compute the rows that this process forwards; as with fused kernels where logits are large."""
+        needs_logits = self.config.get("calculate_sum_pi_squared", False)
+        in_pieces = not needs_logits and self._pieces.wanted(int(micro_batch["attention_mask"].sum()))
+        self._pieces.calculate_entropy = calculate_entropy
+        self._actor.use_fused_kernels = in_pieces
+        return self._forward(micro_batch, temperature, calculate_entropy)
