@@ -42,7 +42,7 @@ class Actor:
         max_logits_mb: float | None = None,
     ) -> None:
         self.config = config
-        self._pieces = LogitsInPieces(module, max_logits_mb)
+        self._pieces = LogitsInPieces.before(module, max_logits_mb)
         self.noting_entropy = False
         self.loss: Callable[..., Any] = ppo_loss
         self._local = LocalEngine(

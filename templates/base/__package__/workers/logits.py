@@ -9,6 +9,7 @@ so too; here the numbers still come from the functions that take whole logits.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,6 @@ from torch.utils.checkpoint import checkpoint
 from transformers.utils import ModelOutput
 
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
-from .devices import get_device_id
 
 BYTES = 4  # of a number, while a sum over the vocabulary is computed
 
@@ -43,23 +43,35 @@ class LogitsInPieces:
         calculate_entropy: whether the next pass is to compute entropies as well.
 
     Args:
-        module: the model, placed where it computes; one with an adapter of peft as well.
-        max_logits_mb: how many MiB the logits of one piece take at most; None: they are always computed whole.
+        model: the model itself, without the wrapper that peft puts around it.
     """
 
-    def __init__(self, module: Any, max_logits_mb: float | None) -> None:
+    def __init__(self, model: Any) -> None:
         self.calculate_entropy = False
-        self._module = module
-        self._model = module.get_base_model() if hasattr(module, "peft_config") else module
-        self._limit = None if max_logits_mb is None else int(max_logits_mb * 2**20)
+        self._model = self._module = model
+        self._limit: int | None = None
         self._usable: bool | None = None
-        self._forward = forward = self._model.forward
+        self._forward = forward = model.forward
 
         @functools.wraps(forward)
         def forward_in_pieces(*args: Any, temperature: float | None = None, **kwargs: Any) -> Any:
             return forward(*args, **kwargs) if temperature is None else self._in_pieces(temperature, *args, **kwargs)
 
-        self._model.forward = forward_in_pieces
+        model.forward, model.logits_in_pieces = forward_in_pieces, self
+
+    @classmethod
+    def before(cls, module: Any, max_logits_mb: float | None) -> LogitsInPieces:
+        """Return what stands before a model: one for a policy and the reference that it is without its adapter.
+
+        Args:
+            module: the model, placed where it computes; one with an adapter of peft as well.
+            max_logits_mb: how many MiB the logits of one piece take at most; None: they are always computed whole.
+        """
+        model = module.get_base_model() if hasattr(module, "peft_config") else module
+        found = vars(model).get("logits_in_pieces") or cls(model)
+        found._module, found._usable = module, None
+        found._limit = None if max_logits_mb is None else int(max_logits_mb * 2**20)
+        return found
 
     def prepare(self) -> None:
         """Find out, before the first pass, whether the model's logits are what its last layer gives; all must call."""
@@ -94,7 +106,8 @@ class LogitsInPieces:
         hook = head.register_forward_hook(large)
         trained = self._module.training
         try:
-            token = torch.zeros((1, 1), dtype=torch.long, device=get_device_id())
+            device = self._model.get_input_embeddings().weight.device
+            token = torch.zeros((1, 1), dtype=torch.long, device=device)
             logits = self._module.eval()(input_ids=token, attention_mask=token + 1, use_cache=False).logits
         finally:
             hook.remove()
@@ -110,26 +123,23 @@ class LogitsInPieces:
             temperature: that logits are divided by.
             shift_labels: (bs, length), the token that follows each; None: the next of its row of `input_ids`.
         """
+        labels = torch.roll(kwargs["input_ids"], shifts=-1, dims=-1) if shift_labels is None else shift_labels
         head = self._model.get_output_embeddings()
-        hidden: list[torch.Tensor] = []
+        whole, size = head.forward, self._tokens_at_once()
 
-        def keep(_module: nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
-            hidden.append(inputs[0])
-            return (inputs[0][:, :1],)
+        def all_pieces(hidden: torch.Tensor) -> torch.Tensor:
+            of_piece = _computed_again if torch.is_grad_enabled() and hidden.requires_grad else _of_piece
+            parts = zip(hidden.flatten(0, 1).split(size), labels.flatten().split(size), strict=True)
+            found = [of_piece(whole, *part, temperature, self.calculate_entropy) for part in parts]
+            return torch.stack([torch.cat(values) for values in zip(*found, strict=True)], -1).view(*labels.shape, 2)
 
-        hook = head.register_forward_pre_hook(keep)
+        # All within one call of the layer: FSDP2 may gather its weights for each.
+        head.forward = all_pieces
         try:
-            self._forward(*args, **kwargs)
+            found = self._forward(*args, **kwargs).logits
         finally:
-            hook.remove()
-        if shift_labels is None:
-            shift_labels = torch.roll(kwargs["input_ids"], shifts=-1, dims=-1)
-        size = self._tokens_at_once()
-        of_piece = _computed_again if torch.is_grad_enabled() and hidden[0].requires_grad else _of_piece
-        parts = zip(hidden[0].flatten(0, 1).split(size), shift_labels.flatten().split(size), strict=True)
-        found = [of_piece(head, part, labels, temperature, self.calculate_entropy) for part, labels in parts]
-        log_probs, entropy = (torch.cat(values).view(shift_labels.shape) for values in zip(*found, strict=True))
-        return TokenOutputs(log_probs=log_probs, entropy=entropy)
+            head.forward = whole
+        return TokenOutputs(log_probs=found[..., 0], entropy=found[..., 1])
 
 
 def _computed_again(*arguments: Any) -> Any:
@@ -138,12 +148,16 @@ def _computed_again(*arguments: Any) -> Any:
 
 
 def _of_piece(
-    head: nn.Module, hidden: torch.Tensor, labels: torch.Tensor, temperature: float, calculate_entropy: bool
+    head: Callable[..., torch.Tensor],
+    hidden: torch.Tensor,
+    labels: torch.Tensor,
+    temperature: float,
+    calculate_entropy: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return log-probabilities and entropies of some tokens, both (tokens,).
 
     Args:
-        head: the last layer.
+        head: computes logits, (tokens, vocab_size).
         hidden: (tokens, hidden_size).
         labels: (tokens,).
         temperature: that logits are divided by.
@@ -153,5 +167,5 @@ def _of_piece(
     if temperature != 1.0:
         logits.div_(temperature)
     # The entropy comes last: where it is only reported, the backward pass does not compute it again.
-    log_probs = logprobs_from_logits(logits, labels, inplace_backward=not calculate_entropy)
+    log_probs = logprobs_from_logits(logits, labels.to(logits.device), inplace_backward=not calculate_entropy)
     return log_probs, entropy_from_logits(logits) if calculate_entropy else torch.zeros_like(log_probs.detach())

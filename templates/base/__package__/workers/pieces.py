@@ -27,9 +27,9 @@ class PiecesOfEngine:
     def inputs(self, micro_batch: Any) -> Any:
         """Return what the model takes; a temperature is among it where logits are to be computed in pieces."""
         inputs, output_args = self._inputs(micro_batch)
-        asked = {name: tu.get_non_tensor_data(micro_batch, name, False) for name in ("calculate_entropy", *NEEDS_LOGITS)}
-        if self._pieces.wanted(inputs["input_ids"].numel()) and not any(asked[name] for name in NEEDS_LOGITS):
-            self._pieces.calculate_entropy = asked["calculate_entropy"]
+        needs_logits = any(tu.get_non_tensor_data(micro_batch, name, False) for name in NEEDS_LOGITS)
+        if self._pieces.wanted(inputs["input_ids"].numel()) and not needs_logits:
+            self._pieces.calculate_entropy = tu.get_non_tensor_data(micro_batch, "calculate_entropy", False)
             inputs["temperature"] = float(micro_batch["temperature"])
             if inputs["input_ids"].shape[0] == 1 and "input_ids_rmpad_rolled" in output_args:
                 inputs["shift_labels"] = output_args["input_ids_rmpad_rolled"].unsqueeze(0)

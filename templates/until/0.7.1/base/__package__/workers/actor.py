@@ -34,7 +34,7 @@ class Actor:
         max_logits_mb: float | None = None,
     ) -> None:
         self.config = config
-        self._pieces = LogitsInPieces(module, max_logits_mb)
+        self._pieces = LogitsInPieces.before(module, max_logits_mb)
         self.noting_entropy = False
         self._actor = DataParallelPPOActor(config, module, optimizer)
         self._forward = self._actor._forward_micro_batch
