@@ -56,6 +56,7 @@ POSITIVE = (
     "actor_rollout_ref.nccl_timeout",
     "actor_rollout_ref.rollout.temperature",
     "critic.grad_clip",
+    "local.max_logits_mb",
     "local.reward.alarm.length_ratio",
     "local.reward.timeout",
 )

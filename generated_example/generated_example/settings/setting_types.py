@@ -46,6 +46,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.reward.debug_log": str,
     "local.reward.log_dir": str,
     "local.reward.timeout": float,
+    "local.max_logits_mb": float,
     "local.rollout_micro_batch_size": int,
     "local.server.devices": list,
     "local.server.port": int,

@@ -273,6 +273,7 @@ local.env.threads
 local.env.timeout
 local.gradient_accumulation_steps
 local.log_train_generations
+local.max_logits_mb
 local.num_threads
 local.peer_timeout
 local.quantization.bnb_4bit_quant_type

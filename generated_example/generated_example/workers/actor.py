@@ -13,6 +13,8 @@ from ..vendored.protocol import DataProto
 from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from ..vendored.workers.utils.padding import no_padding_2_padding
 from .local_engine import LocalEngine, named
+from .logits import LogitsInPieces
+from .pieces import PiecesOfEngine
 
 
 class Actor:
@@ -29,13 +31,23 @@ class Actor:
         config: the section of the config (actor or ref), with `use_remove_padding`.
         module: the model, on its device.
         optimizer: of what is trained; None: it is not trained.
+        max_logits_mb: how many MiB logits may take; more are computed in pieces (see `LogitsInPieces`).
     """
 
-    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+    def __init__(
+        self,
+        config: Any,
+        module: Any,
+        optimizer: torch.optim.Optimizer | None = None,
+        max_logits_mb: float | None = None,
+    ) -> None:
         self.config = config
+        self._pieces = LogitsInPieces.before(module, max_logits_mb)
         self.noting_entropy = False
         self.loss: Callable[..., Any] = ppo_loss
-        self._local = LocalEngine(FSDPEngineWithLMHead, config, module, optimizer)
+        self._local = LocalEngine(
+            FSDPEngineWithLMHead, config, module, optimizer, lambda engine: PiecesOfEngine(engine, self._pieces)
+        )
         self.passes = self._local.passes
         self._engine = self._local.engine
         self._outputs = self._engine.prepare_model_outputs
@@ -43,12 +55,14 @@ class Actor:
 
     def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
+        self._pieces.prepare()
         squares = self.config.get("calculate_sum_pi_squared", False)
         outputs = self._local.infer(data, calculate_entropy=calculate_entropy, calculate_sum_pi_squared=squares)
         return {"entropys" if name == "entropy" else name: value for name, value in outputs.items()}
 
     def update_policy(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named actor/*, each a list."""
+        self._pieces.prepare()
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
         loss, found = partial(self.loss, self.config), dict[str, Any]()
         with self._local.training(), only_reporting_entropy(self.config.entropy_coeff == 0):

@@ -52,16 +52,23 @@ class LocalEngine:
         config: the section of the model (actor, ref or critic), with `use_remove_padding`.
         module: the model, on its device.
         optimizer: of what is trained; None: it is not trained.
+        wrap: is given the engine before the processes share its passes.
     """
 
     def __init__(
-        self, kind: Callable[..., Any], config: Any, module: Any, optimizer: torch.optim.Optimizer | None
+        self,
+        kind: Callable[..., Any],
+        config: Any,
+        module: Any,
+        optimizer: torch.optim.Optimizer | None,
+        wrap: Callable[[Any], object] = lambda engine: None,
     ) -> None:
         self.config = config
         model = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
         self.engine = kind(model, engine_config(config), optimizer_config(config), None)
         self.engine.module, self.engine.optimizer = module, optimizer
         self.engine._autocast_dtype = to_dtype(config.fsdp_config.dtype)
+        wrap(self.engine)
         self.passes = SharedForward(self.engine, config)
 
     def infer(self, data: DataProto, **settings: Any) -> dict[str, torch.Tensor]:

@@ -52,7 +52,7 @@ class Policy(TrainedModel):
         with computing_on(device_of(config, "policy")):
             module = place(self.module_at(path, ranks, module), fsdp_config, ranks)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
-            self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
+            self.actor = Actor(actor_config(config, settings), self.module, self.optimizer, config.local.max_logits_mb)
         self.actor.passes.share_between(ranks)
 
     def module_at(self, path: str, ranks: Ranks, module: Any = None) -> Any:
@@ -139,7 +139,7 @@ class Reference:
         own_path = (ref.model or {}).get("path")
         self.policy = policy if policy is not None and policy.lora is not None and own_path is None else None
         if self.policy is not None:
-            self.actor = Actor(node, self.policy.module)
+            self.actor = Actor(node, self.policy.module, max_logits_mb=config.local.max_logits_mb)
             return
         path = own_path or config.actor_rollout_ref.model.path
         reader = spread_reader(config)
@@ -148,7 +148,7 @@ class Reference:
         rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] and reader is None else None
         with computing_on(self.device):
             module = module if reader is not None else place(module, ref.fsdp_config, ranks)
-            self.actor = Actor(node, module)
+            self.actor = Actor(node, module, max_logits_mb=config.local.max_logits_mb)
             self.weights = weights_at_rest(module, self.device, rest)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
