@@ -39,10 +39,6 @@ def loader() -> StatefulDataLoader:
 
 
 def main(verl: str, action: str, strategy: str, path: str, checkpoint: str, result: str, *lora: str) -> None:
-    import transformers
-
-    if not hasattr(transformers, "AutoModelForVision2Seq"):  # what some releases name has another name since
-        transformers.AutoModelForVision2Seq = transformers.AutoModelForImageTextToText  # type: ignore[attr-defined]
     manager_class = import_upstream(
         "verl.utils.checkpoint.fsdp_checkpoint_manager", prepare_upstream(Path(verl))
     ).FSDPCheckpointManager
