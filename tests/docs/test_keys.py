@@ -39,6 +39,8 @@ FILES = (
     "sh",
     "txt",
     "parquet",
+    "pt",
+    "safetensors",
     "css",
     "log",
 )

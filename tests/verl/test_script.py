@@ -209,6 +209,19 @@ def test_paths_say_where_a_script_is_started(tmp_path: Path) -> None:
     assert values == ["/elsewhere/data", "/elsewhere/gone"]
 
 
+def test_a_config_s_folder_may_begin_on_somebody_else_s_machine(tmp_path: Path) -> None:
+    (tmp_path / "recipe/eyes/configs").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").touch()
+    own = tmp_path / "recipe/eyes/configs/eyes.yaml"
+    own.write_text("defaults:\n  - ppo_trainer\n  - _self_\ndata:\n  gen_batch_size: 7\n")
+    script = tmp_path / "recipe/eyes/run.sh"
+    for base in ("BASE=base_dir", "BASE=/home/somebody/work", "BASE="):
+        script.write_text(
+            f"{base}\npython3 -m verl.trainer.main_ppo --config-path=$BASE/recipe/eyes/configs --config-name=eyes\n"
+        )
+        assert read_run(script, {}, {}).overlay == ({"data": {"gen_batch_size": 7}},)
+
+
 def test_main_dapo_starts_from_its_own_config(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text("python3 -m recipe.dapo.main_dapo data.train_batch_size=1\n")

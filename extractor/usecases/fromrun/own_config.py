@@ -71,7 +71,7 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
     default, beside = _of_the_module(module, places)
     said = name.removesuffix(".yaml")
     if folder:
-        beside += [place / readable(folder) for place in places.folders]
+        beside += places.folders_like(readable(folder))
     folders = [*config_dirs, *beside, path.parent, path.parent / "config"]
     overlay: list[Mapping[str, Any]] = []
     notes: list[str] = []

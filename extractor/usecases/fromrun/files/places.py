@@ -35,6 +35,15 @@ class Places:
         found += [*_above(script.resolve().parent), Path.cwd()]
         return cls(tuple(dict.fromkeys(found)), started_in is not None)
 
+    def folders_like(self, path: str) -> list[Path]:
+        """Return the folders that a path of the run may mean: also where it begins in a folder of somebody else's.
+
+        `~/work/verl/recipe/x/config` in a checkout that has `recipe/x/config` is that one.
+        """
+        parts = Path(path).parts
+        ends = [Path(path), *(Path(*parts[start:]) for start in range(1, len(parts) - 1))]
+        return [folder / end for end in ends for folder in self.folders]
+
     def find(self, path: str) -> Path | None:
         """Return the file that a path of the run names; None where there is none."""
         wanted = Path(path).expanduser()

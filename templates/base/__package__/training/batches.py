@@ -73,7 +73,7 @@ def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[d
             responses,
             scores,
             batch.non_tensor_batch.get("reward_model", nothing),
-            batch.non_tensor_batch["uid"],
+            batch.non_tensor_batch.get("uid", [None] * len(batch)),
             batch.non_tensor_batch.get("data_source", ["unknown"] * len(batch)),
             strict=True,
         )
