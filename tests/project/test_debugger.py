@@ -60,7 +60,7 @@ def test_a_breakpoint_in_core_algos(root: Path) -> None:
     assert f"('here', {process.pid}, True)" in shown
     assert "('shape', (32, " in shown
     stack = shown.partition("('shape'")[2]
-    assert re.search(r"training/trainer\.py\(\d+\)steps\(\)", stack)
+    assert re.search(r"training/run_loop\.py\(\d+\)steps\(\)", stack)
     assert re.search(r"vendored/algorithms/trainer_functions\.py\(\d+\)compute_advantage\(\)", stack)
     assert "step 1/1" in stack
 

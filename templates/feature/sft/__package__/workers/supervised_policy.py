@@ -43,6 +43,6 @@ class SupervisedPolicy(Policy):
         super().__init__(config, tokenizer, ranks, path, total_steps, module)
         self.actor.loss = supervised_loss
 
-    def update(self, batch: DataProto) -> dict[str, Any]:
-        """Do one optimizer step on a global batch, the same on every process; returns metrics as `Policy.update`."""
-        return self.learn(batch)
+    def with_old_log_probs(self, batch: DataProto) -> DataProto:
+        """Return the batch as it is: the loss compares with no earlier probabilities."""
+        return batch
