@@ -135,7 +135,7 @@ def test_rows_that_are_written_apart_say_the_same(prompts, tokenizer):
     """Whatever passes a batch is written in, and whoever wrote before: the seed alone decides."""
     ranks = types.SimpleNamespace(world_size=1)
     model, (ids, mask) = make_model(), prompts
-    policy = types.SimpleNamespace(module=model)
+    policy = types.SimpleNamespace(module=model, device=torch.device("cpu"))
     written = []
     for rows in (None, 1, 5, 24):
         size = [f"local.rollout_micro_batch_size={rows}"] if rows else []

@@ -2,7 +2,7 @@
 """What goes to the rollout, and what a person reads of what came back."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
         batch.non_tensor_batch[name] = column
 
 
-def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[dict[str, Any]]:
+def sample_rows(batch: DataProto, scores: Sequence[float | None], tokenizer: Any) -> list[dict[str, Any]]:
     """Return the samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
     prompts = tokenizer.batch_decode(batch.batch["prompts"], skip_special_tokens=True)
     responses = tokenizer.batch_decode(batch.batch["responses"], skip_special_tokens=True)
@@ -73,7 +73,7 @@ def sample_rows(batch: DataProto, scores: list[float], tokenizer: Any) -> list[d
             responses,
             scores,
             batch.non_tensor_batch.get("reward_model", nothing),
-            batch.non_tensor_batch["uid"],
+            batch.non_tensor_batch.get("uid", [None] * len(batch)),
             batch.non_tensor_batch.get("data_source", ["unknown"] * len(batch)),
             strict=True,
         )

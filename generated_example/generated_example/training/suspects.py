@@ -24,6 +24,7 @@ COLUMNS = (
     "returns",
 )
 SHOWN_CHARACTERS = 80
+LEAST_LIKELY = "least likely token is the least likely of all"
 
 
 class Suspects:
@@ -57,7 +58,8 @@ class Suspects:
         reasons = found_in(batch, log_probs)
         columns = batch.batch
         mask = columns["response_mask"].bool()
-        scores = columns["token_level_scores"].sum(dim=-1).tolist()
+        scored = "token_level_scores" in columns.keys()  # demonstrations are not
+        scores = columns["token_level_scores"].sum(dim=-1).tolist() if scored else [None] * len(batch)
         rows = sample_rows(batch, scores, self.tokenizer)
         path = self.directory / f"step_{step}.jsonl"
         try:
@@ -72,12 +74,13 @@ class Suspects:
             written = f"  batch, tokens and rewards: {path} and {path.with_suffix('.pt').name}"
         except OSError as error:
             written = f"  the batch could not be written to {self.directory}: {error.strerror}"
-        advantages = columns["advantages"].nan_to_num().abs().amax(dim=-1)
-        index = min(reasons, default=int(advantages.argmax()))
-        reason = reasons.get(index, "all numbers of the batch are finite; its advantage is the largest")
+        weights, most = (columns["advantages"], "advantage is the largest") if scored else (-log_probs, LEAST_LIKELY)
+        index = min(reasons, default=int((weights * mask).nan_to_num().abs().amax(dim=-1).argmax()))
+        reason = reasons.get(index, f"all numbers of the batch are finite; its {most}")
         texts = ", ".join(f"{name} {str(rows[index][name])[:SHOWN_CHARACTERS]!r}" for name in ("prompt", "response"))
         others = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        return [f"  sample {index} of step {step}{others}: {reason}: {texts}, reward {scores[index]:.3g}", written]
+        reward = f", reward {scores[index]:.3g}" if scored else ""
+        return [f"  sample {index} of step {step}{others}: {reason}: {texts}{reward}", written]
 
 
 def found_in(batch: DataProto, log_probs: torch.Tensor) -> dict[int, str]:

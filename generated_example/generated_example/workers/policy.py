@@ -92,19 +92,10 @@ class Policy(TrainedModel):
         Returns:
             Metrics named actor/* and perf/*; those of mini- and micro-batches are lists.
         """
-        self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
-        if self.actor.noting_entropy:  # the vendored actor asks for them and must not use them: NaN would reveal it
-            batch = DataProto(batch.batch.copy(), batch.non_tensor_batch, batch.meta_info)
-            batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
-        with calling_policy_loss(self.config.actor_rollout_ref.actor.policy_loss.loss_mode):
-            return self.learn(batch)
-
-    def learn(self, batch: DataProto) -> dict[str, Any]:
-        """Do the optimizer steps of a global batch by the actor's loss; returns metrics as `update` does."""
         section, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
-        part = self.actor.passes.part_of(batch)
+        part = self.actor.passes.part_of(self.with_old_log_probs(batch))
         expect(len(part) * section.ppo_epochs, "sequences")
-        with self.at_work(optimizer=True):
+        with calling_policy_loss(section.policy_loss.loss_mode), self.at_work(optimizer=True):
             prepared = _prepare(part, rollout, rollout)
             start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
@@ -117,6 +108,14 @@ class Policy(TrainedModel):
         metrics["perf/cpu_memory_used_gb"] = psutil.virtual_memory().used / 1024**3
         metrics["actor/lr"] = self.step_learning_rate()
         return metrics
+
+    def with_old_log_probs(self, batch: DataProto) -> DataProto:
+        """Return a batch that the vendored actor takes, if need be with no numbers as its `old_log_probs`."""
+        self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
+        if self.actor.noting_entropy:  # it asks for them and must not use them: NaN would reveal it
+            batch = DataProto(batch.batch.copy(), batch.non_tensor_batch, batch.meta_info)
+            batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
+        return batch
 
 
 class Reference:
