@@ -37,6 +37,8 @@ def vserved(vllm_project: Path) -> Iterator[Callable[[str], Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(vllm_project))
         patch.setenv("OMP_NUM_THREADS", "1")
+        for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
+            patch.delitem(sys.modules, name)  # other tests of this process have imported it: the trainer must not
         yield lambda name: importlib.import_module(f"vserved.{name}")
 
 
