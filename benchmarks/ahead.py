@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.environment import on_one_thread
+from benchmarks.environment import python_in
 from benchmarks.training import make_project
 
 # Runs in a project of engine vllm: the setting changes every few steps, so that a busy machine slows both alike.
@@ -88,15 +86,6 @@ def run() -> bool:
 
 def _measured(folder: Path, length: int) -> dict[str, list[float]]:
     project = make_project(folder / "bench", engine="vllm", features=("rollout_correction",))
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(folder), str(length), str(BLOCKS)],
-        cwd=project,
-        env=on_one_thread(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"the measurement failed:\n{done.stderr[-2000:]}")
-    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    output = python_in(project, "-c", MEASURE, str(folder), str(length), str(BLOCKS))
+    found: dict[str, list[float]] = json.loads(output.splitlines()[-1])
     return found

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks import training
-from benchmarks.environment import on_one_thread
+from benchmarks.environment import python_in
 
 EVERY, STEPS = 5, 16  # the last step's is always written while the run waits
 LIMIT = 0.6
@@ -31,8 +29,8 @@ import sys
 from bench.data.toy import ensure_toy_model
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from benchmarks.environment import on_one_thread
-from benchmarks.environment import on_one_thread
+from benchmarks.environment import python_in
+from benchmarks.environment import python_in
 path = ensure_toy_model(sys.argv[1], task="succ")
 config = AutoConfig.from_pretrained(path)
 config.update({"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 6})
@@ -48,7 +46,7 @@ def run() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         project = training.make_project(Path(folder) / "bench")
         model = project.parent / "model"
-        weights = int(_run(project, "-c", MODEL, str(model)).split()[-1])
+        weights = int(python_in(project, "-c", MODEL, str(model)).split()[-1])
         size = f"{weights / 1e6:.0f} million weights with AdamW, {weights * 12 / 1e6:.0f} MB"
         print(f"{size}; the median of three.\n")
         print("| processes | checkpoint | training stands still | against the first |")
@@ -87,15 +85,6 @@ def _stands_still(project: Path, model: Path, processes: int, kind: str, own: tu
         "trainer.logger=[]",
     )
     torchrun = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}")
-    _run(project, *(torchrun if processes > 1 else ()), "main.py", *settings)
+    python_in(project, *(torchrun if processes > 1 else ()), "main.py", *settings)
     rows = [json.loads(line) for line in (run_directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     return statistics.median(row["timing_s/save_checkpoint"] for row in rows[:-1] if "timing_s/save_checkpoint" in row)
-
-
-def _run(project: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=project, env=on_one_thread(), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(arguments[:1])} failed:\n{done.stderr[-2000:]}")
-    return done.stdout

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environment import on_one_thread
+from benchmarks.environment import python_in
 from benchmarks.training import make_project
 
 SEEDS = (1, 2, 3)
@@ -75,9 +73,9 @@ def run() -> bool:
     """Print the ratios; True where every limit holds."""
     with tempfile.TemporaryDirectory() as folder:
         project = make_project(Path(folder) / "bench", features=("qlora",))
-        _python(project, "-c", MODEL, str(Path(folder) / "model"))
+        python_in(project, "-c", MODEL, str(Path(folder) / "model"))
         sizes = {
-            name: _last_line(_python(project, "-c", MEASURE, str(Path(folder) / "model"), *LORA, *settings))
+            name: _last_line(python_in(project, "-c", MEASURE, str(Path(folder) / "model"), *LORA, *settings))
             for name, settings in (("lora", ()), ("qlora", (IN_4_BITS,)))
         }
         learned = {
@@ -100,28 +98,13 @@ def run() -> bool:
     return ratios["weights"] <= LIMIT_MEMORY and reward >= LIMIT_REWARD
 
 
-def _python(project: Path, *arguments: str) -> str:
-    """Run Python in a project; returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=project,
-        env=on_one_thread(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{arguments[0]} failed:\n{done.stderr[-2000:]}")
-    return done.stdout
-
-
 def _reward(project: Path, name: str, seed: int, *settings: str) -> float:
     """Return the mean reward of the last steps of a run on the toy task."""
     directory = project / "runs" / f"{name}{seed}"
     quiet = ("trainer.logger=[]", "trainer.test_freq=-1", "trainer.val_before_train=false", "local.save_last=false")
     rate = "actor_rollout_ref.actor.optim.lr=0.005"
     own = (f"local.seed={seed}", f"trainer.default_local_dir={directory}")
-    _python(project, "main.py", *LORA, rate, *quiet, *own, *settings)
+    python_in(project, "main.py", *LORA, rate, *quiet, *own, *settings)
     rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     rewards = [row["critic/score/mean"] for row in rows if "critic/score/mean" in row]
     return statistics.mean(rewards[-LAST:])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.environment import on_one_thread
+from benchmarks.environment import python_in
 from benchmarks.training import make_project
 
 # Runs in a project of engine vllm: prints seconds per hand-over and per copy, and the bytes.
@@ -65,17 +63,8 @@ def run() -> bool:
         return True
     with tempfile.TemporaryDirectory() as folder:
         project = make_project(Path(folder) / "bench", engine="vllm")
-        done = subprocess.run(
-            [sys.executable, "-c", MEASURE, str(Path(folder) / "model")],
-            cwd=project,
-            env=on_one_thread(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        raise RuntimeError(f"the measurement failed:\n{done.stderr[-2000:]}")
-    seconds = json.loads(done.stdout.splitlines()[-1])
+        output = python_in(project, "-c", MEASURE, str(Path(folder) / "model"))
+    seconds = json.loads(output.splitlines()[-1])
     sync, copy = (sorted(seconds[name])[len(seconds[name]) // 2] for name in ("sync", "copy"))
     print("| what | against | bytes | ratio (medians) |")
     print("|---|---|---|---|")

@@ -21,7 +21,6 @@ _DECORATORS = {
     "actor_rollout_ref.actor.policy_loss.loss_mode": "register_policy_loss",
 }
 _TARGET, _IMPORTED_BY = "custom/verl_algorithms", "custom/algorithms.py"
-_ROOT = (".git", "pyproject.toml", "setup.py")
 _MOST_FILES = 4000
 _MANAGER = re.compile(r"reward_manager|register")
 
@@ -111,7 +110,7 @@ def _registered_by(text: str, registered: re.Pattern[str]) -> list[str]:
 
 def _python_files(places: Places) -> Iterator[tuple[str, str]]:
     """Yield the path, below its root, and the text of the checkout's Python files."""
-    root = next((folder for folder in places.folders if any((folder / name).exists() for name in _ROOT)), None)
+    root = places.root
     if root is None:
         return
     try:

@@ -25,7 +25,7 @@ from ..errors import DataError as DataError  # hooks take it from here
 from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
-from .files import read_json
+from .files import read_rows
 
 # The columns that the ground truth is looked for in; the others' names are those of data sets for TRL.
 TRUTHS = ("ground_truth", "solution", "answer")
@@ -265,14 +265,7 @@ def _in_schema(file: str, split: str, data: Any) -> str:
             if pyarrow.parquet.read_metadata(path).num_rows == 0:
                 raise DataError(f"{file} holds no rows", f"check {key}")
             return str(path)
-        rows = pyarrow.parquet.read_table(path).to_pylist()
-    elif path.suffix in (".jsonl", ".json"):
-        rows = read_json(path, key)
-    else:
-        raise DataError(f"{file} is neither .parquet nor .jsonl nor .json", f"convert it, or check {key}")
-    if not rows:
-        raise DataError(f"{file} holds no rows", f"check {key}")
-    converted = [_to_schema(row, number, path, data) for number, row in enumerate(rows)]
+    converted = [_to_schema(row, number, path, data) for number, row in enumerate(read_rows(file, key))]
     return str(write_cached(converted, path, Path(data.cache_dir).expanduser()))
 
 

@@ -35,10 +35,15 @@ class Places:
         found += [*_above(script.resolve().parent), Path.cwd()]
         return cls(tuple(dict.fromkeys(found)), started_in is not None)
 
+    @property
+    def root(self) -> Path | None:
+        """The likeliest root of a repository among them; None where there is none."""
+        return next((folder for folder in self.folders if _is_root(folder)), None)
+
     def folders_like(self, path: str) -> list[Path]:
         """Return the folders that a path of the run may mean: also where it begins in a folder of somebody else's.
 
-        `~/work/verl/recipe/x/config` in a checkout that has `recipe/x/config` is that one.
+        `~/verl/recipe/x/config` in a checkout that has `recipe/x/config` is that one.
         """
         parts = Path(path).parts
         ends = [Path(path), *(Path(*parts[start:]) for start in range(1, len(parts) - 1))]
@@ -53,5 +58,10 @@ class Places:
 def _above(folder: Path) -> Iterator[Path]:
     """Yield a folder and those above it, up to the root of a repository; without one, the folder alone."""
     parents = [folder, *folder.parents][:_ABOVE]
-    root = next((parent for parent in parents if any((parent / name).exists() for name in _ROOT)), folder)
+    root = next((parent for parent in parents if _is_root(parent)), folder)
     yield from parents[: parents.index(root) + 1]
+
+
+def _is_root(folder: Path) -> bool:
+    """Tell whether a folder looks like the root of a repository."""
+    return any((folder / name).exists() for name in _ROOT)
