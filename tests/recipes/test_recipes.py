@@ -76,7 +76,7 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
     changed = sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
     generated = (
         "vextract.lock",
-        "mine/api/recipe_names.py",
+        "mine/api/names/recipe_flags.py",
         "mine/run/provenance.py",
         "mine/settings/shipped_settings.py",
         ".vextract/base.zip",

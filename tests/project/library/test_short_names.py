@@ -246,9 +246,9 @@ def test_every_key_of_the_table_is_one_of_the_release(made: Maker, release: str,
     root = made(Configuration(release, "hf")).root
     program = f"""
     from {PACKAGE}.api.configuration import load_config
-    from {PACKAGE}.api.flag_names import Flags
-    from {PACKAGE}.api.short_names import table
-    from {PACKAGE}.api.trl_names import GRPOConfig
+    from {PACKAGE}.api.names.flags import Flags
+    from {PACKAGE}.api.names.short_names import table
+    from {PACKAGE}.api.names.trl_names import GRPOConfig
     from {PACKAGE}.settings.loading import flat_keys
     known = set(flat_keys(load_config()))
     shorts = [short for names in (Flags, GRPOConfig) for preset in ("grpo", "ppo")

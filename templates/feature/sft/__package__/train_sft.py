@@ -7,7 +7,7 @@ python -m PACKAGE.train_sft --model-path M --train-files T.parquet --total-epoch
 import sys
 
 from .api.command_line import train
-from .api.supervised_flags import SupervisedFlags
+from .api.names.supervised_flags import SupervisedFlags
 
 if __name__ == "__main__":
     own = ["--config-name=sft"] * (not any(word.startswith(("--config-name", "-cn")) for word in sys.argv[1:]))

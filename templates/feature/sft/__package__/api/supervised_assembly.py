@@ -22,7 +22,7 @@ from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.supervised_policy import SupervisedPolicy
 from .assembly import Parts, fill_in_device, load_optimizers, prepare_process, settle_model
-from .given import Given
+from .inputs.given import Given
 
 
 class NoRollouts(Rollouts):

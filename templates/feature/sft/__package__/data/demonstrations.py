@@ -15,7 +15,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from ..api.rows import files_of, rows_of
+from ..api.inputs.rows import files_of, rows_of
 from ..errors import DataError
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
 from .datasets import data_section, file_list, load_class, write_cached
@@ -57,7 +57,7 @@ def demonstrations_of(value: Any, split: str, config: Any, tokenizer: Any) -> Da
     """Return demonstrations from rows, or from files.
 
     Args:
-        value: names of files, or what `api/datasets.py` takes for rows.
+        value: names of files, or what `api/inputs/datasets.py` takes for rows.
         split: train or val.
         config, tokenizer: as for `build_demonstrations`.
 

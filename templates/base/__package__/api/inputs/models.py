@@ -6,8 +6,8 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import nn
 
-from ..errors import ConfigError
-from .configuration import CONFIG_DIRECTORY
+from ...errors import ConfigError
+from ..configuration import CONFIG_DIRECTORY
 from .given import Given
 
 # A model with fewer parameters may well be meant for the toy's sizes.

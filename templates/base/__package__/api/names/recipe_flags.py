@@ -8,4 +8,4 @@ from .short_names import ShortNames
 
 @dataclass(kw_only=True)
 class RecipeFlags(ShortNames):
-    """Further flags, as `api/short_names.py` has them."""
+    """Further flags, as `api/names/short_names.py` has them."""

@@ -16,8 +16,8 @@ know nothing of each other's.
 
 from typing import Any
 
-from ..episodes.environments import Failure, step_result
-from ..episodes.factories import resolved
+from ...episodes.environments import Failure, step_result
+from ...episodes.factories import resolved
 
 
 class EnvironmentReward:

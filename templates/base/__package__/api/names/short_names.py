@@ -13,9 +13,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-from ..errors import ConfigError
-from ..settings.suggestions import nearest
-from .configuration import as_overrides
+from ...errors import ConfigError
+from ...settings.suggestions import nearest
+from ..configuration import as_overrides
 
 GRPO, PPO = "grpo", "ppo"  # presets
 ACTOR, ROLLOUT, MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"

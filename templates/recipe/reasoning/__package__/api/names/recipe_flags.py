@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from ..errors import ConfigError
+from ...errors import ConfigError
 from .short_names import MODEL, ShortNames, short
 
 SIZES = ("0.5B", "1.5B", "3B", "7B", "14B", "32B", "72B")
@@ -18,7 +18,7 @@ def _model(size: str) -> str:
 
 @dataclass(kw_only=True)
 class RecipeFlags(ShortNames):
-    """Further flags, as `api/short_names.py` has them."""
+    """Further flags, as `api/names/short_names.py` has them."""
 
     model_size: str | None = short("Qwen2.5-Instruct of this size, such as 1.5B", f"{MODEL}.path", convert=_model)
     use_lora: bool | None = short(

@@ -32,13 +32,13 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from ..data.dataloading import SharedLoader, build_loaders
-from ..data.datasets import build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
-from ..data.encoding import encoded
-from ..data.rows import rows_of_environment
-from ..errors import DataError
-from ..run.distributed import Ranks
-from ..vendored.data.rl_dataset import collate_fn
+from ...data.dataloading import SharedLoader, build_loaders
+from ...data.datasets import build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
+from ...data.encoding import encoded
+from ...data.rows import rows_of_environment
+from ...errors import DataError
+from ...run.distributed import Ranks
+from ...vendored.data.rl_dataset import collate_fn
 from .given import Given
 from .rows import files_of, rows_of
 

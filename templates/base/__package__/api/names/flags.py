@@ -5,8 +5,8 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..settings import reward_keys
-from .recipe_names import RecipeFlags
+from ...settings import reward_keys
+from .recipe_flags import RecipeFlags
 from .short_names import MODEL, ROLLOUT, TrainingConfig, short
 
 
