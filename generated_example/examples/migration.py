@@ -5,7 +5,8 @@
     USE_RAY=true python examples/migration.py    hands the same config, prompts and reward to verl 0.9.1
 
 Settings follow as for main.py: `python examples/migration.py trainer.total_training_steps=20`.
-The package's `api/on_ray.py` says what can be handed over. verl's workers import `reward` from this file by its name.
+The package's `api/under_ray/trainer.py` says what can be handed over. verl's workers import `reward` from this file by
+its name.
 """
 
 import sys

@@ -13,11 +13,11 @@ from .run.quiet import quiet
 
 if TYPE_CHECKING:
     from .api.configuration import load_config
-    from .api.on_ray import RayTrainer, create_trainer
+    from .api.names.short_names import TrainingConfig
+    from .api.names.trl_names import GRPOConfig
     from .api.parts import LocalPolicy, LocalReference, LocalRollouts
-    from .api.short_names import TrainingConfig
     from .api.simple import GRPOTrainer, PPOTrainer
-    from .api.trl_names import GRPOConfig
+    from .api.under_ray.trainer import RayTrainer, create_trainer
     from .custom.env_dataset import EnvDataset
     from .errors import ConfigError, DataError, ProjectError
     from .training.hook_errors import HookError
@@ -50,7 +50,7 @@ _PLACES = {
     "ConfigError": "errors",
     "DataError": "errors",
     "EnvDataset": "custom.env_dataset",
-    "GRPOConfig": "api.trl_names",
+    "GRPOConfig": "api.names.trl_names",
     "GRPOTrainer": "api.simple",
     "HookError": "training.hook_errors",
     "LocalPPOTrainer": "training.trainer",
@@ -59,11 +59,11 @@ _PLACES = {
     "LocalRollouts": "api.parts",
     "PPOTrainer": "api.simple",
     "ProjectError": "errors",
-    "RayTrainer": "api.on_ray",
+    "RayTrainer": "api.under_ray.trainer",
     "Step": "training.results",
     "TrainResult": "training.results",
-    "TrainingConfig": "api.short_names",
-    "create_trainer": "api.on_ray",
+    "TrainingConfig": "api.names.short_names",
+    "create_trainer": "api.under_ray.trainer",
     "load_config": "api.configuration",
 }
 

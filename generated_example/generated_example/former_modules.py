@@ -14,6 +14,21 @@ from types import ModuleType
 
 # Former name of a module, or of a package with all that is in it -> its name now; both below this package.
 FORMER = {
+    "api.datasets": "api.inputs.datasets",
+    "api.environments": "api.inputs.environments",
+    "api.flag_names": "api.names.flags",
+    "api.functions": "api.under_ray.functions",
+    "api.given": "api.inputs.given",
+    "api.given_model": "api.inputs.models",
+    "api.on_ray": "api.under_ray.trainer",
+    "api.on_workers": "api.under_ray.workers",
+    "api.ray_rewards": "api.under_ray.rewards",
+    "api.recipe_names": "api.names.recipe_flags",
+    "api.rewards": "api.inputs.rewards",
+    "api.rows": "api.inputs.rows",
+    "api.short_names": "api.names.short_names",
+    "api.supervised_flags": "api.names.supervised_flags",
+    "api.trl_names": "api.names.trl_names",
     "base_config": "vendored.base_config",
     "data.rl_dataset": "vendored.data.rl_dataset",
     "experimental": "vendored.experimental",

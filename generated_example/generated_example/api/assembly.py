@@ -27,9 +27,9 @@ from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
-from .datasets import build_given_datasets
-from .given import Given
-from .rewards import reward_functions
+from .inputs.datasets import build_given_datasets
+from .inputs.given import Given
+from .inputs.rewards import reward_functions
 from .settled import settled
 
 GIVEN_MODEL = "given_model"

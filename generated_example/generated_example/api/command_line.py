@@ -14,8 +14,8 @@ import typer
 from ..errors import ConfigError
 from ..settings.flags import parse
 from .configuration import CONFIG_DIRECTORY
-from .flag_names import Flags
-from .short_names import table
+from .names.flags import Flags
+from .names.short_names import table
 
 MAIN = Path(__file__).resolve().parents[2] / "main.py"
 

@@ -9,7 +9,7 @@ from ..training.batches import generation_batch, objects
 from ..training.rollouts import Rollouts
 from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
-from .datasets import batch_of
+from .inputs.datasets import batch_of
 
 
 def answer(rollouts: Rollouts, config: Any, tokenizer: Any, prompts: Any, n: int, **meta: Any) -> DataProto:

@@ -12,10 +12,10 @@ from ..episodes.factories import factory_of
 from ..errors import ConfigError, DataError
 from ..settings import reward_keys
 from ..vendored.data.rl_dataset import collate_fn
-from .given import Given
-from .given_model import check_model
-from .rewards import check_rewards
-from .rows import check_kind, files_of
+from .inputs.given import Given
+from .inputs.models import check_model
+from .inputs.rewards import check_rewards
+from .inputs.rows import check_kind, files_of
 
 
 def settled(config: Any, given: Given, world_size: int) -> Given:

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from ..errors import ConfigError
 from .configuration import as_overrides, load_config
-from .short_names import GRPO, PPO, ShortNames, TrainingConfig
+from .names.short_names import GRPO, PPO, ShortNames, TrainingConfig
 
 if TYPE_CHECKING:
     from ..training.results import TrainResult
@@ -79,7 +79,7 @@ class SimpleTrainer:
         """Train, until the last step or until asked to stop.
 
         Args:
-            loader: the prompts, if they were not given before: what a dataset may be, see `api/datasets.py`. The
+            loader: the prompts, if they were not given before: what a dataset may be, see `api/inputs/datasets.py`. The
                 batch size of a data loader is `batch_size`.
 
         Raises:
@@ -152,9 +152,9 @@ class PPOTrainer(SimpleTrainer):
     Args:
         model, args: see `SimpleTrainer`.
         tokenizer: of the model; None: what is saved with it.
-        reward_fn: scores responses, see `api/rewards.py`; None: the project's reward manager.
-        train_dataset, val_dataset: prompts, see `api/datasets.py`; None: what config/ says.
-        environment: gives prompts, rewards or turns, see `api/environments.py`.
+        reward_fn: scores responses, see `api/inputs/rewards.py`; None: the project's reward manager.
+        train_dataset, val_dataset: prompts, see `api/inputs/datasets.py`; None: what config/ says.
+        environment: gives prompts, rewards or turns, see `api/inputs/environments.py`.
         callbacks: see `LocalPPOTrainer`.
 
     Raises:
@@ -189,9 +189,9 @@ class GRPOTrainer(SimpleTrainer):
 
     Args:
         model, args: see `SimpleTrainer`.
-        reward_funcs: scores responses, see `api/rewards.py`; None: the project's reward manager.
-        train_dataset, eval_dataset: prompts, see `api/datasets.py`; None: what config/ says.
-        environment: gives prompts, rewards or turns, see `api/environments.py`.
+        reward_funcs: scores responses, see `api/inputs/rewards.py`; None: the project's reward manager.
+        train_dataset, eval_dataset: prompts, see `api/inputs/datasets.py`; None: what config/ says.
+        environment: gives prompts, rewards or turns, see `api/inputs/environments.py`.
         processing_class, tokenizer: the tokenizer of the model, under either name; None: what is saved with it.
         callbacks: see `LocalPPOTrainer`.
         peft_config: peft's LoraConfig; its r, lora_alpha and target_modules are taken.

@@ -22,9 +22,9 @@ import torch
 from omegaconf import OmegaConf
 
 from ..api.assembly import assemble
-from ..api.datasets import batch_of, loader_of
 from ..api.generation import generate_texts
-from ..api.given import Given
+from ..api.inputs.datasets import batch_of, loader_of
+from ..api.inputs.given import Given
 from ..episodes.outcomes import episode_metrics
 from ..features import balance_batch, correct, take_rollout_log_probs
 from ..run.checkpoint_state import restoring
@@ -69,10 +69,10 @@ class LocalPPOTrainer:
 
     Args:
         config: the whole config, from `load_config`. It is copied.
-        train_dataset, val_dataset: prompts; see `api/datasets.py` for what they may be.
-        reward_fn: scores responses; see `api/rewards.py`. `val_reward_fn` does so in validation, if that differs.
+        train_dataset, val_dataset: prompts; see `api/inputs/datasets.py` for what they may be.
+        reward_fn: scores responses; see `api/inputs/rewards.py`. `val_reward_fn` does so in validation, if it differs.
         reward_weights: of several reward functions.
-        environment: gives prompts, rewards or turns; see `api/environments.py`.
+        environment: gives prompts, rewards or turns; see `api/inputs/environments.py`.
         model: a causal language model of transformers that is loaded already; it is trained in place.
         tokenizer: of that model.
         callbacks: are told what happens, as transformers' `TrainerCallback` describes, and may have the run stop.
@@ -262,7 +262,7 @@ class LocalPPOTrainer:
         """Answer prompts as validation does, and score the answers.
 
         Args:
-            dataset: see `api/datasets.py`; None: the one that validation is done with.
+            dataset: see `api/inputs/datasets.py`; None: the one that validation is done with.
 
         Returns:
             Metrics by upstream's names: val-core/..., val-aux/...

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/short_names.py - edit freely
+# vextract:template base/__package__/api/names/short_names.py - edit freely
 """Short names of settings: one table, of which simple trainers, their docstrings and the flags of train_grpo are made.
 
 Each field below is a short name, what it means and the keys of the config that it stands for. A field that is None says
@@ -13,9 +13,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-from ..errors import ConfigError
-from ..settings.suggestions import nearest
-from .configuration import as_overrides
+from ...errors import ConfigError
+from ...settings.suggestions import nearest
+from ..configuration import as_overrides
 
 GRPO, PPO = "grpo", "ppo"  # presets
 ACTOR, ROLLOUT, MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"

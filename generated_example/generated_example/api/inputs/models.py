@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/given_model.py - edit freely
+# vextract:template base/__package__/api/inputs/models.py - edit freely
 """Checks of a model that the caller has loaded, before it is written, copied or trained."""
 
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import nn
 
-from ..errors import ConfigError
-from .configuration import CONFIG_DIRECTORY
+from ...errors import ConfigError
+from ..configuration import CONFIG_DIRECTORY
 from .given import Given
 
 # A model with fewer parameters may well be meant for the toy's sizes.

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/rows.py - edit freely
+# vextract:template base/__package__/api/inputs/rows.py - edit freely
 """Rows of prompts, from whatever a caller has them in."""
 
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset
 
-from ..data.rows import RowsDataset
-from ..errors import DataError, ProjectError
-from ..training.hook_errors import HookError, hook_file_of
+from ...data.rows import RowsDataset
+from ...errors import DataError, ProjectError
+from ...training.hook_errors import HookError, hook_file_of
 
 KINDS = "a list of dictionaries, a datasets.Dataset, a pandas frame, names of files, or torch's Dataset or DataLoader"
 FILES = (".parquet", ".jsonl", ".json")

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/rewards.py - edit freely
+# vextract:template base/__package__/api/inputs/rewards.py - edit freely
 """Rewards that a caller brings: what a `reward_fn` may be.
 
 A function, or an object with `__call__`, plain or `async`, told apart by the names of its arguments:
@@ -34,7 +34,7 @@ Several of these but for managers: a list, with `reward_weights=[...]` or in pai
 dictionary by name. The reward is the weighted sum. Each is logged as reward/<name>/mean, its mean over the samples that
 it has scored; a sample that none has scored gets 0.
 
-No reward_fn: the environment's reward, if one is given (see `api.environments`); else what the config says.
+No reward_fn: the environment's reward, if one is given (see `api.inputs.environments`); else what the config says.
 """
 
 import inspect
@@ -42,12 +42,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..errors import ConfigError
-from ..rewards.forms import FORMS, VERLS, Form, FormError, form_of
-from ..rewards.functions import FunctionsRewardManager, Part, unique_names
-from ..rewards.manager import TextRewardManager
-from ..rewards.pipelines import PipelineReward, is_pipeline
-from ..training.rewarding import Rewards, arguments_of, offered
+from ...errors import ConfigError
+from ...rewards.forms import FORMS, VERLS, Form, FormError, form_of
+from ...rewards.functions import FunctionsRewardManager, Part, unique_names
+from ...rewards.manager import TextRewardManager
+from ...rewards.pipelines import PipelineReward, is_pipeline
+from ...training.rewarding import Rewards, arguments_of, offered
 from .environments import EnvironmentReward
 from .given import Given
 from .rows import columns_of

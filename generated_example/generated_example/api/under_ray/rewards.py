@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/ray_rewards.py - edit freely
+# vextract:template base/__package__/api/under_ray/rewards.py - edit freely
 """Rewards of a script for full verl under Ray: which functions they are, and what they need of a row.
 
 A function with verl's arguments is named in verl's config as it is. Whatever else scores one sample, or a batch in
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..episodes.factories import factory_of
-from ..errors import ConfigError
+from ...episodes.factories import factory_of
+from ...errors import ConfigError
+from ..inputs.given import Given
 from .functions import place_of
-from .given import Given
 
 ADAPTER = "adapters/given_reward.py"
-MODULE = "api/on_workers.py"
+MODULE = "api/under_ray/workers.py"
 PACKAGE = __name__.partition(".")[0]
 # What a worker does not have.
 ABSENT = ("completion_ids", "trainer_state", "log_extra", "log_metric")
@@ -37,7 +37,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from {PACKAGE}.api.on_workers import GivenReward  # noqa: E402
+from {PACKAGE}.api.under_ray.workers import GivenReward  # noqa: E402
 
 REWARD = GivenReward(json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8")))
 
@@ -134,7 +134,7 @@ def given_rewards(config: Any, given: Given) -> RayRewards | None:
 
 def states_of(environment: Any, config: Any) -> tuple[list[Any], list[Any] | None]:
     """Return the states of an environment as prompts: for training, and for validation."""
-    from ..data.rows import rows_of_environment
+    from ...data.rows import rows_of_environment
 
     make, settings = factory_of(environment), config.data.get("env") or {}
     train, val = (rows_of_environment(make, split, settings) for split in ("train", "val"))
@@ -143,8 +143,8 @@ def states_of(environment: Any, config: Any) -> tuple[list[Any], list[Any] | Non
 
 def with_columns(row: Mapping[str, Any], split: str, config: Any) -> dict[str, Any]:
     """Return a row in verl's schema whose `extra_info` has what rewards may ask for besides."""
-    from ..data.datasets import GIVEN_PROMPT
-    from .on_workers import GIVEN
+    from ...data.datasets import GIVEN_PROMPT
+    from .workers import GIVEN
 
     schema = {config.data.prompt_key, config.data.reward_fn_key, "ability", "reward_model", "extra_info", GIVEN_PROMPT}
     columns = {name: value for name, value in row.items() if name not in schema}
@@ -154,7 +154,7 @@ def with_columns(row: Mapping[str, Any], split: str, config: Any) -> dict[str, A
 
 
 def _parts_of(functions: Any, given: Given, split: str) -> list[Any]:
-    from .rewards import parts_of, weights_for
+    from ..inputs.rewards import parts_of, weights_for
 
     parts = parts_of(functions, weights_for(given, "reward_fn" if split == "train" else "val_reward_fn"), None)
     if parts is None:
@@ -173,6 +173,6 @@ def _parts_of(functions: Any, given: Given, split: str) -> list[Any]:
 
 
 def _is_verls(form: Any) -> bool:
-    from ..rewards.forms import VERLS
+    from ...rewards.forms import VERLS
 
     return form.kind == "sample" and not form.by_position and set(form.names) == set(VERLS)

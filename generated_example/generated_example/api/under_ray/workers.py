@@ -1,7 +1,8 @@
-# vextract:template base/__package__/api/on_workers.py - edit freely
+# vextract:template base/__package__/api/under_ray/workers.py - edit freely
 """Rewards that a script gives, in workers of verl: they call `compute_score` once for each sample.
 
-`api.on_ray` writes which functions these are, and where, beside the export; they are imported by file and name.
+`api/under_ray/trainer.py` writes which functions these are, and where, beside the export; they are imported by file and
+name.
 """
 
 import importlib.util
@@ -11,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..episodes.factories import factory_of
-from ..rewards.forms import form_of
-from ..rewards.functions import Batch, Joint, Part, sample_of
-from ..rewards.scoring import Scorer
-from .environments import EnvironmentReward
+from ...episodes.factories import factory_of
+from ...rewards.forms import form_of
+from ...rewards.functions import Batch, Joint, Part, sample_of
+from ...rewards.scoring import Scorer
+from ..inputs.environments import EnvironmentReward
 
 # In `extra_info` of a row: what else the row has, as JSON.
 GIVEN = "given_by_script"

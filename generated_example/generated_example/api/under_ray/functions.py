@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/functions.py - edit freely
+# vextract:template base/__package__/api/under_ray/functions.py - edit freely
 """Functions that other processes are to import: where they are."""
 
 import ast
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
+from ...errors import ConfigError
 
 TOP = "define it by `def` or `class` at the top of a file"
 

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/trl_names.py - edit freely
+# vextract:template base/__package__/api/names/trl_names.py - edit freely
 """TRL's names of settings."""
 
 import os
@@ -6,8 +6,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import ConfigError
-from ..settings.shipped_settings import SETTINGS
+from ...errors import ConfigError
+from ...settings.shipped_settings import SETTINGS
 from .short_names import ACTOR, MODEL, NOTHING, ROLLOUT, ShortNames, documented, short
 
 

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/on_ray.py.jinja - edit freely
+# vextract:template base/__package__/api/under_ray/trainer.py.jinja - edit freely
 """The same experiment on full verl under Ray, on what `vextract export` writes."""
 
 import json
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from ..errors import ConfigError, ProjectError
-from ..settings import reward_keys
-from .configuration import as_overrides, load_config
-from .given import Given
-from .ray_rewards import ADAPTER, MODULE, given_rewards, states_of, with_columns
+from ...errors import ConfigError, ProjectError
+from ...settings import reward_keys
+from ..configuration import as_overrides, load_config
+from ..inputs.given import Given
+from .rewards import ADAPTER, MODULE, given_rewards, states_of, with_columns
 
 if TYPE_CHECKING:
-    from ..training.trainer import LocalPPOTrainer
+    from ...training.trainer import LocalPPOTrainer
 
 VERL = "0.9.1"
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 class RayRunError(ProjectError):
@@ -55,7 +55,7 @@ class RayTrainer:
         config: the whole config, from `load_config`. What only this project has, such as `local`, does not count.
         train_dataset, val_dataset: rows as `LocalPPOTrainer` takes them, or names of files.
         reward_fn, val_reward_fn, reward_weights, environment: as `LocalPPOTrainer` takes them, if functions and classes
-            are at the top of a file; see `api/ray_rewards.py`.
+            are at the top of a file; see `api/under_ray/rewards.py`.
         directory: is made; None: a new one in PROJECT-verl, beside the project.
         verl_settings: overrides of verl's own config, such as "ray_kwargs.ray_init.num_cpus=24".
 
@@ -188,7 +188,7 @@ def create_trainer(config: Any, *, use_ray: bool | None = None, **given: Any) ->
                 "verl's workers are other processes: name models in the config, and write hooks in custom/",
             )
         return RayTrainer(config, **{name: value for name, value in given.items() if name in taken})
-    from ..training.trainer import LocalPPOTrainer
+    from ...training.trainer import LocalPPOTrainer
 
     for name in ("directory", "verl_settings"):  # of RayTrainer alone
         given.pop(name, None)
@@ -264,8 +264,8 @@ def _is_files(rows: Any) -> bool:
 
 def _tables(config: Any, train: Any, val: Any, *, needs_truth: bool) -> dict[str, Any]:
     """Return the prompts of each split that is given: names of files, or rows in verl's schema."""
-    from ..data.datasets import data_section, rows_in_schema
-    from .rows import files_of, rows_of
+    from ...data.datasets import data_section, rows_in_schema
+    from ..inputs.rows import files_of, rows_of
 
     data, found = data_section(config), dict[str, Any]()
     for split, value in (("train", train), ("val", val)):
@@ -290,7 +290,7 @@ def _tables(config: Any, train: Any, val: Any, *, needs_truth: bool) -> dict[str
 def _write(rows: list[dict[str, Any]], file: Path) -> None:
     import datasets
 
-    from ..data.datasets import GIVEN_PROMPT
+    from ...data.datasets import GIVEN_PROMPT
 
     rows = [{name: value for name, value in row.items() if name != GIVEN_PROMPT} for row in rows]
     datasets.disable_progress_bars()

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/recipe_names.py - edit freely
+# vextract:template base/__package__/api/names/recipe_flags.py - edit freely
 """Flags of train_grpo and train_ppo that only this project's recipe has: none."""
 
 from dataclasses import dataclass
@@ -8,4 +8,4 @@ from .short_names import ShortNames
 
 @dataclass(kw_only=True)
 class RecipeFlags(ShortNames):
-    """Further flags, as `api/short_names.py` has them."""
+    """Further flags, as `api/names/short_names.py` has them."""

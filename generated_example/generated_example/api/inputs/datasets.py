@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/datasets.py - edit freely
+# vextract:template base/__package__/api/inputs/datasets.py - edit freely
 """Prompts that a caller brings: what a `train_dataset` or a `val_dataset` may be.
 
 Rows: a list of dictionaries, a `datasets.Dataset`, a frame of pandas or polars, a table of pyarrow, a dataset of torch
@@ -32,13 +32,13 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from ..data.dataloading import SharedLoader, build_loaders
-from ..data.datasets import build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
-from ..data.encoding import encoded
-from ..data.rows import rows_of_environment
-from ..errors import DataError
-from ..run.distributed import Ranks
-from ..vendored.data.rl_dataset import collate_fn
+from ...data.dataloading import SharedLoader, build_loaders
+from ...data.datasets import build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
+from ...data.encoding import encoded
+from ...data.rows import rows_of_environment
+from ...errors import DataError
+from ...run.distributed import Ranks
+from ...vendored.data.rl_dataset import collate_fn
 from .given import Given
 from .rows import files_of, rows_of
 

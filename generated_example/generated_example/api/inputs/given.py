@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/given.py - edit freely
+# vextract:template base/__package__/api/inputs/given.py - edit freely
 """What a caller of the library brings in place of what the config says."""
 
 from dataclasses import dataclass
@@ -10,10 +10,11 @@ class Given:
     """What a caller brings; None: what the config says.
 
     Attributes:
-        train_dataset, val_dataset: prompts, see `api.datasets`.
-        reward_fn, val_reward_fn: score responses, see `api.rewards`; training's is validation's too, if that has none.
+        train_dataset, val_dataset: prompts, see `api.inputs.datasets`.
+        reward_fn, val_reward_fn: score responses, see `api/inputs/rewards.py`; validation has training's if it
+            has none of its own.
         reward_weights: of several reward functions.
-        environment: gives prompts, plays responses, or takes turns with the model, see `api.environments`.
+        environment: gives prompts, plays responses, or takes turns with the model, see `api.inputs.environments`.
         model: a causal language model of transformers, loaded already; it is trained in place.
         tokenizer: of that model.
     """

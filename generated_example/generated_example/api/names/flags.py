@@ -1,12 +1,12 @@
-# vextract:template base/__package__/api/flag_names.py - edit freely
+# vextract:template base/__package__/api/names/flags.py - edit freely
 """The flags of train_grpo and train_ppo: TrainingConfig's names, those of what is trained on, and the recipe's."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..settings import reward_keys
-from .recipe_names import RecipeFlags
+from ...settings import reward_keys
+from .recipe_flags import RecipeFlags
 from .short_names import MODEL, ROLLOUT, TrainingConfig, short
 
 

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/environments.py - edit freely
+# vextract:template base/__package__/api/inputs/environments.py - edit freely
 """Environments that a caller brings: what `environment` may be, and what it is used for.
 
 A class with Gymnasium's `reset` and `step` in text (custom/env_wrapper.py says what they take and return), an object of
@@ -16,8 +16,8 @@ know nothing of each other's.
 
 from typing import Any
 
-from ..episodes.environments import Failure, step_result
-from ..episodes.factories import resolved
+from ...episodes.environments import Failure, step_result
+from ...episodes.factories import resolved
 
 
 class EnvironmentReward:
