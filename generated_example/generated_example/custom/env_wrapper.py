@@ -63,7 +63,7 @@ class ToyArithmeticEnv:
             raise ValueError(f"max_turns must be at least 1, not {max_turns}")
         self.task = task
         self.max_turns = max_turns
-        self._random = random.Random()
+        self._random: random.Random | None = None
         self._question: str | None = None
         self._turn = 0
         self._done = False
@@ -79,9 +79,10 @@ class ToyArithmeticEnv:
             The observation (the question, which is also the prompt) and `{"ground_truth": ..., "turn": 0}`.
         """
         if seed is not None:
-            self._random.seed(seed)
+            self._random = random.Random(seed)
         question = (options or {}).get("question")
         if question is None:
+            self._random = self._random or random.Random()
             question = self._random.choice(self.questions())
         self._question = str(question)
         self._turn = 0

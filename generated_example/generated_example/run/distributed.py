@@ -11,7 +11,6 @@ import contextvars
 import copy
 import datetime
 import os
-import pickle
 import random
 import sys
 import zlib
@@ -23,6 +22,7 @@ import torch
 import torch.distributed as dist
 
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
+from .exchange import Packed, gather_from_all, pack, send_to_all, unpack
 from .watch import Watch
 
 T = TypeVar("T")
@@ -150,9 +150,7 @@ class Ranks:
         """Gather each process's value, in the order of the ranks, on every process."""
         if self.world_size == 1:
             return [value]
-        values: list[Any] = [None] * self.world_size
-        dist.all_gather_object(values, value, group=self.group)
-        return values
+        return [unpack(packed) for packed in gather_from_all(pack(value), self.group)]
 
     def on_driver(self, function: Callable[[], T], *, patient: bool = False) -> T:
         """Run `function` on rank 0 only and give every process its result, or raise its exception everywhere.
@@ -163,16 +161,13 @@ class Ranks:
         """
         if self.world_size == 1:
             return function()
-        outcomes: list[Any] = [None]
-        failure = None
-        if self.rank == 0:
-            outcomes[0], failure = _outcome(function)
+        outcome, failure = _outcome(function) if self.rank == 0 else (None, None)
         if patient:
             self.wait_for_driver()
-        dist.broadcast_object_list(outcomes, src=0, group=self.group)
+        outcome = send_to_all(outcome, 0, self.group)
         if failure is not None:
             raise failure
-        return _result(outcomes[0], 0)
+        return _result(outcome, 0)
 
     def wait_for_driver(self) -> None:
         """Wait until rank 0 is here too; every process must call this.
@@ -264,22 +259,22 @@ def set_random_state(state: dict[str, Any]) -> None:
             torch.cuda.set_rng_state(state["cuda"])
 
 
-def _outcome(function: Callable[[], Any]) -> tuple[bytes, Exception | None]:
+def _outcome(function: Callable[[], Any]) -> tuple[Packed, Exception | None]:
     """Return the result of a function or its exception, ready to be sent; and the exception itself."""
     try:
-        return pickle.dumps((function(), None)), None
+        return pack((function(), None)), None
     except Exception as error:
         kind = type(error)
         try:
-            data = pickle.dumps((None, (kind, error.args, error.__dict__)))
-            pickle.loads(data)
+            packed = pack((None, (kind, error.args, error.__dict__)))
+            unpack(packed)
         except Exception:  # for example, of a class that cannot be pickled
-            data = pickle.dumps((None, (RuntimeError, (f"{kind.__name__}: {error}",), {})))
-        return data, error
+            packed = pack((None, (RuntimeError, (f"{kind.__name__}: {error}",), {})))
+        return packed, error
 
 
-def _result(outcome: bytes, rank: int) -> Any:
-    value, failure = pickle.loads(outcome)
+def _result(outcome: Packed, rank: int) -> Any:
+    value, failure = unpack(outcome)
     if failure is None:
         return value
     kind, arguments, attributes = failure

@@ -71,7 +71,7 @@ class Policy(TrainedModel):
         rollout = self.config.actor_rollout_ref.rollout
         expect(len(batch), "sequences")
         with self.at_work():
-            outputs = self.actor.outputs_for(_prepare(batch, rollout, rollout), calculate_entropy=entropy)
+            outputs = self.actor.outputs_for(_for_log_probs(batch, rollout, rollout), calculate_entropy=entropy)
         outputs["old_log_probs"] = outputs.pop("log_probs")
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
 
@@ -96,7 +96,7 @@ class Policy(TrainedModel):
         part = self.actor.passes.part_of(self.with_old_log_probs(batch))
         expect(len(part) * section.ppo_epochs, "sequences")
         with calling_policy_loss(section.policy_loss.loss_mode), self.at_work(optimizer=True):
-            prepared = _prepare(part, rollout, rollout)
+            prepared = _on_device(part, temperature=rollout.temperature)
             start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
             seconds = time.perf_counter() - start
@@ -154,7 +154,7 @@ class Reference:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
         expect(len(batch), "sequences")
         with self._at_work():
-            prepared = _prepare(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
+            prepared = _for_log_probs(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
             outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
         return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
@@ -199,13 +199,17 @@ def _load_causal_lm(
     return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, reader)
 
 
-def _prepare(batch: DataProto, section: Any, rollout: Any) -> DataProto:
-    """Return the batch on the device in use, with the `meta_info` that the vendored actor reads."""
-    meta_info = {
-        **batch.meta_info,
-        "micro_batch_size": section.log_prob_micro_batch_size_per_gpu,
-        "max_token_len": section.log_prob_max_token_len_per_gpu,
-        "use_dynamic_bsz": section.log_prob_use_dynamic_bsz,
-        "temperature": rollout.temperature,
-    }
-    return DataProto(batch.batch.to(here()), batch.non_tensor_batch, meta_info)
+def _for_log_probs(batch: DataProto, section: Any, rollout: Any) -> DataProto:
+    """Return the batch on the device in use, with what the vendored actor reads where it computes log-probabilities."""
+    return _on_device(
+        batch,
+        micro_batch_size=section.log_prob_micro_batch_size_per_gpu,
+        max_token_len=section.log_prob_max_token_len_per_gpu,
+        use_dynamic_bsz=section.log_prob_use_dynamic_bsz,
+        temperature=rollout.temperature,
+    )
+
+
+def _on_device(batch: DataProto, **meta_info: Any) -> DataProto:
+    """Return the batch on the device in use, with more `meta_info`."""
+    return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
