@@ -19,6 +19,7 @@ from benchmarks import (
     sizes,
     speed,
     training,
+    uneven,
     vllm_sync,
 )
 
@@ -34,6 +35,7 @@ BENCHMARKS = {
     "gpu": ("A model of half a billion weights on a GPU", gpu.run),
     "qlora": ("An adapter beside weights in 4 bits", qlora.run),
     "multiturn": ("Episodes of several turns", multiturn.run),
+    "uneven": ("Episodes whose environments answer unevenly late", uneven.run),
     "rollouts": ("Responses by transformers, as ratios within this run", rollouts.run),
     "sandbox": ("Programs judged by the sandbox", sandbox.run),
     "drafts": ("Manifests as they are drafted, against those that were written", drafts.run),

@@ -102,7 +102,7 @@ def prompts_of(package: Project, contexts: list[list[int]], infos: list[dict[str
     """Prompts as the trainer hands them to `Rollouts.generate`: padded on the left, each with a uid of its own."""
     import numpy as np
 
-    batch = package.module("episodes.loop").context_batch(contexts, 0, {"global_steps": 1, **meta})
+    batch = package.module("episodes.turns").context_batch(contexts, 0, {"global_steps": 1, **meta})
     rows: Any = np.empty(len(infos), dtype=object)
     rows[:] = infos
     uids = np.array([f"uid{row}" for row in range(len(infos))], dtype=object)

@@ -246,6 +246,6 @@ def test_connections_outlive_a_rollout(episodic: Project) -> None:
     environments = module.Environments(settings, Connects, {})
     loop = asyncio.new_event_loop()
     for _ in range(2):
-        loop.run_until_complete(environments.start([(1, {})]))
+        loop.run_until_complete(environments.start(1, {}))
     loop.close()
     assert loops == [loop, loop]

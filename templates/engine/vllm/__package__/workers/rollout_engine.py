@@ -25,6 +25,7 @@ check_vllm()
 
 from .vllm_base import VllmRollout  # noqa: E402
 from .vllm_team import Team  # noqa: E402
+from .vllm_writer import VllmWriter, sampling_for  # noqa: E402
 
 
 class RolloutEngine(VllmRollout):
@@ -95,6 +96,15 @@ class RolloutEngine(VllmRollout):
         except Exception as error:
             raise RolloutError(*explain_failure(error)) from error
         return output
+
+    def writer(self, meta_info: dict[str, Any]) -> contextlib.AbstractContextManager[VllmWriter] | None:
+        """Return what writes turns of episodes, each when it is asked for; None where several processes write them."""
+        if self.team is not None:
+            return None
+        params = sampling_for(self.sampling_params, meta_info, self.config.val_kwargs)
+        engine, with_log_probs = self.inference_engine.llm_engine, bool(self.config.calculate_log_probs)
+        longest = engine.model_config.max_model_len
+        return contextlib.closing(VllmWriter(engine, params, self.device, longest, with_log_probs))
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:

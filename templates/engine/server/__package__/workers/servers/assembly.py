@@ -1,7 +1,7 @@
 # vextract:template - edit freely
 """From the tokens of responses to a batch of tensors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import torch
 
@@ -39,11 +39,9 @@ def assemble(
     tokens, masks, log_probs = [], [], []
     for response in responses:
         missing = response_length - len(response.tokens)
-        # With ignore_eos the tokens after the first end do not count, as upstream has it.
-        ends = (index + 1 for index, token in enumerate(response.tokens) if token in ends_at)
-        counted = next(ends, len(response.tokens))
+        length = counted(response.tokens, ends_at)
         tokens.append(response.tokens + [pad] * missing)
-        masks.append([1] * counted + [0] * (response_length - counted))
+        masks.append([1] * length + [0] * (response_length - length))
         log_probs.append((response.log_probs or []) + [LOG_PROB_PADDING] * missing)
     response_ids = torch.tensor(tokens, dtype=ids.dtype)
     positions = position_ids[:, -1:] + torch.arange(1, response_length + 1)
@@ -59,3 +57,8 @@ def assemble(
     output: DataProto = DataProto.from_dict(batch)
     output.non_tensor_batch = {k: v for k, v in prompts.non_tensor_batch.items() if k != "raw_prompt_ids"}
     return output
+
+
+def counted(tokens: Sequence[int], eos: Collection[int]) -> int:
+    """Return how many tokens of a response count: with ignore_eos none after the first end, as upstream has it."""
+    return next((index + 1 for index, token in enumerate(tokens) if token in eos), len(tokens))

@@ -24,6 +24,7 @@ from .http import Connection
 from .interface import Request, Response, Rules, Sampling, Server
 from .process import ServerProcess
 from .weight_files import bytes_of, make_directory, with_output_matrix
+from .writer import ServerWriter
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -98,6 +99,14 @@ class ServerEngine:
         responses = self.server.generate(requests, sampling)
         self._check_weights()
         return self._assemble(prompts, responses, response_length)
+
+    @contextlib.contextmanager
+    def writer(self, meta_info: dict[str, Any]) -> Iterator[ServerWriter]:
+        """Write turns of episodes, each when it is asked for, within it."""
+        sampling = self._sampling(meta_info, int(meta_info.get("response_length", self.rollout.response_length)))
+        assert self.connection is not None
+        yield ServerWriter(self.server, self.connection, sampling, self._room, self._eos_ids())
+        self._check_weights()
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:

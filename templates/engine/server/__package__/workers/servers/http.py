@@ -121,6 +121,17 @@ class Connection:
         """
         return self._wait(self._ask_all(path, asks), 0.0)
 
+    async def answer(self, path: str, ask: Ask[T]) -> T:
+        """Do what `ask` does, from a coroutine on another event loop; whoever runs that calls `go_on` meanwhile."""
+        work = self._ask("POST", path, ask, self.timeout, again=True)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def go_on(self) -> None:
+        """Raise what there is to know while answers are waited for."""
+        if self._closed:  # by the thread of the training loop, while another one waits
+            raise StopRequested(f"{self.url} is no longer asked")
+        self.check()
+
     def answers(self, path: str) -> bool:
         """Tell whether GET of this path succeeds now."""
         try:
@@ -150,9 +161,7 @@ class Connection:
         asked: float | None = None
         try:
             while not concurrent.futures.wait([future], POLL_SECONDS).done:
-                if self._closed:  # by the thread of the training loop, while another one waits
-                    raise StopRequested(f"{self.url} is no longer asked")
-                self.check()
+                self.go_on()
                 if not stop_requested():
                     continue
                 asked = time.monotonic() if asked is None else asked

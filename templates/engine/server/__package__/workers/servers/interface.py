@@ -91,6 +91,9 @@ class Server(Protocol):
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
         """Return the responses, in the order of the requests."""
 
+    async def write(self, request: Request, sampling: Sampling) -> Response:
+        """Return one response; the connection's `go_on` tells meanwhile whether there is any use in waiting."""
+
     def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str, version: str) -> None:
         """Replace its weights.
 

@@ -103,16 +103,11 @@ class SglangServer:
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
         """Return the responses, in the order of the requests."""
-        common = {
-            "temperature": sampling.temperature,
-            "top_k": sampling.top_k,
-            "top_p": sampling.top_p,
-            "min_p": 0.0,
-            "ignore_eos": sampling.ignore_eos,
-            "stop_token_ids": list(sampling.stop_token_ids),
-            "skip_special_tokens": False,
-        }
-        return self.connection.post_all("/generate", [self._ask(common, request, sampling) for request in requests])
+        return self.connection.post_all("/generate", [self._ask(request, sampling) for request in requests])
+
+    async def write(self, request: Request, sampling: Sampling) -> Response:
+        """Return one response."""
+        return await self.connection.answer("/generate", self._ask(request, sampling))
 
     def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str, version: str) -> None:
         """Replace its weights by a checkpoint in `directory`, which is gone again afterwards.
@@ -148,8 +143,17 @@ class SglangServer:
         if part == "kv_cache":
             self.connection.tell("/resume_memory_occupation", {"tags": [part]})
 
-    def _ask(self, common: dict[str, Any], request: Request, sampling: Sampling) -> Ask[Response]:
-        params: dict[str, Any] = {**common, "max_new_tokens": request.max_tokens}
+    def _ask(self, request: Request, sampling: Sampling) -> Ask[Response]:
+        params: dict[str, Any] = {
+            "temperature": sampling.temperature,
+            "top_k": sampling.top_k,
+            "top_p": sampling.top_p,
+            "min_p": 0.0,
+            "ignore_eos": sampling.ignore_eos,
+            "stop_token_ids": list(sampling.stop_token_ids),
+            "skip_special_tokens": False,
+            "max_new_tokens": request.max_tokens,
+        }
         if request.seed is not None:  # deterministic inference without one gives equal prompts equal responses
             params["sampling_seed"] = request.seed
         # The tokens are read beside their log-probabilities, which every version returns.

@@ -128,29 +128,20 @@ class VllmServer:
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
         """Return the responses, in the order of the requests."""
-        common: dict[str, Any] = {
-            "model": self.served_name,
-            "temperature": sampling.temperature,
-            "top_k": sampling.top_k,
-            "top_p": sampling.top_p,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "ignore_eos": sampling.ignore_eos,
-            "stop_token_ids": list(sampling.stop_token_ids),
-            "return_token_ids": True,
-        }
-        if sampling.log_probs:
-            common["logprobs"] = 0  # of the token that was written, and of no others
-            common["return_tokens_as_token_ids"] = True
         groups: dict[tuple[object, ...], list[int]] = {}
         for row, request in enumerate(requests):
             groups.setdefault((request.max_tokens, *request.prompt), []).append(row)
-        asks = [self._ask(common, requests[rows[0]], len(rows), sampling) for rows in groups.values()]
+        asks = [self._ask(requests[rows[0]], len(rows), sampling) for rows in groups.values()]
         responses: dict[int, Response] = {}
         for rows, written in zip(groups.values(), self.connection.post_all("/v1/completions", asks), strict=True):
             # A greedy request has one response, which is that of all its rows.
             responses.update(zip(rows, written if len(written) > 1 else written * len(rows), strict=True))
         return [responses[row] for row in range(len(requests))]
+
+    async def write(self, request: Request, sampling: Sampling) -> Response:
+        """Return one response."""
+        (response,) = await self.connection.answer("/v1/completions", self._ask(request, 1, sampling))
+        return response
 
     def update(self, weights: Iterable[tuple[str, torch.Tensor]], directory: str, version: str) -> None:
         """Replace its weights, a bucket at a time, each through a file in `directory`."""
@@ -180,9 +171,24 @@ class VllmServer:
         """Let it take back GPU memory, for "weights" or for the "kv_cache"."""
         self.connection.tell(f"/wake_up?tags={part}")
 
-    def _ask(self, common: dict[str, Any], request: Request, count: int, sampling: Sampling) -> Ask[list[Response]]:
+    def _ask(self, request: Request, count: int, sampling: Sampling) -> Ask[list[Response]]:
         """Return one request for `count` responses to the same prompt; from a seed vLLM makes one for each."""
-        body = {**common, "prompt": request.prompt, "max_tokens": request.max_tokens}
+        body: dict[str, Any] = {
+            "model": self.served_name,
+            "prompt": request.prompt,
+            "max_tokens": request.max_tokens,
+            "temperature": sampling.temperature,
+            "top_k": sampling.top_k,
+            "top_p": sampling.top_p,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "ignore_eos": sampling.ignore_eos,
+            "stop_token_ids": list(sampling.stop_token_ids),
+            "return_token_ids": True,
+        }
+        if sampling.log_probs:
+            body["logprobs"] = 0  # of the token that was written, and of no others
+            body["return_tokens_as_token_ids"] = True
         expected = 1
         if sampling.temperature > 0:
             body["n"] = expected = count

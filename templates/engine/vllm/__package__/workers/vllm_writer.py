@@ -1,0 +1,117 @@
+# vextract:template - edit freely
+"""Turns of episodes by the vLLM of this process: each begins as soon as it is asked for, beside those under way."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+from .devices import computing_on
+from .rollout_interface import RolloutError, Turn
+from .vllm_setup import explain_failure
+
+_numbers = itertools.count()
+
+
+class VllmWriter:
+    """A `Writer` that adds requests to a running engine.
+
+    Args:
+        engine: vLLM's `LLMEngine`.
+        params: how tokens are drawn.
+        device: where it computes.
+        max_model_len: tokens of a context and what follows it, at most.
+        with_log_probs: whether the log-probabilities of tokens are wanted.
+    """
+
+    def __init__(
+        self, engine: Any, params: SamplingParams, device: torch.device, max_model_len: int, with_log_probs: bool
+    ) -> None:
+        self.engine = engine
+        self.params = params
+        self.device = device
+        self.max_model_len = max_model_len
+        self.with_log_probs = with_log_probs
+        self._asked: dict[str, asyncio.Future[Any]] = {}
+        self._steps: asyncio.Task[None] | None = None
+
+    async def write(self, episode: int, context: list[int], max_tokens: int, seed: int) -> Turn:
+        """Return what the model writes next; see `Writer`."""
+        params = self.params.clone()
+        params.max_tokens = min(max_tokens, self.max_model_len - len(context))
+        if params.temperature > 0:
+            params.seed = seed
+        name = f"turn-{next(_numbers)}"
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        with self._explained():
+            self.engine.add_request(name, {"prompt_token_ids": context}, params)
+        self._asked[name] = answer
+        if self._steps is None or self._steps.done():
+            self._steps = asyncio.ensure_future(self._run())
+        completion = (await answer).outputs[0]
+        tokens = list(completion.token_ids)
+        if not self.with_log_probs:
+            return tokens, None
+        return tokens, [entry[token].logprob for token, entry in zip(tokens, completion.logprobs, strict=True)]
+
+    def leave(self) -> None:
+        """Do nothing: no turn waits for another."""
+
+    def check(self) -> None:
+        """Do nothing: what the engine raises is raised where a turn is waited for."""
+
+    def close(self) -> None:
+        """Drop what nobody waits for any more."""
+        if self._asked:
+            with contextlib.suppress(Exception):  # what has failed may not be able to do that either
+                self.engine.abort_request([*self._asked])
+        self._asked.clear()
+
+    async def _run(self) -> None:
+        """Compute until nothing is asked any more. Between two steps whoever has an answer goes on."""
+        while self._asked:
+            try:
+                with self._explained():
+                    outputs = self.engine.step()
+            except RolloutError as error:
+                for answer in self._asked.values():
+                    if not answer.done():
+                        answer.set_exception(error)
+                return
+            for output in outputs:
+                if output.finished and not (waiting := self._asked.pop(output.request_id)).done():
+                    waiting.set_result(output)
+            await asyncio.sleep(0)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            with computing_on(self.device):
+                yield
+        except Exception as error:
+            raise RolloutError(*explain_failure(error)) from error
+
+
+def sampling_for(params: SamplingParams, meta_info: dict[str, Any], val_kwargs: Any) -> SamplingParams:
+    """Return how to draw the tokens of one response, as upstream's rollouts do.
+
+    Args:
+        params: of training.
+        meta_info: of the prompts; may have do_sample, validate, temperature, top_p, top_k.
+        val_kwargs: the setting of that name: temperature, top_p and top_k of validation.
+    """
+    names = ("temperature", "top_p", "top_k")
+    if not meta_info.get("do_sample", True):
+        values = {"temperature": 0.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
+    elif meta_info.get("validate", False):
+        values = {name: val_kwargs[name] for name in names}
+    else:
+        values = {name: meta_info[name] for name in names if name in meta_info}
+    chosen: SamplingParams = params.clone()
+    for name, value in {**values, "n": 1, "output_kind": RequestOutputKind.FINAL_ONLY}.items():
+        setattr(chosen, name, value)
+    return chosen
