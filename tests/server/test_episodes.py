@@ -104,7 +104,7 @@ def test_what_a_server_writes_depends_on_no_clock(served: Any) -> None:
     assert len(asked) == 2 * EPISODES * TURNS
     order = [[len(body["input_ids"]) for body in part] for part in (asked[:9], asked[9:])]
     assert all(lengths != sorted(lengths) for lengths in order), "a turn was asked for before others' turns before it"
-    for name in batches[0].batch.keys():
+    for name in sorted(batches[0].batch.keys()):
         assert batches[0].batch[name].equal(batches[1].batch[name]), name
     seeds = {body["sampling_params"]["sampling_seed"] for body in asked}
     assert len(seeds) == EPISODES * TURNS
@@ -130,5 +130,3 @@ def test_a_run_that_is_to_stop_waits_for_no_environment(served: Any, monkeypatch
     with pytest.raises(writer.StopRequested, match="stopped while"):
         served(lambda place, turn: 60.0)
     assert time.monotonic() - start < 10
-
-

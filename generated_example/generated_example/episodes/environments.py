@@ -1,5 +1,5 @@
 # vextract:template base/__package__/episodes/environments.py - edit freely
-"""Calls the environments of a batch together, and keeps what goes wrong in one of them from the others.
+"""Calls environments, many at once, and keeps what goes wrong in one of them from the others.
 
 An environment that raises, hangs or returns what nothing can be made of costs its own sample: it is not called again.
 """
@@ -10,7 +10,7 @@ import inspect
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -71,68 +71,65 @@ class Environments:
         env_settings: `data.env`.
 
     Attributes:
-        seconds: how long all calls together have taken, on the clock on the wall.
+        seconds: how long at least one of them was at work, on the clock on the wall.
     """
 
     def __init__(self, settings: Any, make_env: Callable[[Any], Any], env_settings: Any) -> None:
         self.timeout: float | None = settings.timeout
         self.threads = bool(settings.threads)
-        self.concurrency = int(settings.concurrency)
+        self.places = asyncio.Semaphore(int(settings.concurrency))
         self.make_env = make_env
         self.env_settings = env_settings
-        self.seconds = 0.0
+        self.seconds = self.since = 0.0
+        self.at_work = 0
 
-    async def start(self, resets: Sequence[tuple[int, dict[str, Any]]]) -> list[Environment | Failure]:
-        """Make an environment for each seed and options, and reset it.
+    async def start(self, seed: int, options: dict[str, Any]) -> Environment | Failure:
+        """Make an environment, and reset it.
 
         What `reset` returns is not used: the episode begins with the prompt, which the dataset got from it.
         """
-        made = [self._plain(lambda: self.make_env(self.env_settings), "make_env", self.make_env) for _ in resets]
-        ready = [index for index, env in enumerate(made) if not isinstance(env, Failure)]
-        calls = [(made[i], "reset", (), {"seed": resets[i][0], "options": resets[i][1]}) for i in ready]
-        for index, result in zip(ready, await self._call_all(calls), strict=True):
-            if isinstance(result, Failure):
-                made[index] = result
-        return made
+        with self._counting():
+            made = self._plain(lambda: self.make_env(self.env_settings), "make_env", self.make_env)
+        if isinstance(made, Failure):
+            return made
+        result = await self._called(made, "reset", seed=seed, options=options)
+        return result if isinstance(result, Failure) else made  # type: ignore[no-any-return]
 
-    async def step(self, actions: Sequence[tuple[Environment, str]]) -> list[StepResult | Failure]:
-        """Take an action in each of several environments, at once as far as they allow it."""
-        results = await self._call_all([(env, "step", (action,), {}) for env, action in actions])
-        return [
-            result if isinstance(result, Failure) else step_result(result, env)
-            for (env, _), result in zip(actions, results, strict=True)
-        ]
+    async def step(self, env: Environment, action: str) -> StepResult | Failure:
+        """Take an action in an environment."""
+        result = await self._called(env, "step", action)
+        return result if isinstance(result, Failure) else step_result(result, env)
 
-    async def close(self, environments: Sequence[Environment]) -> None:
-        """Tell environments that they are no longer needed. Errors in that are ignored."""
-        await self._call_all([(env, "close", (), {}) for env in environments if hasattr(env, "close")])
+    async def close(self, env: Environment) -> None:
+        """Tell an environment that it is no longer needed. Errors in that are ignored."""
+        if hasattr(env, "close"):
+            await self._called(env, "close")
 
-    async def _call_all(self, calls: Sequence[tuple[Any, str, tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
-        """Return each call's result, or its Failure. Plain calls run one after another, coroutines at once."""
-        before = time.perf_counter()
-        places = asyncio.Semaphore(self.concurrency)
-        results: list[Any] = [None] * len(calls)
-        waiting: list[Awaitable[None]] = []
-
-        async def wait(index: int, pending: Callable[[], Awaitable[Any]]) -> None:
-            env, name = calls[index][:2]
-            async with places:
-                results[index] = await self._in_time(pending, getattr(env, name), name)
-
-        for index, (env, name, args, kwargs) in enumerate(calls):
-            method = getattr(env, name, None)
+    async def _called(self, env: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Return what a method returns, or a Failure. Plain ones run at once, others as soon as there is a place."""
+        method = getattr(env, name, None)
+        with self._counting():
             if self.threads and method is not None and not inspect.iscoroutinefunction(method):
-                waiting.append(wait(index, lambda m=method, a=args, k=kwargs: _in_thread(m, a, k)))  # type: ignore[misc]
-                continue
+                async with self.places:
+                    return await self._in_time(lambda: _in_thread(method, args, kwargs), method, name)
             result = self._plain(partial(_call, env, name, args, kwargs), name, method or env)
-            if inspect.isawaitable(result):
-                waiting.append(wait(index, lambda r=result: r))  # type: ignore[misc]
-            else:
-                results[index] = result
-        if waiting:
-            await asyncio.gather(*waiting)
-        self.seconds += time.perf_counter() - before
-        return results
+            if not inspect.isawaitable(result):
+                return result
+            async with self.places:
+                return await self._in_time(lambda: result, method, name)
+
+    @contextlib.contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Add to `seconds` while any environment is at work."""
+        if not self.at_work:
+            self.since = time.perf_counter()
+        self.at_work += 1
+        try:
+            yield
+        finally:
+            self.at_work -= 1
+            if not self.at_work:
+                self.seconds += time.perf_counter() - self.since
 
     def _plain(self, call: Callable[[], Any], name: str, hook: Any) -> Any:
         """Return what a call returns, or a Failure."""
@@ -150,9 +147,12 @@ class Environments:
     async def _in_time(self, pending: Callable[[], Awaitable[Any]], method: Any, name: str) -> Any:
         """Return what is awaited, or a Failure. What takes too long is abandoned; a thread, though, runs on."""
         task = asyncio.ensure_future(pending())
-        done, _ = await asyncio.wait({task}, timeout=self.timeout)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=self.timeout)
+        finally:
+            if not task.done():  # it is late, or the episode is given up
+                task.cancel()
         if not done:
-            task.cancel()
             return self._late(name, TimeoutError(), method)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         return task.result() if error is None else _failure(name, error, method)

@@ -271,6 +271,7 @@ local.env.observations
 local.env.reward_at
 local.env.threads
 local.env.timeout
+local.env.turn_by_turn
 local.gradient_accumulation_steps
 local.log_train_generations
 local.max_logits_mb

@@ -16,8 +16,39 @@ class RolloutError(ProjectError):
         self.parts = (message, hint)
 
 
+# The tokens that the model has written, and their log-probabilities if the engine gives them.
+Turn = tuple[list[int], list[float] | None]
+
+
+class Writer(Protocol):
+    """Writes turns of episodes, each for itself."""
+
+    async def write(self, episode: int, context: list[int], max_tokens: int, seed: int) -> Turn:
+        """Return what the model writes next in an episode.
+
+        Args:
+            episode: its place among those that are played.
+            context: its tokens so far.
+            max_tokens: at most so many are written.
+            seed: what is drawn depends on it, and not on what else is being written.
+
+        Raises:
+            RolloutError: the engine cannot go on.
+        """
+
+    def leave(self) -> None:
+        """Hear that an episode has ended."""
+
+    def check(self) -> None:
+        """Raise what there is to know while turns are waited for: the engine has ended, or the run is to stop."""
+
+
 class RolloutEngine(Protocol):
-    """Writes responses with the weights of the policy. Every process of a run has one."""
+    """Writes responses with the weights of the policy. Every process of a run has one.
+
+    One that can begin to write while it writes has a further method, `writer(meta_info)`: a context with a `Writer`,
+    which samples as `meta_info` says, or None where it cannot. It is entered within `session`.
+    """
 
     def generate_sequences(self, prompts: DataProto) -> DataProto:
         """Write a response to each prompt, which are this process's own; others may call it more or less often.

@@ -1,0 +1,108 @@
+# vextract:template base/__package__/episodes/episode.py - edit freely
+"""One episode as it grows, and the batch that all of them become."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..training.batches import objects
+from ..vendored.protocol import DataProto
+from .environments import Failure
+
+
+@dataclass
+class Episode:
+    """One episode as it grows.
+
+    Attributes:
+        prompt: tokens, without padding.
+        tokens: what came after: the model's and the environment's.
+        sampled: for each of them, whether the model wrote it.
+        log_probs: for each, the log-probability that the engine gave it; 0 where the environment wrote.
+        has_log_probs: whether the engine gave any.
+        scores: the reward of each turn of the model.
+        turn_ends: for each turn of the model, the place in `tokens` of its last token.
+        answers: how often the environment has answered.
+        info: what the environment reported last.
+        end: why the episode ended; "" while it goes on.
+        failure: what went wrong in the environment.
+    """
+
+    prompt: list[int]
+    failure: Failure | None = None
+    tokens: list[int] = field(default_factory=list)
+    sampled: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    has_log_probs: bool = False
+    scores: list[float] = field(default_factory=list)
+    turn_ends: list[int] = field(default_factory=list)
+    answers: int = 0
+    info: dict[str, Any] = field(default_factory=dict)
+    end: str = ""
+
+    def add_turn(self, tokens: list[int], log_probs: list[float] | None) -> None:
+        """Append a turn of the model, whose reward is not known yet."""
+        self._add(tokens, sampled=True, log_probs=log_probs)
+        self.has_log_probs = log_probs is not None
+        self.turn_ends.append(max(len(self.tokens) - 1, 0))
+        self.scores.append(0.0)
+
+    def add_answer(self, tokens: list[int]) -> None:
+        """Append what the environment says."""
+        self._add(tokens, sampled=False)
+        self.answers += 1
+
+    def fail(self, failure: Failure) -> None:
+        """End the episode because its environment is of no more use."""
+        self.failure = failure
+        self.end = failure.kind
+
+    def _add(self, tokens: list[int], *, sampled: bool, log_probs: list[float] | None = None) -> None:
+        self.tokens += tokens
+        self.sampled += [int(sampled)] * len(tokens)
+        self.log_probs += log_probs or [0.0] * len(tokens)
+
+
+def episode_batch(prompts: DataProto, episodes: Sequence[Episode], length: int, pad: int) -> DataProto:
+    """Return episodes as a rollout engine returns responses.
+
+    Args:
+        prompts: what they began with: input_ids, attention_mask, position_ids, (bs, prompt_length) int64.
+        episodes: one for each prompt, all at their end.
+        length: that responses are padded to.
+        pad: the token for padding.
+
+    Returns:
+        What an engine returns for a single turn, response_mask (bs, length) int64, and columns: see `EpisodeLoop.run`.
+    """
+    responses = torch.tensor([_padded(e.tokens, length, pad) for e in episodes])
+    valid = torch.tensor([_padded([1] * len(e.tokens), length, 0) for e in episodes])
+    ids, mask, positions = (prompts.batch[name].cpu() for name in ("input_ids", "attention_mask", "position_ids"))
+    tensors = {
+        "prompts": ids,
+        "responses": responses,
+        "response_mask": torch.tensor([_padded(e.sampled, length, 0) for e in episodes]),
+        "input_ids": torch.cat([ids, responses], dim=-1),
+        "attention_mask": torch.cat([mask, valid.to(mask.dtype)], dim=-1),
+        "position_ids": torch.cat([positions, positions[:, -1:] + torch.arange(1, length + 1)], dim=-1),
+    }
+    if any(e.has_log_probs for e in episodes):
+        tensors["rollout_log_probs"] = torch.tensor([_padded(e.log_probs, length, 0.0) for e in episodes])
+    columns = {
+        "turn_scores": objects(e.scores for e in episodes),
+        "turn_ends": objects(e.turn_ends for e in episodes),
+        "env_info": objects(e.info for e in episodes),
+        "env_end": objects(e.end for e in episodes),
+        "env_error": objects(e.failure.message if e.failure else "" for e in episodes),
+        "env_error_file": objects(e.failure.where if e.failure else "" for e in episodes),
+        "turns": np.array([len(e.scores) for e in episodes]),
+        "__num_turns__": np.array([len(e.scores) + e.answers + 1 for e in episodes]),
+    }
+    return DataProto.from_dict(tensors, columns)
+
+
+def _padded(values: list[Any], length: int, value: Any) -> list[Any]:
+    return values + [value] * (length - len(values))
