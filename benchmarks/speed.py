@@ -21,17 +21,22 @@ ROUNDS = 5
 HELP_ROUNDS = 21
 LIMIT_NEW = 2.0
 LIMIT_HELP = 1.5
-# A process that imports what every command and every edit needs, reads all of verl, and writes what is emitted: no
-# way of making a project by these libraries does less.
+# A command of typer's with one argument, that parses all of verl, and what is emitted once more as an edit needs it: no
+# way of making a project by these libraries does less. Typer reads any argument by pydantic, which it requires.
 PARSING = """
 import gc; gc.disable()
-import ast, json, sys
+import ast, json
+from pathlib import Path
 import libcst, typer
-upstream, emitted = json.load(open(sys.argv[1], encoding="utf-8"))
-for text in upstream:
-    ast.parse(text)
-for text in emitted:
-    libcst.parse_module(text).code
+
+def parse(texts: Path) -> None:
+    upstream, emitted = json.loads(texts.read_text(encoding="utf-8"))
+    for text in upstream:
+        ast.parse(text)
+    for text in emitted:
+        libcst.parse_module(text).code
+
+typer.run(parse)
 """
 
 

@@ -223,7 +223,7 @@ def _needed_shims(
 ) -> dict[str, str]:
     """Return the shims that vendored files or templates import, and those that these import in turn."""
     pattern = re.compile(rf"(?:{re.escape(package)}|\.+)\.?shims\.(\w+) import")
-    texts = [item.text for item in vendored] + list(ours)
+    texts = [text for text in (*(item.text for item in vendored), *ours) if "shims." in text]
     needed: dict[str, str] = {}
     pending = {"__init__"}.union(*(pattern.findall(text) for text in texts))
     while pending:

@@ -21,11 +21,13 @@ _TABLES = (
 )
 # Comments, docstrings and messages: a word in them is no use of it. What an f-string has in braces is.
 _STRING_OR_COMMENT = re.compile(
-    r"""(?P<prefix>\b[rbufRBUF]{1,2})?
-    (?P<string>\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    r"""(?P<string>\"\"\"[^\\"]*(?:(?:\\.|"(?!""))[^\\"]*)*\"\"\"|'''[^\\']*(?:(?:\\.|'(?!''))[^\\']*)*'''
+    |"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')
     |\#[^\n]*""",
     re.VERBOSE | re.DOTALL,
 )
+_F_PREFIX = re.compile(r"(?:\b|[rR])[fF][rR]?\Z")
+_NAME = re.compile(r"[\w./:-]*")
 _WORD = re.compile(r"\w+")
 _END = re.compile(r"\}(_\w{4,})")
 _BEGIN = re.compile(r"\b(\w{4,}_)\{")
@@ -107,12 +109,9 @@ def _used(texts: Iterable[str], names: set[str]) -> set[str]:
     found: set[str] = set()
     for text in texts:
         missing = names - found
-        put_together = "_{" in text or "}_" in text
-        if not put_together and missing.isdisjoint(_WORD.findall(text)):
-            continue  # most of the code, and looking for its comments takes ten times as long
         code = _without_text(text)
         found |= missing.intersection(_WORD.findall(code))
-        if put_together:  # f"{split}_max_samples" is the name of two settings
+        if "_{" in text or "}_" in text:  # f"{split}_max_samples" is the name of two settings
             ends, begins = tuple(set(_END.findall(code))), tuple(set(_BEGIN.findall(code)))
             found |= {name for name in missing if name.startswith(begins) or name.endswith(ends)}
     return found
@@ -125,9 +124,11 @@ def _without_text(code: str) -> str:
 
 def _name_in(match: re.Match[str]) -> str:
     """Keep a string that may be a name (a.b.c, or an f-string), and drop everything else that was matched."""
-    string = match["string"] or ""
-    is_name = "f" in (match["prefix"] or "").lower() or re.fullmatch(r"[\w./:-]*", string[1:-1])
-    return string if is_name else " "
+    string, start = match["string"], match.start()
+    if string is None:
+        return " "
+    is_name = _NAME.fullmatch(string, 1, len(string) - 1)
+    return string if is_name or _F_PREFIX.search(match.string, max(start - 2, 0), start) else " "
 
 
 def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str = "") -> Iterator[dict[str, Any]]:

@@ -126,16 +126,21 @@ class FixTransform(cst.CSTTransformer):
         match = edit.match or ""
         self.shape = shape(match)
         self.statement_shape = shape(match, "exec")
+        self.words = re.findall(r"\w+", match)
         self.pattern: type[cst.CSTNode] | None = type(cst.parse_expression(match)) if self.shape else None
         self.hits: set[int] = set()
         self.labels: set[int] = set()
+        self.passed: set[int] = set()
 
     def concerns(self, statement: cst.BaseStatement) -> bool:
         """Return False where a top-level statement cannot hold a match, which saves walking it."""
         if self.edit.within and isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             return statement.name.value == self.edit.within.partition(".")[0]
+        return self._has_words(statement)
+
+    def _has_words(self, statement: cst.BaseStatement) -> bool:
         code = self.code(statement)
-        return all(word in code for word in re.findall(r"\w+", self.edit.match or ""))
+        return all(word in code for word in self.words)
 
     @property
     def inside(self) -> bool:
@@ -163,6 +168,9 @@ class FixTransform(cst.CSTTransformer):
             length = min(len(wanted), len(self.path))
             if self.path[:length] != wanted[:length]:
                 return False
+        elif isinstance(node, cst.BaseStatement) and not self._has_words(node):
+            self.passed.add(id(node))  # walking it takes longer than writing it
+            return False
         replaces = self.edit.op == "replace" and isinstance(node, cst.BaseExpression) and id(node) not in self.labels
         if replaces and self.inside and self._matches(node):
             self.hits.add(id(node))
@@ -170,6 +178,8 @@ class FixTransform(cst.CSTTransformer):
         return super().on_visit(node)
 
     def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]
+        if id(original_node) in self.passed:
+            return updated_node
         if id(original_node) in self.hits:
             self.found += 1
             return self._replacement(original_node)
