@@ -51,7 +51,7 @@ def run() -> bool:
         ok = ok and ratio <= LIMIT_NEW
         print(
             f"| `vextract new --verl {release}`, warm cache "
-            "| importing typer and libcst, ast.parse of verl, libcst of the emitted files "
+            "| a command of typer's: ast.parse of verl, libcst of the emitted files "
             f"| {ratio:.2f}x | {LIMIT_NEW}x |"
         )
     ratio = _paired(
