@@ -1,8 +1,9 @@
-"""How many launch scripts of checkouts become projects that start: `python -m benchmarks.launch_scripts CHECKOUT...`.
+"""How many launch scripts of checkouts become projects that train: `python -m benchmarks.launch_scripts CHECKOUT...`.
 
-A script counts as started where its project's own `load_config` and `check_config` accept its config and the files that
-the run names (reward function, dataset) import; it logs to the console only. Its models and data are taken to be there.
-A file or a registered class that is not with the script is `to supply`: the conversion says so, and the start stops.
+Each script becomes a project, whose engine is hf. It starts where its own checks accept its config and the files that
+the run names (reward function, dataset) import, and trains where `main.py` then does two steps, on a CPU.
+`stand_ins.SETTINGS` has in its place what is made up for that: models, data, sizes. Everything else is the script's.
+`supplied` says of which files that are not with the script something else took the place.
 Scripts that set nothing of verl's trainer, or are for other back ends than FSDP with vLLM, SGLang or HF, are out of
 scope; the same script in two checkouts counts once, in the first.
 """
@@ -10,6 +11,7 @@ scope; the same script in two checkouts counts once, in the first.
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import re
@@ -21,82 +23,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.environment import on_one_thread
+from extractor.pipeline import generate
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.source import Source, open_source
 from extractor.usecases import new
+from extractor.usecases.fromrun import carry_over
 from extractor.usecases.fromrun.carry_over import Request
 from extractor.values import releases
 from extractor.values.errors import VextractError
+from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 
+ROOT = Path(__file__).resolve().parents[1]
 LAUNCH = re.compile(
     r"\bmain_(?:ppo|dapo)\b|\bverl\.trainer\.main\s|\bpython\S*\s.*\\\n(?:.*\\\n)*.*\bactor_rollout_ref\.actor\."
 )
 ELSEWHERE = re.compile(r"megatron|npu|ascend|trtllm|torchtitan|veomni|mindspeed|automodel", re.IGNORECASE)
 ASKED = re.compile(r"--set (\w+)=")
 
-# Runs in each project, in a process of its own that has torch already.
-DRIVER = """
-import importlib.util, json, os, sys, warnings
-from pathlib import Path
-warnings.simplefilter("ignore")
-import hydra, omegaconf, tensordict, torch, transformers, pandas, datasets  # once for all of them
-
-def start(project):
-    os.chdir(project)
-    sys.path.insert(0, project)
-    package = Path(project).name
-    sys.path_importer_cache.clear()
-    where = "load_config"
-    try:
-        training = importlib.import_module(f"{package}.settings.loading")
-        config = training.load_config(Path("config"), ["trainer.logger=[console]"])
-        where = "paths"
-        paths = importlib.import_module(f"{package}.settings.path_checks")
-        for key in (*paths.MODELS, *paths.DATA):  # theirs are made up: what is left is what nobody asked for
-            if omegaconf.OmegaConf.select(config, key) is not None and (key != paths.reward_keys.JUDGE_PATH or
-                    omegaconf.OmegaConf.select(config, paths.reward_keys.JUDGE)):
-                omegaconf.OmegaConf.update(config, key, project)
-        for name in paths._missing(config):
-            if not name[0].endswith(".py"):
-                return "paths", ": ".join(name)
-        where = "hooks"
-        importlib.import_module(f"{package}.custom")
-        where = "check_config"
-        importlib.import_module(f"{package}.settings.checks").check_config(config, 1)
-        where = "files"
-        for name in training.flat_keys(config):
-            value = omegaconf.OmegaConf.select(config, name)
-            if isinstance(value, str) and value.endswith(".py"):
-                if not Path(value).is_file():
-                    return "to supply", f"{name}: {value}"
-                spec = importlib.util.spec_from_file_location("named_file", value)
-                spec.loader.exec_module(importlib.util.module_from_spec(spec))
-    except BaseException as error:
-        supply = "which is not registered" in str(error)
-        return "to supply" if supply else where, f"{type(error).__name__}: {error}"
-    return "starts", ""
-
-for line in sys.stdin:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        with os.fdopen(writing, "w") as out:
-            json.dump(start(line.strip()), out)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as answer:
-        print(answer.read() or '["died", ""]', flush=True)
-    os.waitpid(child, 0)
-"""
-
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a script: how far it came, and why no further."""
+    """What became of a script: how far it came, why no further, and what had to be supplied."""
 
     script: str
     what: str
     why: str = ""
+    supplied: tuple[str, ...] = ()
 
 
 def in_scope(path: Path) -> bool:
@@ -105,16 +59,27 @@ def in_scope(path: Path) -> bool:
     return LAUNCH.search(text) is not None and ELSEWHERE.search(f"{path.name} {text}") is None
 
 
-def scripts_of(roots: list[Path], only: str, take: int) -> Iterator[tuple[Path, list[Path]]]:
-    """Find the scripts in scope of each checkout, at most so many of each, evenly spread over it."""
+def scripts_of(roots: list[Path], only: str, take: int, per_folder: int) -> Iterator[tuple[Path, list[Path]]]:
+    """Find the scripts in scope of each checkout, at most so many of each, evenly spread over it.
+
+    Args:
+        roots: The checkouts.
+        only: A regular expression of paths.
+        take: At most so many of a checkout; 0: all.
+        per_folder: At most so many of what stands in a folder of the same path, in all checkouts; 0: all.
+    """
     seen: set[bytes] = set()
+    folders: Counter[Path] = Counter()
     for root in roots:
         found = []
         for path in sorted(root.rglob("*.sh")):
             digest = hashlib.sha256(path.read_bytes()).digest()
             if digest not in seen and in_scope(path) and re.search(only, str(path.relative_to(root))):
                 seen.add(digest)
-                found.append(path)
+                folder = path.parent.relative_to(root)
+                folders[folder] += 1
+                if not per_folder or folders[folder] <= per_folder:
+                    found.append(path)
         count = min(take or len(found), len(found))
         yield root, [found[index * len(found) // count] for index in range(count)]
 
@@ -126,12 +91,13 @@ def convert(script: Path, target: Path, release: str, keep_unknown: bool) -> tup
         VextractError: it cannot be made.
     """
     given: tuple[str, ...] = ()
-    wanted = new.Wanted(Options(target.name, release, "hf", "grpo", (), "toy"), offline=False)
+    options = Options(target.name, release, "hf", "grpo", (), "toy")
     for _ in range(5):
         try:
             folders = (script.parent, script.parent / "config")
             request = Request(script, given, folders, keep_unknown=keep_unknown)
-            new.write(target, new.work_out(new.Wanted(wanted.options, run=request), lambda text: None))
+            made = new.Wanted(options, frozenset({"engine"}), run=request)
+            new.write(target, new.work_out(made, lambda text: None))
             return given
         except VextractError as error:
             asked = tuple(f"{name}={_made_up(name)}" for name in ASKED.findall(error.hint or ""))
@@ -146,12 +112,28 @@ def _made_up(name: str) -> str:
     return "/made/up" if re.search("path|model|data|file|dir|ckpt|home|root|adapter", name, re.IGNORECASE) else "1"
 
 
+def remember() -> None:
+    """Generate a project, and open a release, once for each set of options: conversions differ in little else."""
+    real, opened, made = generate.generate, functools.cache(open_source), {}
+
+    def generated(options: Options, source: Source, manifest: Manifest) -> Generated:
+        key = (options, source.release)
+        if key not in made:
+            made[key] = real(options, source, manifest)
+        return made[key]
+
+    generate.generate = generated
+    carry_over.open_source = lambda pin, offline=False: opened(pin, None, offline=offline)
+    new.open_source = opened
+
+
 def outcomes(
-    scripts: list[Path], folder: Path, release: str, root: Path, keep_unknown: bool = False
+    scripts: list[Path], folder: Path, release: str, root: Path, keep_unknown: bool = False, train: bool = True
 ) -> Iterator[Outcome]:
-    """Convert each script and start its project."""
+    """Convert each script, start its project, and train it for two steps."""
+    command = [sys.executable, "-m", "benchmarks.trials"]
     with subprocess.Popen(
-        [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=on_one_thread(), cwd=ROOT
     ) as driver:
         assert driver.stdin is not None
         assert driver.stdout is not None
@@ -165,10 +147,10 @@ def outcomes(
             except Exception as error:
                 yield Outcome(name, "bug", f"{type(error).__name__}: {error}")
                 continue
-            driver.stdin.write(f"{target}\n")
+            driver.stdin.write(f"{json.dumps([str(target), train])}\n")
             driver.stdin.flush()
-            what, why = json.loads(driver.stdout.readline())
-            yield Outcome(name, what, why or " ".join(given))
+            what, why, supplied = json.loads(driver.stdout.readline())
+            yield Outcome(name, what, why or " ".join(given), tuple(supplied))
 
 
 def main() -> int:
@@ -176,20 +158,23 @@ def main() -> int:
     parser.add_argument("checkouts", type=Path, nargs="+")
     parser.add_argument("--verl", default=releases.default(), help="release of the projects")
     parser.add_argument("--take", type=int, default=0, help="at most so many scripts of each checkout; 0: all")
+    parser.add_argument("--per-folder", type=int, default=0, help="at most so many of folders of the same path; 0: all")
+    parser.add_argument("--start", action="store_true", help="only see whether they start")
     parser.add_argument("--only", default="", help="regular expression of paths")
     parser.add_argument("--keep-unknown", action="store_true", help="as the flag of `vextract new`")
     parser.add_argument("--into", type=Path, help="keep the projects here")
     options = parser.parse_args()
+    remember()
     total: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.into or Path(temporary)
         roots = [path.resolve() for path in options.checkouts]
-        for root, scripts in scripts_of(roots, options.only, options.take):
+        for root, scripts in scripts_of(roots, options.only, options.take, options.per_folder):
             counts: Counter[str] = Counter()
-            for item in outcomes(scripts, folder, options.verl, root, options.keep_unknown):
+            for item in outcomes(scripts, folder, options.verl, root, options.keep_unknown, not options.start):
                 counts[item.what] += 1
-                if item.what != "starts":
-                    print(f"{item.what:12}  {item.script}: {' '.join(item.why.split())[:300]}", flush=True)
+                supplied = f"  (supplied {', '.join(item.supplied)})" if item.supplied else ""
+                print(f"{item.what:12}  {item.script}: {' '.join(item.why.split())[:300]}{supplied}", flush=True)
             print(f"{root.name}: {summary(counts)}", flush=True)
             total += counts
     print(f"all: {summary(total)}")
@@ -200,7 +185,10 @@ def summary(counts: Counter[str]) -> str:
     """Say how far the scripts came."""
     number = sum(counts.values())
     converted = number - counts["refused"] - counts["bug"]
-    return f"{converted} of {number} converted, {counts['starts']} of these start {dict(sorted(counts.items()))}"
+    trained = counts["trains"]
+    started = counts["starts"] + counts["steps"] + trained
+    others = {what: count for what, count in sorted(counts.items()) if what not in ("starts", "trains")}
+    return f"{converted} of {number} converted, {started} of these start, {trained} train {others}"
 
 
 if __name__ == "__main__":

@@ -117,6 +117,13 @@ def edit(file: Path, **values: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
+def test_the_toy_environment_has_nothing_to_do_with_rows_of_something_else(config: Callable[..., Any]) -> None:
+    turns = ("actor_rollout_ref.rollout.multi_turn.enable=true", "data.train_files=rows.parquet")
+    said = refusal(lambda: check(config(*turns, "local.env.is_reward=false")))
+    assert "env_wrapper.py has the toy environment, and data.train_files has rows of something else" in said
+    check(config(*turns))
+
+
 def test_groups_that_share_a_copy_must_be_of_one_size(config: Callable[..., Any]) -> None:
     module("custom")
     check_config, size = module("settings.checks").check_config, "actor_rollout_ref.actor.fsdp_config.fsdp_size"

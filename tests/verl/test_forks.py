@@ -305,7 +305,7 @@ TREE = Tree.of(
 
 def settled(wanted: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[Remark]]:
     project = {"data.train_batch_size": 8, "actor_rollout_ref.actor.ppo_mini_batch_size": 8}
-    return startable.settle(TREE, "p", wanted, project, wanted, Places((folder,)))
+    return startable.settle(TREE, "p", wanted, project, wanted, wanted, Places((folder,)))
 
 
 def test_a_step_takes_at_most_one_batch(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ def test_rejection_sampling_of_earlier_releases(tmp_path: Path, lower: float | N
     later = Tree.of(
         [*TREE, File("p/training/rollout_corr_helper.py", FileKind.VENDORED, b'OPTIONS = {"seq_mean_k1"}\n')]
     )
-    changed, remarks = startable.settle(later, "p", run, {}, run, Places((tmp_path,)))
+    changed, remarks = startable.settle(later, "p", run, {}, run, run, Places((tmp_path,)))
     assert changed == {key: "seq_mean_k1", f"{key}_threshold": bounds}
     assert [item.what for item in remarks] == ["changed"]
     assert settled(run, tmp_path) == ({}, [])
@@ -447,12 +447,30 @@ def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
     ]
 
 
+def test_a_critic_that_the_run_does_not_say_starts_from_the_policys_model(tmp_path: Path) -> None:
+    critic = {"critic.model.path": "~/models/no-such-model"}
+    changed, remarks = startable.settle(TREE, "p", critic, {"critic.model.path": "m"}, {}, (), Places((tmp_path,)))
+    assert changed == {"critic.model.path": "${actor_rollout_ref.model.path}"}
+    assert [item.what for item in remarks] == ["changed"]
+    said = startable.settle(TREE, "p", critic, {"critic.model.path": "m"}, {}, tuple(critic), Places((tmp_path,)))
+    assert said[0] == {}
+    assert [item.what for item in said[1]] == ["to do"]
+
+
+def test_a_path_that_is_empty_has_to_be_supplied(tmp_path: Path) -> None:
+    changed, remarks = settled({"actor_rollout_ref.model.path": ""}, tmp_path)
+    assert changed == {}
+    assert [(item.what, item.why[:5]) for item in remarks] == [("to do", "empty")]
+
+
 def test_a_reward_model_that_is_not_used_need_not_be_there(tmp_path: Path) -> None:
     path, switch = "reward.reward_model.model_path", "reward.reward_model.enable"
     project: dict[str, Any] = {path: None, switch: False}
-    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such"}, project, {}, Places((tmp_path,)))
+    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such"}, project, {}, (), Places((tmp_path,)))
     assert (changed, remarks) == ({path: None}, [])
-    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such", switch: True}, project, {}, Places((tmp_path,)))
+    changed, remarks = startable.settle(
+        TREE, "p", {path: "~/no/such", switch: True}, project, {}, (), Places((tmp_path,))
+    )
     assert (changed, [item.key for item in remarks]) == ({}, [path])
 
 

@@ -14,7 +14,17 @@ from packaging.version import Version
 
 from extractor.pipeline.source import open_source
 from extractor.usecases.export.target import Target
-from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, registered, report, startable
+from extractor.usecases.fromrun import (
+    assemble,
+    convert,
+    earlier,
+    fitting,
+    managers,
+    references,
+    registered,
+    report,
+    startable,
+)
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
@@ -198,18 +208,19 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     )
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     settings, dropped = assemble.without_readers(tree, options.package, settings)
+    stated = settings_of.stated_by(found.run)
     if not found.run.hints:
         tree, about = registered.take(tree, options.package, found.target.source, found.run.places, settings)
-        remarks = [*remarks, *about]
+        tree, taken = managers.take(tree, options.package, found.target.source, found.run.places, settings)
+        remarks = [*remarks, *about, *taken]
         mended, about = startable.settle(
-            tree, options.package, settings, project, found.experiment.wanted, found.run.places
+            tree, options.package, settings, project, found.experiment.wanted, stated, found.run.places
         )
         settings, remarks = {**settings, **mended}, [*remarks, *about]
         wanted = {key: value for key, value in wanted.items() if key not in mended}
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
     expected = dict(wanted)
     if not found.run.hints:
-        stated = settings_of.stated_by(found.run)
         settings, followers = references.kept_as_references(settings, stated, project, assemble.following(tree))
         expected.update(followers)
     source = found.target.source

@@ -54,13 +54,13 @@ def take(
     remarks: list[Remark] = []
     for number, (key, name, decorator) in enumerate(wanted):
         registered = re.compile(rf"@(?:\w+\.)*{decorator}\(\s*[\"']{re.escape(name)}[\"']")
-        found = next((item for item in _python_files(places) if registered.search(item[1])), None)
+        found = next((item for item in python_files(places) if registered.search(item[1])), None)
         if found is None:
             continue
         place, text = found
         target = f"{_TARGET}{number + 1 if number else ''}"
         try:
-            copied = copying.copy(text, _registered_by(text, registered))
+            copied = copying.copy(text, registered_by(text, registered))
         except (SyntaxError, UsageError):
             continue
         if copied.missing:
@@ -86,7 +86,7 @@ def place_of(name: str, places: Places) -> str | None:
     quoted = re.compile(rf"[\"']{re.escape(name)}[\"']")
     chosen = [
         (not _MANAGER.search(line), f"{place}:{number}")
-        for place, text in _python_files(places)
+        for place, text in python_files(places)
         if quoted.search(text)
         for number, line in enumerate(text.splitlines(), 1)
         if quoted.search(line) and (_MANAGER.search(line) or re.match(r"\s*[A-Z_]+\s*=", line))
@@ -98,7 +98,7 @@ def _names(text: str, name: str) -> bool:
     return re.search(rf"[\"']{re.escape(name)}[\"']", text) is not None
 
 
-def _registered_by(text: str, registered: re.Pattern[str]) -> list[str]:
+def registered_by(text: str, registered: re.Pattern[str]) -> list[str]:
     """Return the names of the definitions that carry a decorator."""
     return [
         node.name
@@ -108,7 +108,7 @@ def _registered_by(text: str, registered: re.Pattern[str]) -> list[str]:
     ]
 
 
-def _python_files(places: Places) -> Iterator[tuple[str, str]]:
+def python_files(places: Places) -> Iterator[tuple[str, str]]:
     """Yield the path, below its root, and the text of the checkout's Python files."""
     root = places.root
     if root is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.usecases.fromrun import registered
+from extractor.usecases.fromrun import managers, registered
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.unknowns import unknowns
@@ -20,10 +20,6 @@ _REJECTED = "algorithm.rollout_correction.rollout_rs"
 _REJECTIONS = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq_mean_k1"}
 _MINI_BATCHES = (_MINI_BATCH, "critic.ppo_mini_batch_size")
 _ESTIMATOR = "algorithm.adv_estimator"
-_MANAGERS = ("reward.reward_manager.name", "reward_model.reward_manager")
-# Gives every response the score that `naive` gives it, in processes side by side.
-_AS_NAIVE = "prime"
-_REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
 _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
 # Of settings that are null here unless they are given, those that are numbers.
 _NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
@@ -38,10 +34,11 @@ _BUDGETS = {
 _DATA = ("data.train_files", "data.val_files")
 _JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
 _JUDGE_ENABLED = ("reward.reward_model.enable", "reward_model.enable")
+_POLICY, _CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
 _MODELS = (
-    "actor_rollout_ref.model.path",
+    _POLICY,
     "actor_rollout_ref.model.lora_adapter_path",
-    "critic.model.path",
+    _CRITIC,
     *_JUDGES,
 )
 # A name on the hub; what ends like a file of rows is none.
@@ -55,6 +52,7 @@ def settle(
     settings: Mapping[str, Any],
     project: Mapping[str, Any],
     run: Mapping[str, Any],
+    stated: Collection[str],
     places: Places,
 ) -> tuple[dict[str, Any], list[Remark]]:
     """Change the settings that a project would refuse and verl takes, and name what its owner has to supply.
@@ -65,6 +63,7 @@ def settle(
         settings: The run's, by the project's keys.
         project: The project's config before.
         run: The run's config, flat and resolved, in its release's names.
+        stated: The keys that the run itself sets.
         places: Where the run's paths may lead.
 
     Returns:
@@ -79,7 +78,7 @@ def settle(
         _token_budgets(whole),
         _values(settings, project),
         _algorithms(code, package, settings, run, places),
-        _paths(settings, project, whole, places),
+        _paths(settings, project, whole, stated, places),
     ):
         changed.update(mended)
         remarks += about
@@ -151,10 +150,10 @@ def _algorithms(
         changed.update(found)
         said = " ".join(f"{key.rpartition('.')[2]}={new}" for key, new in found.items())
         remarks.append(Remark(_REJECTED, settings[_REJECTED], "changed", f"the same in this release: {said}"))
-    manager = next((key for key in _MANAGERS if key in settings), None)
-    if manager is not None and settings[manager] not in _registered(code, package):
+    manager = next((key for key in managers.KEYS if key in settings), None)
+    if manager is not None and settings[manager] not in managers.names(code, package):
         name = settings[manager]
-        if name == _AS_NAIVE:
+        if name == managers.AS_NAIVE:
             changed[manager] = "naive"
             remarks.append(Remark(manager, name, "changed", "naive, which gives the same scores one after the other"))
         else:
@@ -174,7 +173,11 @@ def _found_at(name: str, places: Places) -> str:
 
 
 def _paths(
-    settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapping[str, Any], places: Places
+    settings: Mapping[str, Any],
+    project: Mapping[str, Any],
+    whole: Mapping[str, Any],
+    stated: Collection[str],
+    places: Places,
 ) -> _Mended:
     """Say which models and data are not here, and where those are that are."""
     changed: dict[str, Any] = {}
@@ -184,23 +187,22 @@ def _paths(
     for key in (*_DATA, *_MODELS):
         if key in changed:
             continue
+        if settings.get(key) == "":
+            remarks.append(
+                Remark(key, "", "to do", f"empty, as an argument that is not given: python main.py {key}=...")
+            )
+            continue
         at, missing = _located(settings.get(key), places, _is_model if key in _MODELS else _is_data)
         if at != settings.get(key):
             changed[key] = at
-        if missing:
+        if missing and key == _CRITIC and key not in stated and key in project:
+            changed[key] = f"${{{_POLICY}}}"
+            why = "the run does not say it, and verl's default is not here: the critic starts from the policy's model"
+            remarks.append(Remark(key, ", ".join(missing), "changed", why))
+        elif missing:
             why = f"not here: put it there, or python main.py {key}=..."
             remarks.append(Remark(key, ", ".join(missing), "to do", why))
     return changed, remarks
-
-
-def _registered(code: Mapping[str, str], package: str) -> set[str]:
-    """Return the names of the reward managers that a project has."""
-    return {
-        name
-        for path, text in code.items()
-        if path.startswith(f"{package}/") and "reward" in path
-        for name in _REGISTERED.findall(text)
-    }
 
 
 def _computes(code: Mapping[str, str], package: str, estimator: str) -> bool:

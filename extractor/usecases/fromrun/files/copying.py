@@ -21,6 +21,8 @@ from extractor.values.tree import FileKind, Tree
 FOLDER = "from_run"
 # More files of verl than this are no helpers of a function any more.
 _MOST = 40
+# What scores a run's responses is the checkout's own, where it has it.
+_SCORERS = "verl.utils.reward_score"
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
 
 
@@ -119,8 +121,16 @@ class Copying:
         module, inner = name.module, name.name
         if inner is not None and self._file_of(f"{module}.{inner}") is not None:
             module, inner = f"{module}.{inner}", None
-        problem = self._take(module)
+        problem = self._take(module) or self._lacks(module, inner)
         return problem or (self._new(module), inner)
+
+    def _lacks(self, module: str, name: str | None) -> str | None:
+        """Say that a module which has been taken has no such name; None where it may have it."""
+        text, _ = self._text_of(module) or ("", False)
+        known = Module(module, "", text)
+        if name in (None, "*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
+            return None
+        return f"{module}: it has no {name}"
 
     def _of_verl(self, name: Name, attributes: Collection[str]) -> tuple[str, str | None] | str:
         module, inner = name.module, name.name
@@ -128,6 +138,9 @@ class Copying:
             module, inner = f"{module}.{inner}", None
         if inner is not None and inner != "*":
             module, inner = self._defined(module, inner)
+        if self._is_of_checkout(module, inner):
+            problem = self._take(module) or self._lacks(module, inner)
+            return problem or (self._new(module), inner)
         if module not in self._index:
             return f"{module}: this release of verl has no such module"
         path = self._index[module].path
@@ -136,6 +149,16 @@ class Copying:
             return self._vendored[path][0], inner
         problem = self._take(module)
         return problem or (self._new(module), inner)
+
+    def _is_of_checkout(self, module: str, name: str | None) -> bool:
+        """Tell whether the run's checkout has what its release has not: a module, a name in it, a scorer of its own."""
+        file = self._file_of(module)
+        if file is None or module not in self._index:
+            return file is not None
+        known = self._index[module]
+        if module.startswith(_SCORERS):
+            return readers.read_text(file) != known.source
+        return not (name in (None, "*") or name in known.bindings or name in known.imports)
 
     def _defined(self, module: str, name: str) -> tuple[str, str]:
         """Follow a name of verl through the modules that only hand it on."""
@@ -169,7 +192,7 @@ class Copying:
         return None
 
     def _text_of(self, module: str) -> tuple[str, bool] | None:
-        if module in self._index:
+        if module in self._index and not self._is_of_checkout(module, None):
             return self._index[module].source, self._index[module].is_package
         file = self._file_of(module)
         if file is None:

@@ -19,10 +19,11 @@ def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
         batch: with rollout_log_probs, (bs, response_length); gets old_log_probs of that shape.
 
     Returns:
-        Whether it did: the policy then need not compute them.
+        Whether it did: the policy then need not compute them. Responses of engine hf are the policy's own, and so are
+        their log-probabilities.
     """
     section = config.algorithm.rollout_correction
-    if not section.bypass_mode:
+    if not section.bypass_mode or config.actor_rollout_ref.rollout.name == "hf":
         return False
     if "rollout_log_probs" not in batch.batch.keys():
         raise ConfigError(

@@ -1,0 +1,281 @@
+"""What a launch script trains on here in place of its own models, data and sizes: one table, and what it is made from.
+
+`SETTINGS` is all that differs from the script's project. Models are random, of the family that the script's model is
+named after, with a character tokenizer; some answers are one token each, so that rewards differ by luck. Rows have
+the script's columns and its data source, and of a reward function of its own the keys that its text reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+PROMPT, RESPONSE, PROMPTS, ROWS = 192, 24, 2, 8
+ACTOR, ROLLOUT, JUDGE = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "reward_model.model.path"
+
+Config = Mapping[str, Any]
+# Of the project's config, flat, and a folder: the value, or `KEEP`.
+Chosen = Callable[[Config, Path], Any]
+KEEP = object()
+
+
+def _at_most(most: int) -> dict[str, int]:
+    return {"most": most}
+
+
+def _model(key: str) -> Chosen:
+    return lambda config, folder: str(model(folder, family_of(str(config[key]))))
+
+
+def _mini_batches(config: Config) -> int:
+    """Return how many mini-batches a batch has here: two where the script has several."""
+    batch, mini = config["data.train_batch_size"], config[f"{ACTOR}.ppo_mini_batch_size"]
+    return min(2, max(1, batch // mini))
+
+
+def _drawn(config: Config, folder: Path) -> Any:
+    drawn, batch = config.get("data.gen_batch_size"), config["data.train_batch_size"]
+    return KEEP if drawn is None else PROMPTS * _mini_batches(config) * min(2, max(1, drawn // batch))
+
+
+def _rows(key: str, config: Config, folder: Path, number: int) -> Any:
+    """Return made-up rows; those that are with the script stay."""
+    files = [config[key]] if isinstance(config[key], str) else config[key] or []
+    there = bool(files) and all(file and Path(file).expanduser().exists() for file in files)
+    return KEEP if there else str(rows(folder, config, number))
+
+
+# What is replaced, in every project that has the key and sets it. A number that is not negative becomes `most` at most.
+SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
+    # Models and data.
+    "actor_rollout_ref.model.path": _model("actor_rollout_ref.model.path"),
+    "actor_rollout_ref.model.lora_adapter_path": None,
+    "actor_rollout_ref.ref.model.path": _model("actor_rollout_ref.ref.model.path"),
+    "critic.model.path": _model("critic.model.path"),
+    "critic.model.tokenizer_path": _model("critic.model.tokenizer_path"),
+    JUDGE: lambda config, folder: str(model(folder, "judge")),
+    "reward.reward_model.model_path": lambda config, folder: str(model(folder, "judge")),
+    "reward_model.model.input_tokenizer": _model("actor_rollout_ref.model.path"),
+    "local.reward_model.input_tokenizer": _model("actor_rollout_ref.model.path"),
+    "data.train_files": lambda config, folder: _rows("data.train_files", config, folder, ROWS),
+    "data.val_files": lambda config, folder: _rows("data.val_files", config, folder, 2),
+    # Sizes.
+    "data.train_batch_size": lambda config, folder: PROMPTS * _mini_batches(config),
+    "data.gen_batch_size": _drawn,
+    "data.val_batch_size": _at_most(2),
+    "data.max_prompt_length": PROMPT,
+    "data.max_response_length": RESPONSE,
+    f"{ACTOR}.ppo_mini_batch_size": PROMPTS,
+    "critic.ppo_mini_batch_size": PROMPTS,
+    f"{ROLLOUT}.n": _at_most(2),
+    f"{ROLLOUT}.val_kwargs.n": _at_most(2),
+    f"{ROLLOUT}.max_model_len": PROMPT + RESPONSE,
+    "local.env.max_turn_tokens": _at_most(RESPONSE),
+    "reward.reward_kwargs.overlong_buffer_cfg.len": _at_most(RESPONSE // 2),
+    "reward.reward_kwargs.max_resp_len": RESPONSE,
+    "reward_model.overlong_buffer.len": _at_most(RESPONSE // 2),
+    "algorithm.filter_groups.max_num_gen_batches": 0,  # a random model is rarely right
+    "trainer.critic_warmup": _at_most(1),
+    "trainer.total_training_steps": 2,
+    # The machine.
+    "actor_rollout_ref.model.override_config.attn_implementation": "sdpa",
+    f"{ACTOR}.fsdp_config.param_offload": False,
+    f"{ACTOR}.fsdp_config.optimizer_offload": False,
+    "actor_rollout_ref.ref.fsdp_config.param_offload": False,
+    "critic.model.fsdp_config.param_offload": False,
+    "critic.model.fsdp_config.optimizer_offload": False,
+    "local.reward_model.param_offload": False,
+    "data.filter_overlong_prompts_workers": 1,
+    "data.dataloader_num_workers": 0,
+    "local.num_threads": 1,
+    # Where a run writes, and goes on from.
+    "trainer.default_local_dir": lambda config, folder: str(folder / "run"),
+    "trainer.rollout_data_dir": lambda config, folder: str(folder / "rollouts"),
+    "trainer.validation_data_dir": lambda config, folder: str(folder / "validations"),
+    "trainer.resume_mode": "disable",
+    "trainer.logger": "[console]",
+    "local.checkpoint.begin_from": None,
+}
+# What is replaced where a script leaves it empty, as well.
+_ALWAYS = (
+    "actor_rollout_ref.model.path",
+    "data.train_files",
+    "data.val_files",
+    "local.num_threads",
+    "trainer.total_training_steps",
+)
+
+
+def overrides(config: Config, folder: Path) -> list[str]:
+    """Return the settings that take the place of a project's own.
+
+    Args:
+        config: The project's, flat.
+        folder: For models, rows and what the run writes.
+    """
+    found = []
+    for key, value in SETTINGS.items():
+        if key not in config or (config[key] in (None, "", []) and key not in _ALWAYS):
+            continue
+        if isinstance(value, dict):
+            own = config[key]
+            value = min(own, value["most"]) if isinstance(own, int) and own >= 0 else KEEP
+        elif callable(value):
+            value = value(config, folder)
+        if value is not KEEP and value != config[key]:
+            found.append(f"{key}={'null' if value is None else value}")
+    return found
+
+
+# The first that a name fits, in transformers' names. For a model of pictures it is one of texts alone:
+# transformers' processors need torchvision.
+_FAMILIES = (
+    (r"qwen-?3-?vl", "qwen3"),
+    (r"qwen-?3.*a\d+b|qwen1?.*moe", "qwen3_moe"),
+    (r"qwen-?3", "qwen3"),
+    (r"llama|deepseek-?(llm|coder|math)|yi-|vicuna", "llama"),
+    (r"gemma", "gemma2"),
+    (r"mistral|mixtral", "mistral"),
+)
+
+
+def family_of(name: str) -> str:
+    """Return the family that a model's name says, in transformers' names; what says nothing is Qwen2."""
+    return next((family for pattern, family in _FAMILIES if re.search(pattern, name, re.IGNORECASE)), "qwen2")
+
+
+# Tokens of several characters: right and wrong answers in the forms that scorers look for.
+_PHRASES = tuple(
+    form.format(number)
+    for number in (1, 2)
+    for form in (" \\boxed{{{}}}", "#### {}", "Answer: {}", "<answer>{}</answer>", "<think>{}</think>")
+)
+_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def tokenizer() -> Any:
+    """Make the tokenizer: printable characters of ASCII, and some phrases."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {piece: number for number, piece in enumerate((*_SPECIAL, *alphabet))}
+    made = Tokenizer(models.BPE(vocabulary, [], unk_token=None))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.decoder = decoders.ByteLevel()
+    found = PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        eos_token=_SPECIAL[2],
+        pad_token=_SPECIAL[0],
+        additional_special_tokens=[_SPECIAL[1]],
+        padding_side="left",
+        model_max_length=32768,
+    )
+    found.add_tokens(list(_PHRASES))
+    found.chat_template = _TEMPLATE
+    return found
+
+
+def model(folder: Path, family: str) -> Path:
+    """Make a random model of a family, once, beside the folder; returns where it is.
+
+    Args:
+        folder: Of a run.
+        family: transformers' name; "judge" is a model that classifies.
+    """
+    place = folder.parent / f"model-{family}"
+    if place.is_dir():
+        return place
+    import torch
+    import transformers
+
+    words = tokenizer()
+    more = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32} if "moe" in family else {}
+    config = transformers.AutoConfig.for_model(
+        "qwen2" if family == "judge" else family,
+        **_SIZES,
+        **more,
+        vocab_size=len(words),
+        bos_token_id=None,
+        eos_token_id=words.eos_token_id,
+        pad_token_id=words.pad_token_id,
+    )
+    torch.manual_seed(0)
+    if family == "judge":
+        config.num_labels = 1
+    kind = transformers.AutoModelForSequenceClassification if family == "judge" else transformers.AutoModelForCausalLM
+    made = kind.from_config(config)
+    words.save_pretrained(place)
+    made.save_pretrained(place)
+    return place
+
+
+_SIZES = {
+    "hidden_size": 32,
+    "head_dim": 8,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 1024,
+}
+
+
+# The data source that a file of rows is named after, in the names that verl's own scorers know.
+_SOURCES = (
+    (r"geo(metry)?_?3k", "hiyouga/geometry3k"),
+    (r"gsm8k", "openai/gsm8k"),
+    (r"aime|dapo", "math_dapo"),
+    (r"math", "lighteval/MATH"),
+    (r"search|nq|hotpot", "searchR1_nq"),
+)
+# How code asks which data source a row is of.
+_ASKED = re.compile(r"data_source\w*\s*(?:==|in\s*[\[({]|\.startswith\()\s*[\"']([^\"']+)[\"']")
+_KEYS = {
+    "ground_truth": re.compile(r"ground_truth(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
+    "extra_info": re.compile(r"extra_info(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
+}
+
+
+def rows(folder: Path, config: Config, number: int) -> Path:
+    """Write rows for a project's config; returns the file."""
+    import pandas
+
+    code = "\n".join(path.read_text() for path in sorted(Path().glob("*/custom/verl_*.py")))
+    named = f"{config['data.train_files']} {config['data.val_files']} {config['trainer.project_name']}"
+    known = _ASKED.findall(code)
+    source = next((name for pattern, name in _SOURCES if re.search(pattern, named, re.IGNORECASE)), "openai/gsm8k")
+    source = known[0] if known and source not in known else source
+    keys = {name: sorted(set(pattern.findall(code))) for name, pattern in _KEYS.items()}
+    system = [{"role": "system", "content": "Add."}] if re.search(r"prompt_key\]\[1\]", code) else []
+    made = []
+    for index in range(number):
+        question = f"{index} + {1 - index} = ?"
+        truth: Any = dict.fromkeys(keys["ground_truth"], "1") or "1"
+        row = {
+            str(config["data.prompt_key"]): [*system, {"role": "user", "content": question}],
+            str(config["data.reward_fn_key"]): source,
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": truth},
+            "extra_info": {
+                **dict.fromkeys(keys["extra_info"], "1"),
+                "index": index,
+                "split": "train",
+                "question": question,
+                "answer": "1",
+            },
+        }
+        made.append(row)
+    # A class of the script's own may read directories.
+    is_directory = config["data.custom_cls.path"] and not re.search(r"\.\w+\W*$", str(config["data.train_files"]))
+    place = folder / (f"rows-{number}" if is_directory else f"rows-{number}.parquet")
+    file = place / "train.parquet" if is_directory else place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pandas.DataFrame(made).to_parquet(file)
+    return place

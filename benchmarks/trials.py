@@ -1,0 +1,209 @@
+"""How far projects come: each is read, checked and trained for two steps, in a fork of a process that has torch.
+
+`python -m benchmarks.trials` reads lines of JSON, a project's directory and whether to train it, and answers each with
+how far the project came and why no further. `launch_scripts` starts it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import json
+import os
+import re
+import runpy
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+from benchmarks import stand_ins
+
+# What takes most of the time of a run's imports.
+LIBRARIES = (
+    "datasets",
+    "hydra",
+    "pandas",
+    "tensordict",
+    "torch.distributed.fsdp",
+    "torchdata.stateful_dataloader",
+    "transformers.generation.utils",
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.auto.tokenization_auto",
+    "transformers.models.qwen2.modeling_qwen2",
+)
+STEPS, SECONDS = 2, 150
+# What takes the place of what a run's owner has to supply: a reward function, and an environment.
+FUNCTION = """
+def compute_score(data_source=None, solution_str=None, ground_truth=None, extra_info=None, **more):
+    return float("1" in str(solution_str))
+"""
+ENVIRONMENT = """
+
+class Answered:
+    def reset(self, *, seed=None, options=None):
+        return "", {}
+
+    def step(self, action):
+        return "", 0.0, True, False, {}
+
+
+def make_env(settings):
+    return Answered()
+"""
+# A function that asks a server.
+ASKS = re.compile(r"reward_router_address|aiohttp|requests\.post|OpenAI\(|urlopen")
+
+
+class Stopped(Exception):
+    """Says how far a project came, and why no further."""
+
+
+def trial(project: Path, train: bool) -> tuple[str, str, list[str]]:
+    """Try a project.
+
+    Returns:
+        "starts", "trains", or where it stopped; why; and what was supplied that is not with its script.
+    """
+    os.chdir(project)
+    sys.path.insert(0, str(project))
+    sys.path_importer_cache.clear()
+    supplied: list[str] = []
+    where = "load_config"
+    try:
+        loading = importlib.import_module(f"{project.name}.settings.loading")
+        config = _flat(loading.load_config(Path("config"), ["trainer.logger=[console]"]))
+        overrides = stand_ins.overrides(config, project.parent)
+        overrides += _supply(project, config, supplied)
+        read = loading.load_config(Path("config"), overrides)
+        where = "paths"
+        importlib.import_module(f"{project.name}.settings.path_checks").check_paths(read)
+        where = "hooks"
+        importlib.import_module(f"{project.name}.custom")
+        where = "check_config"
+        importlib.import_module(f"{project.name}.settings.checks").check_config(read, 1)
+        where = "files"
+        for value in _flat(read).values():
+            if isinstance(value, str) and value.endswith(".py") and Path(value).is_file():
+                spec = importlib.util.spec_from_file_location("named_file", value)
+                assert spec is not None
+                assert spec.loader is not None
+                spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except BaseException as error:
+        return where, f"{type(error).__name__}: {error}", supplied
+    if not train:
+        return "starts", "", supplied
+    try:
+        _train(project, overrides)
+    except Stopped as error:
+        return "steps", str(error), supplied
+    return "trains", "", supplied
+
+
+def _supply(project: Path, config: dict[str, Any], supplied: list[str]) -> list[str]:
+    """Put something in the place of what is not with the script, and say so; returns settings for it."""
+    overrides = []
+    if config["actor_rollout_ref.rollout.multi_turn.enable"] and not config["local.env.is_reward"]:
+        with (project / project.name / "custom/env_wrapper.py").open("a", encoding="utf-8") as file:
+            file.write(ENVIRONMENT)
+        supplied.append("environment")
+    for key in [name for name in config if name.endswith("custom_cls.path") and config[name]]:
+        if not Path(config[key]).is_file():
+            supplied.append("dataset class")
+            overrides.append(f"{key}=null")
+    for key in [name for name in config if name.endswith("custom_reward_function.path") and config[name]]:
+        path = Path(config[key])
+        if not path.is_file() or ASKS.search(path.read_text(encoding="utf-8")):
+            supplied.append("server of a reward function" if path.is_file() else "reward function")
+            path.write_text(FUNCTION, encoding="utf-8")
+            overrides.append(f"{key.removesuffix('path')}name=compute_score")
+    return overrides
+
+
+def _train(project: Path, overrides: list[str]) -> None:
+    """Run `main.py` as a shell would.
+
+    Raises:
+        Stopped: it failed, or did fewer steps.
+    """
+    said = io.StringIO()
+    sys.argv = ["main.py", *overrides]
+    (project.parent / "command.txt").write_text("\n".join(overrides), encoding="utf-8")
+    code: Any = 0
+    with redirect_stdout(said), redirect_stderr(said):
+        try:
+            runpy.run_path("main.py", run_name="__main__")
+        except SystemExit as stopped:
+            code = stopped.code
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+    (project.parent / "output.txt").write_text(said.getvalue(), encoding="utf-8")
+    if code:
+        raise Stopped(_reason(said.getvalue()))
+    found = list((project.parent / "run").rglob("metrics.jsonl"))
+    steps = [json.loads(line).get("step", 0) for file in found for line in file.read_text().splitlines()]
+    if max(steps, default=0) != STEPS:
+        raise Stopped(f"did {max(steps, default=0)} steps")
+
+
+def _reason(said: str) -> str:
+    """Return the error out of what a run said."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    named = [
+        line for line in lines if line.startswith("error:") or (line[:1].strip() and "Error" in line.split(":")[0])
+    ]
+    return (named or lines or ["said nothing"])[-1]
+
+
+def _flat(config: Any) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    def below(tree: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, value in tree.items():
+            if isinstance(value, dict) and value:
+                yield from below(value, f"{prefix}{key}.")
+            else:
+                yield f"{prefix}{key}", value
+
+    return dict(below(OmegaConf.to_container(config, resolve=True), ""))
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        project, train = json.loads(line)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.setpgid(0, 0)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(os.open(str(Path(project).parent / "stderr.txt"), os.O_WRONLY | os.O_CREAT), 2)
+            signal.alarm(SECONDS)
+            answer = json.dumps(trial(Path(project), train))
+            with os.fdopen(writing, "w") as out:
+                out.write(answer)
+            os._exit(0)
+        os.close(writing)
+        _, status = os.waitpid(child, 0)  # children of its own may still hold the pipe
+        os.set_blocking(reading, False)
+        try:
+            answer = os.read(reading, 1 << 16).decode()
+        except BlockingIOError:
+            answer = ""
+        os.close(reading)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+        print(answer or json.dumps(["steps", f"more than {SECONDS} s" if late else "died", []]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""The reward manager that a run chooses by name and a project has not: taken from its checkout, or from its release."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from extractor.pipeline.source import Source
+from extractor.usecases.fromrun import registered
+from extractor.usecases.fromrun.files import Copying, Places
+from extractor.usecases.fromrun.meaning import Remark
+from extractor.values.errors import UsageError
+from extractor.values.modules import absolute
+from extractor.values.tree import File, FileKind, Tree
+
+KEYS = ("reward.reward_manager.name", "reward_model.reward_manager")
+# Gives every response the score that `naive` gives it, in processes side by side: that does for it.
+AS_NAIVE = "prime"
+_REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
+_TARGET, _IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager.py"
+_SCORERS = "verl.utils.reward_score"
+_DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
+_PLAIN = '''# vextract:hook  yours: written once, never touched by an upgrade
+"""The reward manager {name}, which the run names: {place} registers it."""
+
+from {module} import {cls}
+
+__all__ = ["{cls}"]
+'''
+_ADAPTED = '''# vextract:hook  yours: written once, never touched by an upgrade
+"""The reward manager {name}, which the run names: a class of {place}."""
+
+import inspect
+from typing import Any
+
+{imports}
+
+try:
+    from ..vendored.workers.reward_manager.registry import register
+except ImportError:  # under full verl, where this project's own copy is not there
+    from verl.workers.reward_manager.registry import register
+
+
+@register("{name}")
+class RunRewardManager({cls}):
+    """The run's manager, called as a project calls one: with the arguments that it takes."""
+
+    def __init__(self, **given: Any) -> None:
+        given["compute_score"] = given.get("compute_score") or {scorer}
+        taken = inspect.signature({cls}).parameters
+        every = any(item.kind is item.VAR_KEYWORD for item in taken.values())
+        super().__init__(**{{key: value for key, value in given.items() if every or key in taken}})
+
+    def __call__(self, data: Any, return_dict: bool = False) -> Any:
+        by_name = "return_dict" in inspect.signature(super().__call__).parameters
+        found = super().__call__(data, return_dict=True) if by_name else super().__call__(data)
+        if not isinstance(found, dict):
+            found = {{"reward_tensor": found, "reward_extra_info": {{}}}}
+        return found if return_dict else found["reward_tensor"]
+'''
+
+
+@dataclass(frozen=True)
+class _Manager:
+    """A class, the file that it is known by, and how that is imported from which folder; scorer: module and name."""
+
+    cls: str
+    module: str
+    place: str
+    folder: Path | None
+    is_registered: bool
+    scorer: tuple[str, str] | None = None
+
+
+def names(code: Mapping[str, str], package: str) -> set[str]:
+    """Return the names of the reward managers that a project has.
+
+    Args:
+        code: The project's Python files, by path.
+        package: Its package.
+    """
+    return {
+        name
+        for path, text in code.items()
+        if path.startswith(f"{package}/") and "reward" in path
+        for name in _REGISTERED.findall(text)
+    }
+
+
+def take(
+    tree: Tree, package: str, source: Source, places: Places, settings: Mapping[str, Any]
+) -> tuple[Tree, list[Remark]]:
+    """Copy the reward manager that a run names, with what it imports.
+
+    Args:
+        tree: The project's files.
+        package: Its package.
+        source: verl, of the run's release.
+        places: Where the run may have been started from.
+        settings: By the project's keys.
+
+    Returns:
+        The tree with the copy, which `custom/reward_manager.py` imports; and what a user should know.
+    """
+    files = {file.path: file for file in tree}
+    code = {path: file.data.decode() for path, file in files.items() if path.endswith(".py")}
+    hook = f"{package}/{_IMPORTED_BY}"
+    key = next((key for key in KEYS if settings.get(key)), None)
+    if key is None or hook not in files or settings[key] in {AS_NAIVE, *names(code, package)}:
+        return tree, []
+    name = str(settings[key])
+    found = _find(name, places, source)
+    if found is None:
+        return tree, []
+    folders = (*(() if found.folder is None else (found.folder,)), *places.folders)
+    copying = Copying(package, tree, source, replace(places, folders=folders))
+    try:
+        copied = copying.copy(f"from {found.module} import {found.cls}\n", [found.cls])
+    except (SyntaxError, UsageError, OSError):
+        return tree, []
+    if copied.missing:
+        why = f"{found.place} has it, and cannot be imported here: {'; '.join(copied.missing)}"
+        return tree, [Remark(key, name, "to do", why)]
+    path = f"{package}/{_TARGET}.py"
+    text = _hook(name, found, copied.text.strip(), copying)
+    files[path] = File(path, FileKind.HOOK, text.encode())
+    line = f"\nfrom . import {_TARGET.rpartition('/')[2]}  # noqa: E402, F401  what the run names\n"
+    files[hook] = replace(files[hook], data=files[hook].data.rstrip() + b"\n" + line.encode())
+    for below, body in copying.files.items():
+        files[f"{package}/{below}"] = File(f"{package}/{below}", FileKind.HOOK, body.encode())
+    remarks = [Remark(key, name, "changed", f"copied from {found.place} to {path}, with what it imports")]
+    if copied.packages:
+        needs = f"{path} needs packages: pip install {' '.join(copied.packages)}"
+        remarks.append(Remark(key, name, "to do", needs))
+    return Tree.of(list(files.values())), remarks
+
+
+def _hook(name: str, found: _Manager, imports: str, copying: Copying) -> str:
+    """Return the text of the hook that registers a manager."""
+    if found.is_registered:
+        module = imports.split()[1]
+        return _PLAIN.format(name=name, place=found.place, module=module, cls=found.cls)
+    scorer = "None"
+    for module, function in [*([found.scorer] if found.scorer else []), *((_SCORERS, one) for one in _DEFAULT_SCORERS)]:
+        kept = dict(copying.files)
+        try:
+            copied = copying.copy(f"from {module} import {function}\n", [function])
+        except (SyntaxError, UsageError, OSError):
+            continue
+        if not copied.missing:
+            imports, scorer = f"{imports}\n{copied.text.strip()}", function
+            break
+        copying.files = kept
+    imports = "\n".join(sorted(imports.splitlines()))
+    return _ADAPTED.format(name=name, place=found.place, cls=found.cls, imports=imports, scorer=scorer)
+
+
+def _find(name: str, places: Places, source: Source) -> _Manager | None:
+    """Find the class that is registered under a name, or that a program chooses where it is given."""
+    decorated = re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']")
+    compared = re.compile(rf"==\s*[\"']{re.escape(name)}[\"']")
+    texts = [*_of_checkout(places), *_of_release(source)]
+    for place, text, folder in texts:
+        if decorated.search(text):
+            classes = registered.registered_by(text, decorated)
+            if classes:
+                module, base = _module(place, folder)
+                return _Manager(classes[0], module, place, base, is_registered=True)
+    for place, text, folder in texts:
+        if "main" in Path(place).name and compared.search(text):
+            chosen = _chosen(ast.parse(text), name)
+            if chosen is not None:
+                module, base = _module(place, folder)
+                origin = _origin(ast.parse(text), chosen, module, base)
+                if origin is not None:
+                    return _Manager(chosen, origin, place, base, is_registered=False, scorer=_scorer(text, module))
+    return None
+
+
+_Text = tuple[str, str, Path | None]
+
+
+def _of_checkout(places: Places) -> Iterator[_Text]:
+    for place, text in registered.python_files(places):
+        yield place, text, places.root
+
+
+def _of_release(source: Source) -> Iterator[_Text]:
+    for path in sorted(source.files):
+        if path.endswith(".py") and "reward" in path:
+            yield path, source.read(path), None
+
+
+def _module(place: str, root: Path | None) -> tuple[str, Path | None]:
+    """Return the name of the module that a file is, and the folder that it is imported from; None: of the release."""
+    parts = Path(place).with_suffix("").parts
+    if root is None:
+        return ".".join(parts), None
+    folder = (root / place).parent
+    while (folder / "__init__.py").is_file() and folder != root:
+        folder = folder.parent
+    return ".".join(Path(place).with_suffix("").parts[len(folder.relative_to(root).parts) :]), folder
+
+
+def _chosen(tree: ast.Module, name: str) -> str | None:
+    """Return the class that is chosen where something equals a name: `if x == "name": manager = Class`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Eq):
+            sides = [node.test.left, *node.test.comparators]
+            if any(isinstance(side, ast.Constant) and side.value == name for side in sides):
+                for item in node.body:
+                    if isinstance(item, ast.Assign) and isinstance(item.value, ast.Name):
+                        return item.value.id
+    return None
+
+
+def _origin(tree: ast.Module, name: str, module: str, folder: Path | None) -> str | None:
+    """Return the module that defines what is imported under a name, followed through packages that hand it on."""
+    for _ in range(5):
+        if any(isinstance(node, ast.ClassDef) and node.name == name for node in tree.body):
+            return module
+        found = next(
+            (
+                absolute(node, module, is_package=False)
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ImportFrom) and any((item.asname or item.name) == name for item in node.names)
+            ),
+            None,
+        )
+        if found is None or folder is None:
+            return found
+        path = folder / found.replace(".", "/")
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if not file.is_file():
+            return found
+        module = f"{found}.__init__" if path.is_dir() else found
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    return None
+
+
+def _scorer(text: str, module: str) -> tuple[str, str] | None:
+    """Return what a program hands to `run_ppo` as the function that scores: its module and name."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "run_ppo":
+            given = [*node.args[1:2], *(item.value for item in node.keywords if item.arg == "compute_score")]
+            for item in given:
+                for place in ast.walk(tree):
+                    if isinstance(place, ast.ImportFrom) and isinstance(item, ast.Name):
+                        for alias in place.names:
+                            if (alias.asname or alias.name) == item.id:
+                                return absolute(place, module, is_package=False), alias.name
+    return None
