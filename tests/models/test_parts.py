@@ -531,7 +531,10 @@ def test_bypass_mode(release: str, config: Callable[..., Any], policy: Callable[
     assert correction.take_rollout_log_probs(batch, config(setting)) is True
     assert torch.equal(batch.batch["old_log_probs"], of_the_rollout)
     bare = data.from_dict({"response_mask": torch.ones(2, 3)})
-    assert "calculate_log_probs=true" in refusal(lambda: correction.take_rollout_log_probs(bare, config(setting)))
+    assert correction.take_rollout_log_probs(bare, config(setting)) is False  # the policy's own, whoever computes them
+    of_an_engine = config(setting)
+    of_an_engine.actor_rollout_ref.rollout.name = "vllm"
+    assert "calculate_log_probs=true" in refusal(lambda: correction.take_rollout_log_probs(bare, of_an_engine))
     losses = [policy(*settings).actor.config.policy_loss for settings in ((), (setting,))]
     own = release != "0.6.1"
     assert [loss.loss_mode for loss in losses] == ["vanilla", "bypass_mode" if own else "vanilla"]

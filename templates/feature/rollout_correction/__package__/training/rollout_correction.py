@@ -23,9 +23,11 @@ def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
         their log-probabilities.
     """
     section = config.algorithm.rollout_correction
-    if not section.bypass_mode or config.actor_rollout_ref.rollout.name == "hf":
+    if not section.bypass_mode:
         return False
     if "rollout_log_probs" not in batch.batch.keys():
+        if config.actor_rollout_ref.rollout.name == "hf":
+            return False
         raise ConfigError(
             "algorithm.rollout_correction.bypass_mode needs the log-probabilities of the rollout",
             "set actor_rollout_ref.rollout.calculate_log_probs=true, with engine vllm or sglang",
