@@ -1,6 +1,7 @@
 # vextract:template base/__package__/settings/checks.py - edit freely
 """What is checked before anything is loaded: settings that only make sense together."""
 
+import importlib
 import os
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ from omegaconf import OmegaConf
 
 from ..errors import ConfigError
 from ..features import check_adapter, check_quantization, correct
+from ..training.hook_calls import importing_hooks
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..training.reward_managers import registered_managers
 from ..vendored.protocol import DataProto
@@ -152,8 +154,21 @@ def _check_episodes(config: Any) -> None:
             f"{function} scores texts, and with local.env.is_reward the environments give the reward",
             f"local.env.is_reward=false, or weigh both: {weights} (rm is the environments')",
         )
+    if config.data.train_files and not env.is_reward and _is_toy(config):
+        raise ConfigError(
+            "custom/env_wrapper.py has the toy environment, and data.train_files has rows of something else",
+            "let make_env return the environment of these rows, in which step does what tools and interactions did",
+        )
     if env.timeout is not None and env.timeout <= 0:
         raise ConfigError(f"local.env.timeout is {env.timeout}", "it is in seconds; null is no limit")
+
+
+def _is_toy(config: Any) -> bool:
+    """Tell whether the environment is the one that the project came with."""
+    with importing_hooks():
+        hook = importlib.import_module("..custom.env_wrapper", __package__)
+    toy = getattr(hook, "ToyArithmeticEnv", None)
+    return toy is not None and type(hook.make_env(config.data.get("env") or {})) is toy
 
 
 def _check_registered(key: str, name: str, registry: dict[str, Any]) -> None:
