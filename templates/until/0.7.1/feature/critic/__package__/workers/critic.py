@@ -34,5 +34,6 @@ class SharedCritic:
 
     def update_critic(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named critic/*, each a list."""
-        metrics: dict[str, Any] = self._critic.update_critic(data)
+        with self.passes.update(DataParallelPPOCritic):
+            metrics: dict[str, Any] = self._critic.update_critic(data)
         return metrics
