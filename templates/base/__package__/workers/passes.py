@@ -83,7 +83,8 @@ class SharedPasses:
         """Have the passes of an update that several processes share be formed by what each of them can take.
 
         Upstream forms passes that are as long as all processes together can take. Rows cannot be divided, so that one
-        process would get more than it can take, and others would wait for it.
+        process would get more than it can take, and others would wait for it. Up to verl 0.7.1 the loss depends on
+        which rows are in a pass, so that there they stay upstream's.
 
         Args:
             module: the vendored one that calls `rearrange_micro_batches`.
@@ -111,8 +112,10 @@ class SharedPasses:
             vars(module)["rearrange_micro_batches"] = theirs
 
     def partition(self, lengths: torch.Tensor) -> list[list[int]]:
-        """Return the rows of the next pass that each of its sharers forwards; `lengths` are those of its rows, (bs,)."""
-        return self._formed.popleft() if self._formed else partition_rows(lengths, self.sharers)
+        """Return the rows of the next pass, whose rows have these `lengths`, (bs,), that each of its sharers forwards."""
+        if self._formed:
+            return self._formed.popleft()
+        return (partition_rows if self._most_rows else partition_tokens)(lengths, self.sharers)
 
     def own(self, partition: list[list[int]]) -> list[int]:
         """Return the rows that this process forwards: never none, since all must take part in fetching the weights."""

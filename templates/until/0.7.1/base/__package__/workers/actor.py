@@ -60,8 +60,7 @@ class Actor:
         self._entropies: list[torch.Tensor] = []
         self._masks: list[torch.Tensor] = []
         self._pieces.prepare()
-        with self.passes.update(DataParallelPPOActor):
-            metrics: dict[str, Any] = self._actor.update_policy(data)
+        metrics: dict[str, Any] = self._actor.update_policy(data)
         if self._entropies:
             entropies, masks = (
                 self.passes.rows_of_all(torch.cat(self._entropies)),

@@ -1,9 +1,7 @@
 # vextract:template - edit freely
 """How a process forwards its part of a pass that it shares with others."""
 
-import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -23,13 +21,6 @@ class SharedForward(SharedPasses):
     def __init__(self, forward: Callable[..., Any], config: Any) -> None:
         super().__init__(config, uneven=True)
         self._forward = forward
-
-    def update(self, kind: type) -> AbstractContextManager[None]:
-        """Have an update take place within it, of the vendored actor or critic of this class."""
-        module = sys.modules[kind.__module__]
-        forming = vars(module).get("prepare_dynamic_batch")  # before 0.5.0 it does itself what this does since
-        module = module if forming is None else sys.modules[forming.__module__]
-        return self.forming(module, lambda batch: batch["attention_mask"].sum(dim=-1), lambda batch, rows: batch[rows])
 
     def forward(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Compute one pass. In an update all its rows come back, though this process has forwarded some only."""

@@ -34,6 +34,5 @@ class SharedCritic:
 
     def update_critic(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named critic/*, each a list."""
-        with self.passes.update(DataParallelPPOCritic):
-            metrics: dict[str, Any] = self._critic.update_critic(data)
+        metrics: dict[str, Any] = self._critic.update_critic(data)
         return metrics
