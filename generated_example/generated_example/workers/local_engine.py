@@ -2,13 +2,12 @@
 """The vendored training engine around a model that this project has loaded, placed and will save itself."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from tensordict import TensorDict
 
 from ..shims.precision import to_dtype
 from ..vendored.protocol import DataProto
@@ -17,7 +16,6 @@ from ..vendored.utils.metric.utils import Metric
 from ..vendored.utils.py_functional import append_to_dict
 from ..vendored.workers.engine import utils as engine_utils
 from ..vendored.workers.utils.padding import left_right_2_no_padding, no_padding_2_padding
-from .passes import partition_tokens
 from .role_configs import engine_config, optimizer_config
 from .shared_forward import SharedForward
 
@@ -36,8 +34,6 @@ COLUMNS = (
     "values",
     "returns",
 )
-
-SHORTER = 0.98  # passes are tried that are so much shorter, until each process's share fits
 
 
 class LocalEngine:
@@ -85,10 +81,12 @@ class LocalEngine:
             outputs = self.engine.infer_batch(batch)["model_output"]
         return {name: no_padding_2_padding(value, batch).float() for name, value in outputs.items()}
 
-    def training(self) -> AbstractContextManager[Any]:
-        """Return the context that updates take place in."""
-        context: AbstractContextManager[Any] = self.engine.train_mode(disable_auto_offload=True)
-        return context
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Have updates take place within it."""
+        forming = self.passes.forming(engine_utils, _lengths_of, tu.index_select_tensor_dict)
+        with self.engine.train_mode(disable_auto_offload=True), forming:
+            yield
 
     def mini_batches(self, data: DataProto, **settings: Any) -> Iterator[Any]:
         """Cut a batch into what the engine takes for each optimizer step: `ppo_epochs` times its mini-batches.
@@ -102,9 +100,6 @@ class LocalEngine:
         for _ in range(section.ppo_epochs):
             for part in data.split(section.ppo_mini_batch_size):
                 batch = self._unpadded(part, section.use_dynamic_bsz, rows, tokens)
-                if section.use_dynamic_bsz:
-                    fitting = tokens_of_pass(batch["input_ids"], tokens, self.passes.sharers)
-                    tu.assign_non_tensor(batch, max_token_len_per_gpu=fitting)
                 tu.assign_non_tensor(batch, global_batch_size=self._rows_of_all(len(part)), **settings)
                 yield batch
 
@@ -142,28 +137,9 @@ class LocalEngine:
         append_to_dict(metrics, {name: _one_number([part[name] for part in parts]) for name in found})
 
 
-def tokens_of_pass(input_ids: torch.Tensor, tokens: int, sharers: int) -> int:
-    """Return how many tokens a pass may have so that no process's share of one is longer than what one can take.
-
-    The engine forms passes by their tokens alone, and long rows cannot be divided.
-
-    Args:
-        input_ids: of a mini-batch, nested (bs, length).
-        tokens: what all processes that share a pass can take together.
-        sharers: how many they are.
-    """
-    lengths = input_ids.offsets().diff().cpu()
-    budget = max(tokens // sharers, int(lengths.max()))  # a row that is longer by itself is a share by itself
-    batch = TensorDict({"input_ids": input_ids}, batch_size=len(lengths))
-    while sharers > 1 and tokens > budget:
-        _, passes = engine_utils.rearrange_micro_batches(batch, max_token_len=tokens)
-        parts = [lengths[rows] for rows in passes]
-        shares = (int(part[share].sum()) for part in parts for share in partition_tokens(part, sharers))
-        if max(shares) <= budget:
-            break
-        longest = int(max(part.sum() for part in parts))
-        tokens = max(budget, min(longest - 1, int(tokens * SHORTER)))
-    return tokens
+def _lengths_of(batch: Any) -> torch.Tensor:
+    lengths: torch.Tensor = batch["input_ids"].offsets().diff().cpu()
+    return lengths
 
 
 def named(prefix: str, metrics: dict[str, Any]) -> dict[str, Any]:

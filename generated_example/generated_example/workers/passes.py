@@ -8,8 +8,11 @@ computes the loss of the whole pass by the vendored code, and from it the gradie
 """
 
 import heapq
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import gcd
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,7 @@ class SharedPasses:
         self._config = config
         self._uneven = uneven
         self._most_rows = 0  # that one process forwards in a pass; 0: decided for each pass
+        self._formed: deque[list[list[int]]] = deque()  # of passes by tokens that are still to come: their partitions
 
     def share_between(self, ranks: Ranks) -> None:
         """Compute updates together with the other processes.
@@ -72,10 +76,46 @@ class SharedPasses:
             rows.append(np.arange(start, start + size)[block * length : (block + 1) * length])
         return batch[np.concatenate(rows)]
 
+    @contextmanager
+    def forming(
+        self, module: ModuleType, lengths_of: Callable[[Any], torch.Tensor], rows_of: Callable[[Any, list[int]], Any]
+    ) -> Iterator[None]:
+        """Have the passes of an update that several processes share be formed by what each of them can take.
+
+        Upstream forms passes that are as long as all processes together can take. Rows cannot be divided, so that one
+        process would get more than it can take, and others would wait for it. Up to verl 0.7.1 the loss depends on
+        which rows are in a pass, so that there they stay upstream's.
+
+        Args:
+            module: the vendored one that calls `rearrange_micro_batches`.
+            lengths_of: returns how many tokens each row of a batch has, (bs,) int64.
+            rows_of: returns some rows of a batch.
+        """
+        if self.sharers == 1 or not self._config.use_dynamic_bsz:
+            yield
+            return
+
+        def rearrange(batch: Any, max_token_len: int, **_: Any) -> tuple[list[Any], list[list[int]]]:
+            passes = passes_by_tokens(lengths_of(batch), max_token_len // self.sharers, self.sharers)
+            for shares in passes:
+                ends = np.cumsum([len(share) for share in shares]).tolist()
+                self._formed.append([list(range(end - len(rows), end)) for rows, end in zip(shares, ends, strict=True)])
+            order = [[row for share in shares for row in share] for shares in passes]
+            return [rows_of(batch, rows) for rows in order], order
+
+        theirs = vars(module)["rearrange_micro_batches"]
+        self._formed.clear()
+        vars(module)["rearrange_micro_batches"] = rearrange
+        try:
+            yield
+        finally:
+            vars(module)["rearrange_micro_batches"] = theirs
+
     def partition(self, lengths: torch.Tensor) -> list[list[int]]:
-        """Return the rows of a pass that each of its sharers forwards; `lengths` are those of its rows, (bs,)."""
-        deal = partition_rows if self._most_rows else partition_tokens
-        return deal(lengths, self.sharers)
+        """Return the rows of the next pass, whose rows have these `lengths`, (bs,), that each of its sharers forwards."""
+        if self._formed:
+            return self._formed.popleft()
+        return (partition_rows if self._most_rows else partition_tokens)(lengths, self.sharers)
 
     def own(self, partition: list[list[int]]) -> list[int]:
         """Return the rows that this process forwards: never none, since all must take part in fetching the weights."""
@@ -134,6 +174,33 @@ def partition_tokens(lengths: torch.Tensor, ranks: int) -> list[list[int]]:
         partition[rank].append(row)
         heapq.heapreplace(shares, (share + tokens[row], rank))
     return partition
+
+
+def passes_by_tokens(lengths: torch.Tensor, budget: int, ranks: int) -> list[list[list[int]]]:
+    """Form passes of which each rank takes a share within the budget, as few as can be found, with shares alike.
+
+    All shares of all passes are made at once, and those of a pass are the nearest in length: ranks wait least for each
+    other.
+
+    Args:
+        lengths: of the rows, in tokens, (bs,).
+        budget: tokens of a share; a row that is longer is a share by itself.
+        ranks: how many share each pass.
+
+    Returns:
+        The passes; of each the shares, one for each rank; of each share the rows. Shares may be empty.
+    """
+    budget = max(budget, int(lengths.max()))
+    count = -(-int(lengths.sum()) // (budget * ranks))
+    while True:
+        shares = partition_tokens(lengths, count * ranks)
+        tokens = [int(lengths[share].sum()) for share in shares]
+        if max(tokens) <= budget:
+            break
+        count += 1
+    order = sorted(range(len(shares)), key=lambda share: -tokens[share])
+    passes = [[shares[place] for place in order[first : first + ranks]] for first in range(0, len(order), ranks)]
+    return [shares for shares in passes if shares[0]]
 
 
 class _Whole(torch.autograd.Function):
