@@ -112,7 +112,7 @@ class SharedPasses:
             vars(module)["rearrange_micro_batches"] = theirs
 
     def partition(self, lengths: torch.Tensor) -> list[list[int]]:
-        """Return the rows of the next pass, whose rows have these `lengths`, (bs,), that each of its sharers forwards."""
+        """Return which rows of the next pass, of these `lengths`, (bs,), each of its sharers forwards."""
         if self._formed:
             return self._formed.popleft()
         return (partition_rows if self._most_rows else partition_tokens)(lengths, self.sharers)
