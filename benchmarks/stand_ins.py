@@ -235,6 +235,8 @@ _SOURCES = (
     (r"math", "lighteval/MATH"),
     (r"search|nq|hotpot", "searchR1_nq"),
 )
+# What is right, where it is no text.
+_TRUTHS = {"searchR1_nq": {"target": ["1"]}}
 # How code asks which data source a row is of.
 _ASKED = re.compile(r"data_source\w*\s*(?:==|in\s*[\[({]|\.startswith\()\s*[\"']([^\"']+)[\"']")
 _KEYS = {
@@ -257,7 +259,7 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     made = []
     for index in range(number):
         question = f"{index} + {1 - index} = ?"
-        truth: Any = dict.fromkeys(keys["ground_truth"], "1") or "1"
+        truth: Any = _TRUTHS.get(source) or dict.fromkeys(keys["ground_truth"], "1") or "1"
         row = {
             str(config["data.prompt_key"]): [*system, {"role": "user", "content": question}],
             str(config["data.reward_fn_key"]): source,
