@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun import managers, startable
+from extractor.usecases.fromrun import managers, scorers, startable
 from extractor.usecases.fromrun.files import Places
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -104,14 +104,18 @@ def take(places: Places, name: str = "mine") -> tuple[Tree, list[str]]:
     return tree, [f"{item.what}: {item.why}" for item in remarks]
 
 
-def registered(tree: Tree, folder: Path) -> Any:
+def written(tree: Tree, folder: Path) -> None:
     for file in tree:
         place = folder / file.path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(file.data)
     importlib.invalidate_caches()
+
+
+def registered(tree: Tree, folder: Path, name: str = "mine") -> Any:
+    written(tree, folder)
     importlib.import_module("pkg_of_run.custom.reward_manager")
-    return importlib.import_module("pkg_of_run.vendored.workers.reward_manager.registry").MANAGERS["mine"]
+    return importlib.import_module("pkg_of_run.vendored.workers.reward_manager.registry").MANAGERS[name]
 
 
 @pytest.mark.usefixtures("verl")
@@ -160,3 +164,81 @@ def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["prime", "nobody-s"])
 def test_what_a_project_has_otherwise_or_nobody_has_is_left(tmp_path: Path, name: str) -> None:
     assert take(chosen_by_name(tmp_path), name) == (TREE, [])
+
+
+PROGRAM = """
+import ray
+from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+from verl.utils.reward_score import mine
+
+
+def _select(data_source):
+    if data_source == "countdown":
+        return mine.half
+    raise NotImplementedError
+
+
+class RewardManager:
+    def __init__(self, tokenizer, num_examine):
+        pass
+
+    def __call__(self, data):
+        return [_select("countdown")(item) for item in data]
+
+
+@ray.remote
+def task(config):
+    trainer = RayPPOTrainer(config, reward_fn=RewardManager(tokenizer=None, num_examine=0))
+
+
+if __name__ == "__main__":
+    task.remote()
+"""
+SCORERS = """
+def _default_compute_score(data_source, solution_str, ground_truth):
+    if data_source in ["countdown", "openai/gsm8k"]:
+        return float(solution_str == ground_truth)
+    raise NotImplementedError
+"""
+PROJECT = {KEY: "env", "reward.custom_reward_function.path": None}
+
+
+def scored(places: Places, settings: dict[str, Any]) -> tuple[Tree, dict[str, Any], list[str]]:
+    program = "verl.trainer.main_ppo"
+    found = scorers.take(TREE, "pkg_of_run", source_of(NEWEST[-1]), places, program, settings, PROJECT)
+    return found[0], found[1], [item.what for item in found[2]]
+
+
+@pytest.mark.usefixtures("verl")
+def test_the_class_in_a_program_that_knows_other_rows_scores(tmp_path: Path, imports: Path) -> None:
+    places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": PROGRAM})
+    below = Places((*places.folders, tmp_path / "fork/src"))
+    tree, changed, said = scored(below, {KEY: "naive"})
+    assert (changed, said) == ({KEY: "of_the_run"}, ["changed"])
+    assert registered(tree, imports, "of_the_run")(tokenizer=None, num_examine=0)([1, 3]) == [0.5, 1.5]
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("manager", ["naive", "dapo", None])
+def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: Path, manager: str | None) -> None:
+    places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": SCORERS})
+    tree, changed, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: manager})
+    assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
+    written(tree, imports)
+    score = importlib.import_module("pkg_of_run.custom.verl_reward").compute_score
+    assert score("countdown", "4", "4", extra_info={}, more=1) == 1.0
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_the_run_names_scores(tmp_path: Path) -> None:
+    places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": SCORERS})
+    below = Places((*places.folders, tmp_path / "fork/src"))
+    assert scored(below, {KEY: "mine"}) == (TREE, {}, [])
+    assert scored(below, {"reward.custom_reward_function.path": "reward.py"}) == (TREE, {}, [])
+
+
+@pytest.mark.usefixtures("verl")
+def test_rows_that_the_release_knows_are_scored_by_the_project(tmp_path: Path) -> None:
+    usual = SCORERS.replace('"countdown", ', "")
+    places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": usual})
+    assert scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"}) == (TREE, {}, [])

@@ -23,6 +23,7 @@ from extractor.usecases.fromrun import (
     references,
     registered,
     report,
+    scorers,
     startable,
 )
 from extractor.usecases.fromrun import settings as settings_of
@@ -212,7 +213,11 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     if not found.run.hints:
         tree, about = registered.take(tree, options.package, found.target.source, found.run.places, settings)
         tree, taken = managers.take(tree, options.package, found.target.source, found.run.places, settings)
-        remarks = [*remarks, *about, *taken]
+        tree, scored, scoring = scorers.take(
+            tree, options.package, found.target.source, found.run.places, found.run.program, settings, project
+        )
+        settings.update(scored)
+        remarks = [*remarks, *about, *taken, *scoring]
         mended, about = startable.settle(
             tree, options.package, settings, project, found.experiment.wanted, stated, found.run.places
         )

@@ -21,7 +21,7 @@ KEYS = ("reward.reward_manager.name", "reward_model.reward_manager")
 # Gives every response the score that `naive` gives it, in processes side by side: that does for it.
 AS_NAIVE = "prime"
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
-_TARGET, _IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager.py"
+TARGET, _IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager.py"
 _SCORERS = "verl.utils.reward_score"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
 _PLAIN = '''# vextract:hook  yours: written once, never touched by an upgrade
@@ -125,11 +125,10 @@ def take(
     if copied.missing:
         why = f"{found.place} has it, and cannot be imported here: {'; '.join(copied.missing)}"
         return tree, [Remark(key, name, "to do", why)]
-    path = f"{package}/{_TARGET}.py"
+    path = f"{package}/{TARGET}.py"
     text = _hook(name, found, copied.text.strip(), copying)
     files[path] = File(path, FileKind.HOOK, text.encode())
-    line = f"\nfrom . import {_TARGET.rpartition('/')[2]}  # noqa: E402, F401  what the run names\n"
-    files[hook] = replace(files[hook], data=files[hook].data.rstrip() + b"\n" + line.encode())
+    import_hook(files, package)
     for below, body in copying.files.items():
         files[f"{package}/{below}"] = File(f"{package}/{below}", FileKind.HOOK, body.encode())
     remarks = [Remark(key, name, "changed", f"copied from {found.place} to {path}, with what it imports")]
@@ -137,6 +136,26 @@ def take(
         needs = f"{path} needs packages: pip install {' '.join(copied.packages)}"
         remarks.append(Remark(key, name, "to do", needs))
     return Tree.of(list(files.values())), remarks
+
+
+def import_hook(files: dict[str, File], package: str) -> None:
+    """Have a project import the hook that registers its run's manager."""
+    hook = f"{package}/{_IMPORTED_BY}"
+    line = f"\nfrom . import {TARGET.rpartition('/')[2]}  # noqa: E402, F401  what the run names\n"
+    files[hook] = replace(files[hook], data=files[hook].data.rstrip() + b"\n" + line.encode())
+
+
+def adapted(name: str, place: str, cls: str, imports: str, scorer: str) -> str:
+    """Return the text of the hook that registers a class of before there was a registry.
+
+    Args:
+        name: What it is registered as.
+        place: The file that it is of.
+        cls: The class.
+        imports: Statements that import it, and the scorer.
+        scorer: The function that scores where the config names none; "None": the class has its own.
+    """
+    return _ADAPTED.format(name=name, place=place, cls=cls, imports=imports, scorer=scorer)
 
 
 def _hook(name: str, found: _Manager, imports: str, copying: Copying) -> str:
@@ -156,7 +175,7 @@ def _hook(name: str, found: _Manager, imports: str, copying: Copying) -> str:
             break
         copying.files = kept
     imports = "\n".join(sorted(imports.splitlines()))
-    return _ADAPTED.format(name=name, place=found.place, cls=found.cls, imports=imports, scorer=scorer)
+    return adapted(name, found.place, found.cls, imports, scorer)
 
 
 def _find(name: str, places: Places, source: Source) -> _Manager | None:

@@ -43,12 +43,12 @@ class Run:
         overrides: In order; unknown parts are still in them.
         resolved: A resolved config, nested; None where there are overrides instead.
         config_name: The primary config.
+        program: The module that is launched, or its file; "": not known.
         version: That of the verl in its checkout, as it says itself; None: there is none.
         defaults: What it starts from where that is not a release's config: its checkout's own, or those of its time.
         overlay: Config files beside the script that the run names, in order.
         notes: What a user should know of how it was read.
-        hints: What `vextract export` has left in comments about the project.
-        kept: Settings that it has left there, by the project's keys.
+        hints: What `vextract export` has left in comments about the project; kept: and of settings, by its keys.
         environment: Variables that the command would see.
         places: Where its relative paths may lead.
         remarks: What became of settings that verl has no name for.
@@ -60,6 +60,7 @@ class Run:
     overrides: tuple[Override, ...] = ()
     resolved: Mapping[str, Any] | None = None
     config_name: str = "ppo_trainer"
+    program: str = ""
     version: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
     overlay: tuple[Mapping[str, Any], ...] = ()
@@ -130,9 +131,7 @@ def _from_python(path: Path, text: str) -> Run:
     try:
         found = trl.of_python(text)
     except SyntaxError as error:
-        raise UsageError(
-            f"{path}: no Python: {error.msg}", hint="pass a launch script, or TRL's training script"
-        ) from None
+        raise UsageError(f"{path}: no Python: {error.msg}", hint="pass a launch script, or one of TRL's") from None
     if found is None:
         raise UsageError(f"{path}: it makes no GRPOConfig of TRL", hint="pass the script that starts the training")
     return _translated(path, found)
@@ -220,6 +219,7 @@ def _from_script(
         str(path),
         overrides,
         config_name=config.name,
+        program=module,
         defaults=config.defaults,
         overlay=config.overlay,
         notes=tuple(notes),

@@ -78,7 +78,7 @@ class Copying:
             SyntaxError: it is no Python.
         """
         self._packages = set()
-        readers.python(text)
+        text = _without_launch(text, readers.python(text))
         taken, files = dict(self._taken), dict(self.files)
         text, left_out = self._without_unavailable(text, roots)
         if left_out:  # what only they need was gathered for nothing
@@ -134,7 +134,7 @@ class Copying:
 
     def _of_verl(self, name: Name, attributes: Collection[str]) -> tuple[str, str | None] | str:
         module, inner = name.module, name.name
-        if inner is not None and f"{module}.{inner}" in self._index:
+        if inner is not None and (f"{module}.{inner}" in self._index or self._file_of(f"{module}.{inner}") is not None):
             module, inner = f"{module}.{inner}", None
         if inner is not None and inner != "*":
             module, inner = self._defined(module, inner)
@@ -228,8 +228,9 @@ class Copying:
             grown = bool(more)
         indices = {index for name in out for index in module.bindings[name]}
         left = _without(text, module, indices)
-        gone = _names_loaded(ast.parse(text)) - _names_loaded(ast.parse(left))
-        return _without_imports(left, gone | lost), sorted(out)
+        used = _names_loaded(ast.parse(left))
+        gone = _names_loaded(ast.parse(text)) | lost
+        return _without_imports(left, gone - used), sorted(out)
 
 
 def _vendored(tree: Tree, package: str) -> Iterator[tuple[str, tuple[str, set[str]]]]:
@@ -288,6 +289,15 @@ def _loaded_elsewhere(module: Module) -> set[str]:
     """Return what the statements that define nothing use."""
     nodes = [statement.node for statement in module.statements if not statement.binds and not statement.imports]
     return set().union(*map(_names_loaded, nodes))
+
+
+def _without_launch(text: str, tree: ast.Module) -> str:
+    """Leave out what a module does only as a program: `if __name__ == "__main__"`."""
+    lines = text.split("\n")
+    for node in reversed(tree.body):
+        if isinstance(node, ast.If) and not node.orelse and "__name__" in _names_loaded(node.test):
+            del lines[node.lineno - 1 : node.end_lineno]
+    return "\n".join(lines)
 
 
 def _without(text: str, module: Module, indices: Collection[int]) -> str:
