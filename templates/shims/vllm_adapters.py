@@ -1,5 +1,5 @@
 # vextract:template - edit freely
-"""LoRA adapters in vLLM: none. The policy hands over weights with its adapter merged into them."""
+"""LoRA adapters in vLLM: from files, as vLLM reads them itself (workers/vllm_adapter.py)."""
 
 
 class VLLMHijack:

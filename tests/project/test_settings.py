@@ -32,7 +32,7 @@ RUNS = (
 )
 # Settings that count where other parts are in use than those runs have.
 ELSEWHERE = {
-    r"actor_rollout_ref\.model\.(lora_alpha|target_modules|exclude_modules)": "with an adapter",
+    r"actor_rollout_ref\.model\.(lora_alpha|lora\.merge|target_modules|exclude_modules)": "with an adapter",
     r"actor_rollout_ref\.(actor|ref)\.fsdp_config\..*": "with several processes",
     r"critic\..*": "without a critic in the project",
     r"(reward|reward_model)\.(reward_kwargs|overlong_buffer)\..*": "by upstream's DAPO manager",

@@ -10,11 +10,13 @@ import torch
 from ..errors import ConfigError
 from ..run.distributed import Ranks
 from ..shims.device import empty_cache
+from ..shims.precision import to_dtype
 from ..tracking.timing import advance, expect
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .devices import computing_on, device_of, here
 from .rollout_interface import RolloutError
+from .servers.adapter_files import hands_over_adapter, lora_options
 from .servers.weight_files import with_output_matrix
 from .trained_model import TrainedModel
 from .vllm_arguments import vllm_arguments
@@ -23,6 +25,7 @@ from .vllm_setup import check_vllm, explain_failure, placed_on, prepare_environm
 prepare_environment()
 check_vllm()
 
+from .vllm_adapter import WithAdapter  # noqa: E402
 from .vllm_base import VllmRollout  # noqa: E402
 from .vllm_team import Team  # noqa: E402
 from .vllm_writer import VllmWriter, sampling_for  # noqa: E402
@@ -50,12 +53,20 @@ class RolloutEngine(VllmRollout):
         self.up_to_date = False
         self.device = device_of(config, "rollout")
         settings = vllm_settings(config, ranks, self.device)
+        with_adapter = hands_over_adapter(config, policy)
+        if with_adapter:
+            settings["load_format"] = "auto"  # the weights that the adapter is trained beside
+            settings["engine_kwargs"]["vllm"] = {**lora_options(policy.lora), **settings["engine_kwargs"]["vllm"]}
         self.frees_memory = bool(settings["free_cache_engine"])
         try:
             with placed_on(self.device):
                 super().__init__(**vllm_arguments(config, settings, tokenizer))
         except Exception as error:
             raise ConfigError(*explain_failure(error)) from error
+        self.adapter: WithAdapter | None = None
+        if with_adapter:
+            dtype = to_dtype(config.actor_rollout_ref.rollout.dtype)
+            self.adapter = self.inference_engine = WithAdapter(self.inference_engine, policy, dtype)
         self.team: Team | None = None
         if settings["tensor_model_parallel_size"] > 1:
             self.team = self.inference_engine = Team(self.inference_engine, settings["tensor_model_parallel_size"])
@@ -104,7 +115,8 @@ class RolloutEngine(VllmRollout):
         params = sampling_for(self.sampling_params, meta_info, self.config.val_kwargs)
         engine, with_log_probs = self.inference_engine.llm_engine, bool(self.config.calculate_log_probs)
         longest = engine.model_config.max_model_len
-        return contextlib.closing(VllmWriter(engine, params, self.device, longest, with_log_probs))
+        adapter = None if self.adapter is None else self.adapter.adapter
+        return contextlib.closing(VllmWriter(engine, params, self.device, longest, with_log_probs, adapter))
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
@@ -117,6 +129,8 @@ class RolloutEngine(VllmRollout):
                     empty_cache()  # of the pieces that were put together; the cache of keys and values comes next
                     self.up_to_date = True
                 self._wake("kv_cache")
+        except RolloutError:
+            raise
         except Exception as error:
             raise RolloutError(*explain_failure(error)) from error
         try:
@@ -140,12 +154,18 @@ class RolloutEngine(VllmRollout):
 
     def close(self) -> None:
         """Give back what the engine holds, or with other processes leave that to the end of this one."""
+        if self.adapter is not None:
+            self.adapter.close()
         if self.alone:
+            self.adapter = None
             self.__dict__.pop("inference_engine", None)
 
     @torch.no_grad()
     def _send_weights(self) -> None:
-        """Hand over all weights, through vLLM's own way of reading a checkpoint."""
+        """Hand over the adapter, or all weights, through vLLM's own way of reading a checkpoint."""
+        if self.adapter is not None:
+            self.adapter.take_adapter()
+            return
         packs_head = self.device.type == "cpu"
         weights = with_output_matrix(self.policy.full_weights(device=None), self.policy.module, packs_head)
         self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
@@ -178,7 +198,8 @@ class RolloutEngine(VllmRollout):
     def _sleep(self) -> None:
         self.inference_engine.reset_prefix_cache()
         if self.frees_memory:
-            self.inference_engine.sleep(level=2)
+            # With an adapter the weights below it come back as they are: nobody sends them again.
+            self.inference_engine.sleep(level=2 if self.adapter is None else 1)
             self.up_to_date = False
 
 

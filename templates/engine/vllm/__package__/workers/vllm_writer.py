@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from vllm.lora.request import LoRARequest
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from .devices import computing_on
@@ -26,16 +27,24 @@ class VllmWriter:
         device: where it computes.
         max_model_len: tokens of a context and what follows it, at most.
         with_log_probs: whether the log-probabilities of tokens are wanted.
+        adapter: that turns are written with; None: the model alone.
     """
 
     def __init__(
-        self, engine: Any, params: SamplingParams, device: torch.device, max_model_len: int, with_log_probs: bool
+        self,
+        engine: Any,
+        params: SamplingParams,
+        device: torch.device,
+        max_model_len: int,
+        with_log_probs: bool,
+        adapter: LoRARequest | None,
     ) -> None:
         self.engine = engine
         self.params = params
         self.device = device
         self.max_model_len = max_model_len
         self.with_log_probs = with_log_probs
+        self.adapter = adapter
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._steps: asyncio.Task[None] | None = None
 
@@ -48,7 +57,7 @@ class VllmWriter:
         name = f"turn-{next(_numbers)}"
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         with self._explained():
-            self.engine.add_request(name, {"prompt_token_ids": context}, params)
+            self.engine.add_request(name, {"prompt_token_ids": context}, params, lora_request=self.adapter)
         self._asked[name] = answer
         if self._steps is None or self._steps.done():
             self._steps = asyncio.ensure_future(self._run())

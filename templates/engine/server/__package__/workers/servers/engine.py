@@ -7,7 +7,7 @@ import socket
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import torch
 
@@ -18,10 +18,11 @@ from ...vendored.protocol import DataProto
 from ...vendored.utils.device import get_device_name
 from ..rollout_interface import RolloutError
 from ..trained_model import TrainedModel
+from .adapter_files import AdapterFiles, hands_over_adapter
 from .arguments import on_gpu, own_gpus, seen_by
 from .assembly import assemble
 from .http import Connection
-from .interface import Request, Response, Rules, Sampling, Server
+from .interface import AdapterServer, Request, Response, Rules, Sampling, Server
 from .process import ServerProcess
 from .weight_files import bytes_of, make_directory, with_output_matrix
 from .writer import ServerWriter
@@ -53,6 +54,9 @@ class ServerEngine:
         self.process: ServerProcess | None = None
         self.connection: Connection | None = None
         self.directory: Path | None = None
+        # What hands over the adapter alone; None: whole weights go over.
+        self.adapter_files: AdapterFiles | None = None
+        self.with_adapter = hasattr(kind, AdapterServer.take_adapter.__name__) and hands_over_adapter(config, policy)
         self.asleep: set[str] = set()
         _check_settings(config, ranks)
         try:
@@ -126,16 +130,13 @@ class ServerEngine:
     @torch.no_grad()
     def sync_weights(self) -> None:
         """Hand the policy's weights to the server. Every process must call this; it returns when they are in use."""
-        weights = self.policy.full_weights()
+        weights = self.policy.adapter_weights() if self.with_adapter else self.policy.full_weights()
         version = uuid.uuid4().hex
         error: Exception | None = None
         if self.ranks.rank == 0:
             try:
                 self._wake("weights")
-                assert self.directory is not None
-                needs_output_matrix = get_device_name() == "cpu"
-                complete = with_output_matrix(weights, self.policy.module, needs_output_matrix)
-                self.server.update(complete, str(self.directory), version)
+                self._hand_over(weights, version)
             except Exception as caught:
                 error = caught
                 try:
@@ -145,6 +146,19 @@ class ServerEngine:
         for _ in weights:  # every process takes part in gathering each
             pass
         self.version = self.ranks.on_driver(lambda: version if error is None else _raise(error))
+
+    def _hand_over(self, weights: Iterator[tuple[str, torch.Tensor]], version: str) -> None:
+        assert self.directory is not None
+        if not self.with_adapter:
+            needs_output_matrix = get_device_name() == "cpu"
+            complete = with_output_matrix(weights, self.policy.module, needs_output_matrix)
+            self.server.update(complete, str(self.directory), version)
+            return
+        if self.adapter_files is None:
+            self.adapter_files = AdapterFiles(self.directory, self.policy.lora, to_dtype(self.rollout.dtype))
+        path, _ = self.adapter_files.write(weights)
+        cast(AdapterServer, self.server).take_adapter(str(path), version)
+        self.adapter_files.keep_last()
 
     def close(self) -> None:
         """Stop the server, if this process started it. May be called more than once."""
@@ -165,7 +179,9 @@ class ServerEngine:
         run_directory = Path(self.config.trainer.default_local_dir)
         self.process = ServerProcess(
             f"the {kind.name} server",
-            lambda port: kind.command(self.config, port, self.max_model_len, gpus),
+            lambda port: kind.command(
+                self.config, port, self.max_model_len, gpus, self.policy.lora if self.with_adapter else None
+            ),
             {**kind.environment(), **({} if own is None else {"CUDA_VISIBLE_DEVICES": seen_by(own)})},
             host=self.settings.host,
             port=self.settings.port,

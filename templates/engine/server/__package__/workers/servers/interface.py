@@ -74,8 +74,11 @@ class Server(Protocol):
     def __init__(self, connection: "Connection", config: Any, rules: Rules) -> None: ...
 
     @staticmethod
-    def command(config: Any, port: int, max_model_len: int, gpus: int) -> list[str]:
-        """Return the command line that starts one, on so many GPUs; 0: on the CPU."""
+    def command(config: Any, port: int, max_model_len: int, gpus: int, adapter: Any = None) -> list[str]:
+        """Return the command line that starts one, on so many GPUs; 0: on the CPU.
+
+        With `adapter`, the settings of one (`peft.LoraConfig`), it has the model from disk, and room for that.
+        """
 
     @staticmethod
     def environment() -> Mapping[str, str]:
@@ -111,3 +114,10 @@ class Server(Protocol):
 
     def wake(self, part: str) -> None:
         """Let it take back GPU memory, for "weights" or for the "kv_cache"."""
+
+
+class AdapterServer(Server, Protocol):
+    """A kind of server that computes an adapter beside its model; the others get weights with it merged into them."""
+
+    def take_adapter(self, directory: str, version: str) -> None:
+        """Write all responses with the adapter in this directory, in peft's format, from now on."""

@@ -49,7 +49,7 @@ class SglangServer:
         self.model_name = Path(config.actor_rollout_ref.model.path).name
 
     @staticmethod
-    def command(config: Any, port: int, max_model_len: int, gpus: int) -> list[str]:
+    def command(config: Any, port: int, max_model_len: int, gpus: int, adapter: Any = None) -> list[str]:
         """Return the command line that starts one, on so many GPUs; 0: on the CPU."""
         rollout, model, server = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model, config.local.server
         settings = {

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from ...errors import ConfigError
 from ...shims.precision import to_dtype
 from ..rollout_interface import RolloutError
+from .adapter_files import lora_options, refused
 from .answers import BadAnswer, Written, check_equal, check_response, field, in_order, of_kind
 from .arguments import copies_on, extra_arguments, flags, interpreter, model_overrides, on_gpu
 from .http import MEGABYTE, Ask, Connection
@@ -46,9 +47,10 @@ class VllmServer:
         self.dtype = to_dtype(config.actor_rollout_ref.rollout.dtype)
         self.sends_seeds = bool(config.local.server.repeatable)
         self.bucket_bytes = config.local.server.bucket_megabytes * MEGABYTE
+        self.adapter: str | None = None
 
     @staticmethod
-    def command(config: Any, port: int, max_model_len: int, gpus: int) -> list[str]:
+    def command(config: Any, port: int, max_model_len: int, gpus: int, adapter: Any = None) -> list[str]:
         """Return the command line that starts one, on so many GPUs; 0: on the CPU."""
         rollout, model, server = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model, config.local.server
         settings = {
@@ -57,7 +59,7 @@ class VllmServer:
             "port": port,
             "worker_extension_cls": RECEIVER,
             "dtype": str(to_dtype(rollout.dtype)).removeprefix("torch."),
-            "load_format": rollout.load_format,
+            "load_format": rollout.load_format if adapter is None else "auto",
             "seed": config.local.seed,
             "trust_remote_code": model.trust_remote_code,
             "hf_overrides": model_overrides(config) or None,
@@ -75,6 +77,8 @@ class VllmServer:
             "disable_log_stats": rollout.disable_log_stats,
             "disable_uvicorn_access_log": True,
         }
+        if adapter is not None:
+            settings.update(lora_options(adapter))
         if on_gpu():
             settings["data_parallel_size"] = copies_on(gpus, config, "--data-parallel-size")
             settings["gpu_memory_utilization"] = rollout.gpu_memory_utilization
@@ -89,6 +93,7 @@ class VllmServer:
         """Return the variables: the development mode, with endpoints for weights, and this project's path."""
         path = os.pathsep.join([str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
         variables = {"VLLM_SERVER_DEV_MODE": "1", "PYTHONPATH": path, "VLLM_NO_USAGE_STATS": "1"}
+        variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
         return variables if on_gpu() else {**variables, "TORCHDYNAMO_DISABLE": "1"}
 
     @staticmethod
@@ -158,8 +163,31 @@ class VllmServer:
         self.connection.tell("/resume")
         self.connection.post("/reset_prefix_cache", None, _cache_is_reset)
 
+    def take_adapter(self, directory: str, version: str) -> None:
+        """Write all responses with the adapter in this directory from now on, beside the weights that it has read."""
+        started_with = {str(part.get("version")) for part in self._tell_of("describe_weights")}
+        if started_with != {"none"}:
+            raise RolloutError(
+                f"the server at {self.connection.url} has other weights than those of its model's files: another run "
+                "has replaced them",
+                "start it again; the adapter is trained beside the weights in the files",
+            )
+        self.connection.tell("/pause?mode=wait")
+        try:
+            self.connection.tell("/v1/load_lora_adapter", {"lora_name": version, "lora_path": directory})
+            if self.adapter is not None:
+                self.connection.tell("/v1/unload_lora_adapter", {"lora_name": self.adapter})
+        except RolloutError as error:
+            raise refused(error.parts[0]) from error
+        finally:
+            self.connection.tell("/resume")
+        self.adapter = version
+
     def weights_version(self) -> str:
         """Return the `version` of the last update that all its workers have taken as a whole."""
+        if self.adapter is not None:
+            there = self.connection.get("/v1/models", _served_names, CHECK_SECONDS)
+            return self.adapter if self.adapter in there else "none"
         versions = {str(part.get("version")) for part in self._tell_of("describe_weights")}
         return ", ".join(sorted(versions))
 
@@ -174,7 +202,7 @@ class VllmServer:
     def _ask(self, request: Request, count: int, sampling: Sampling) -> Ask[list[Response]]:
         """Return one request for `count` responses to the same prompt; from a seed vLLM makes one for each."""
         body: dict[str, Any] = {
-            "model": self.served_name,
+            "model": self.adapter or self.served_name,
             "prompt": request.prompt,
             "max_tokens": request.max_tokens,
             "temperature": sampling.temperature,
@@ -198,7 +226,7 @@ class VllmServer:
         def read(answer: Any, name: str) -> list[Response]:
             if name not in field(answer, "id", str):
                 raise BadAnswer(f"its id is {answer['id'][:100]}, which is that of another request than {name}")
-            check_equal("its model", field(answer, "model", str), self.served_name)
+            check_equal("its model", field(answer, "model", str), body["model"])
             choices = in_order(field(answer, "choices", list), expected)
             return [self._response(choice, request, sampling) for choice in choices]
 
@@ -241,6 +269,11 @@ def _served(answer: Any) -> tuple[str, int | None]:
         raise BadAnswer("it serves no model")
     room = of_kind(models[0], dict, "a model").get("max_model_len")
     return field(models[0], "id", str), None if room is None else of_kind(room, int, "max_model_len")
+
+
+def _served_names(answer: Any) -> list[str]:
+    """Return the names of the model that it serves, and of the adapters beside it."""
+    return [field(of_kind(model, dict, "a model"), "id", str) for model in field(answer, "data", list)]
 
 
 def _results(answer: Any) -> list[dict[str, Any]]:

@@ -1,0 +1,40 @@
+"""An adapter that vLLM computes beside the model: what it writes is what the policy says, after each hand-over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import python
+from tests.project.support import Configuration, make
+from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST
+
+pytestmark = [pytest.mark.slow, pytest.mark.vllm]
+DRIVER = Path(__file__).with_name("adapter_driver.py")
+SERVER = "actor_rollout_ref.rollout.mode=async"
+MERGED = "actor_rollout_ref.model.lora.merge=true"
+
+
+@pytest.mark.parametrize(
+    ("release", "overrides"),
+    [
+        (NEWEST[-1], ()),
+        pytest.param(NEWEST[-1], (MERGED,), marks=pytest.mark.thorough),
+        pytest.param(NEWEST[-1], (SERVER,), marks=pytest.mark.thorough),
+        pytest.param(NEWEST[-1], (SERVER, MERGED), marks=pytest.mark.thorough),
+        pytest.param(LAST_WITH_ENGINES_IN_PROCESS, (), marks=pytest.mark.thorough),
+    ],
+)
+def test_vllm_writes_with_the_adapter(verl: None, tmp_path: Path, release: str, overrides: tuple[str, ...]) -> None:
+    pytest.importorskip("vllm")
+    configuration = Configuration(release, "vllm", features=("lora",), package="adapted")
+    root = make(configuration, tmp_path / "project").root
+    done = python(root, "-c", DRIVER.read_text(encoding="utf-8"), str(tmp_path / "work"), *overrides)
+    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-1000:]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(rows) == 3
+    assert max(row["off"] for row in rows) < 1e-4
+    assert sum(row["others"] for row in rows) == 0
+    assert all(row["changed"] for row in rows)
