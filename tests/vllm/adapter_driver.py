@@ -1,9 +1,9 @@
-"""Train nothing: hand an adapter to vLLM, in this process or as a server, and compare with the policy. Run in a project.
+"""Hand adapters to vLLM, in this process or as a server, and compare with the policy. Run in a project, by its text.
 
     python -c "$(cat adapter_driver.py)" FOLDER OVERRIDES...
 
-Prints for three adapters, one after the other, how far the log-probabilities of greedy tokens are from the policy's, how
-many tokens are others, and at the end the bytes that went over.
+Prints for three adapters, one after the other, how far the log-probabilities of greedy tokens are from the policy's,
+how many tokens are others, and whether they are other ones than before.
 """
 
 import json

@@ -140,6 +140,7 @@ actor_rollout_ref.model.custom_chat_template
 actor_rollout_ref.model.enable_gradient_checkpointing
 actor_rollout_ref.model.exclude_modules
 actor_rollout_ref.model.external_lib
+actor_rollout_ref.model.lora.merge
 actor_rollout_ref.model.lora_adapter_path
 actor_rollout_ref.model.lora_alpha
 actor_rollout_ref.model.lora_rank

@@ -33,7 +33,11 @@ SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "actor_rollout_ref.ref.log_prob_use_dynamic_bsz",
         "true",
     ),
-    ((f"{_MODEL}.lora_alpha", f"{_MODEL}.target_modules", f"{_MODEL}.exclude_modules"), f"{_MODEL}.lora_rank", "!0"),
+    (
+        tuple(f"{_MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules", "lora.merge")),
+        f"{_MODEL}.lora_rank",
+        "!0",
+    ),
     (("critic",), "algorithm.adv_estimator", "gae"),
     (("local.early_stopping.min_delta",), "local.early_stopping.patience", "!null"),
     (("local.early_stopping.lower_is_better",), "local.early_stopping.metric", "!null"),
