@@ -34,7 +34,7 @@ class Record:
 
     @property
     def share(self) -> float:
-        """How much of the real one was inferred."""
+        """Say how much of the real one was inferred."""
         return len(self.inferred) / max(len(self.inferred) + len(self.by_hand), 1)
 
 
@@ -78,7 +78,7 @@ def record(release: str) -> Record:
 
 
 def statements(before: dict[str, Any], whole: dict[str, Any]) -> Iterator[str]:
-    """What a manifest states beyond the one before it, a line for each thing said, in any order."""
+    """List what a manifest states beyond the one before it, a line for each thing said, in any order."""
     for line in _leaves(difference(before, whole), ""):
         # The sdist cannot be looked at, and these are the same in every manifest.
         if not line.startswith(("follows", "schema", "source.sdist")):

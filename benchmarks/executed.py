@@ -42,7 +42,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Executed:
-    """What a run has executed.
+    """Holds what a run has executed.
 
     Attributes:
         run, total: Statements, docstrings left out.

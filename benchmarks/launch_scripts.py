@@ -45,7 +45,7 @@ ASKED = re.compile(r"--set (\w+)=")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a script: how far it came, why no further, and what had to be supplied."""
+    """Holds what became of a script: how far it came, why no further, and what had to be supplied."""
 
     script: str
     what: str

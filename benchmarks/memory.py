@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
-from pathlib import Path
 
-from benchmarks.training import PEERS_PYTHON, RATE, SCRIPTS, make_project, model_and_data, reported, settings_of
+from benchmarks.training import PEERS_PYTHON, RATE, SCRIPTS, a_project, left_out, model_and_data, reported, settings_of
 
 STEPS, PROMPTS, GENERATIONS, LENGTH = 2, 4, 4, 64
 ROUNDS = 1  # sizes hardly differ from run to run
@@ -18,10 +16,8 @@ WHOLE = "local.max_logits_mb=null"
 def run() -> bool:
     """Print the peaks; True where the limit holds."""
     if not PEERS_PYTHON.exists():
-        print(f"left out: {PEERS_PYTHON.parents[1].name} is missing (`make bench` makes it)")
-        return True
-    with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder) / "bench")
+        return left_out()
+    with a_project() as project:
         model, data = model_and_data(project, MODEL)
         numbers = map(str, (STEPS, PROMPTS, GENERATIONS, LENGTH, RATE))
         of_trl = ("trl_memory.py", str(model), str(data), *numbers)

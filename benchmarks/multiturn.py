@@ -22,7 +22,7 @@ ONE_TURN = (
 
 @dataclass(frozen=True)
 class Learned:
-    """What a run has come to.
+    """Holds what a run has come to.
 
     Attributes:
         reward: mean over the last ten steps.
@@ -52,12 +52,12 @@ def run() -> bool:
 
 
 def make_project(root: Path) -> Path:
-    """A project of the recipe, with the newest release."""
+    """Make a project of the recipe, with the newest release."""
     return training.make_project(root, recipe="multiturn", package=root.name)
 
 
 def train(root: Path, name: str, *settings: str) -> Learned:
-    """`python main.py` in a project, with the recipe's own settings and these."""
+    """Run `python main.py` in a project, with the recipe's own settings and these."""
     directory = root / name
     arguments = ["trainer.logger=[console]", f"trainer.default_local_dir={directory}", *settings]
     subprocess.run(

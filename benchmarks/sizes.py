@@ -23,7 +23,7 @@ SHARE = 0.47
 
 
 def limit_of(release: str) -> int:
-    """How many lines a project of a release may have."""
+    """Say how many lines a project of a release may have."""
     return next(lines for first, lines in reversed(LIMITS.items()) if Version(first) <= Version(release))
 
 

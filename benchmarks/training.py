@@ -5,11 +5,13 @@ All run in one environment, `.venv-peers`: how long transformers takes to import
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,8 +93,7 @@ class Run:
 def run() -> bool:
     """Print the ratios; True where every limit holds."""
     if not PEERS_PYTHON.exists():
-        print(f"left out: {PEERS_PYTHON.parents[1].name} is missing (`make bench` makes it)")
-        return True
+        return left_out()
     toy = _against_peers(TOY, floor=True)
     print()
     return _against_peers(LONG) and toy
@@ -100,8 +101,7 @@ def run() -> bool:
 
 def _against_peers(size: Size, *, floor: bool = False) -> bool:
     """Print the ratios of one size; with `floor` those of the start as well."""
-    with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder) / "bench")
+    with a_project() as project:
         model, data = model_and_data(project, size.shape)
         ours: list[Run] = []
         least: list[float] = []
@@ -114,6 +114,19 @@ def _against_peers(size: Size, *, floor: bool = False) -> bool:
                 runs.append(_peer(size, PEERS[name], model, data))
         outside = _share_outside(project, size.warm_up)
     return _print(size, ours, peers, least, outside)
+
+
+def left_out() -> bool:
+    """Say that there is nothing to compare with; no limit is missed."""
+    print(f"left out: {PEERS_PYTHON.parents[1].name} is missing (`make bench` makes it)")
+    return True
+
+
+@contextlib.contextmanager
+def a_project() -> Iterator[Path]:
+    """Make a project, called bench, that is there within a `with` statement."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield make_project(Path(folder) / "bench")
 
 
 def _print(size: Size, ours: list[Run], peers: dict[str, list[Run]], least: list[float], outside: float) -> bool:
@@ -159,7 +172,7 @@ def make_project(
 
 
 def model_and_data(project: Path, shape: dict[str, int] | None = None) -> tuple[Path, Path]:
-    """The toy model, and its exercises as parquet in verl's schema; both serve every library.
+    """Make the toy model, and its exercises as parquet in verl's schema; both serve every library.
 
     Args:
         project: a generated one.
@@ -220,7 +233,7 @@ def _timed(size: Size, folder: Path, *arguments: str) -> Run:
 
 
 def reported(folder: Path, *arguments: str) -> dict[str, Any]:
-    """What a script's clock printed as its last line."""
+    """Return what a script's clock printed as its last line."""
     report: dict[str, Any] = json.loads(_run(folder, *arguments).splitlines()[-1])
     return report
 

@@ -20,7 +20,7 @@ MISSING = {
 
 
 def table() -> str:
-    """The table as Markdown."""
+    """Write the table as Markdown."""
     known = releases.supported()
     manifests = {release: releases.load(release) for release in known}
     names = sorted({name for manifest in manifests.values() for name in manifest.algorithms})

@@ -70,7 +70,7 @@ Call = tuple[str, int]
 
 @dataclass
 class Count:
-    """What came of the kills of one command."""
+    """Holds what came of the kills of one command."""
 
     kills: int = 0
     mixed: int = 0
@@ -254,7 +254,7 @@ def _nothing_beside(folder: Path, name: str, at: Call, count: Count) -> None:
 
 
 def sweeps(*, real: bool) -> dict[str, Callable[[Killer, Path, int], Count]]:
-    """The commands that are killed, by name."""
+    """Return the commands that are killed, by name."""
     from functools import partial
 
     found: dict[str, Callable[[Killer, Path, int], Count]] = {

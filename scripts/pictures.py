@@ -93,7 +93,7 @@ def train_in_a_terminal(project: Path, estimator: str) -> pyte.Screen:
 
 
 def picture_of(screen: pyte.Screen) -> str:
-    """A terminal's screen as SVG, without the empty lines at its end; it names no font that must be fetched."""
+    """Draw a terminal's screen as SVG, without the empty lines at its end; it names no font that must be fetched."""
     lines = [_styled(screen, row) for row in range(screen.lines)]
     while lines and not lines[-1].plain.strip():
         lines.pop()
@@ -124,7 +124,7 @@ def photograph_report(project: Path, picture: Path) -> None:
 
 
 def _read(terminal: int) -> bytes | None:
-    """What a terminal shows next; None once nobody writes to it any more."""
+    """Return what a terminal shows next; None once nobody writes to it any more."""
     try:
         return os.read(terminal, 65536) or None
     except OSError:  # how Linux says so

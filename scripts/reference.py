@@ -147,7 +147,7 @@ def config_page() -> str:
 
 
 def all_config_files(release: str) -> dict[str, str]:
-    """The config files of projects with this release, all features, and each engine and recipe."""
+    """Return the config files of projects with this release, all features, and each engine and recipe."""
     manifest = releases.load(release)
     engine = "vllm" if "vllm" in manifest.engines else "hf"
     features = tuple(item.name for item in manifest.features if not item.engines or engine in item.engines)
@@ -165,7 +165,7 @@ def all_config_files(release: str) -> dict[str, str]:
 
 
 def packages(main: str) -> dict[str, str]:
-    """Where the defaults list of the main file puts each folder: "optim" -> "actor_rollout_ref.actor.optim"."""
+    """Say where the defaults list of the main file puts each folder: "optim" -> "actor_rollout_ref.actor.optim"."""
     found = {}
     for entry in yaml.safe_load(main)["defaults"]:
         if isinstance(entry, dict):
@@ -213,7 +213,7 @@ def _comment(lines: list[str], mark: yaml.Mark) -> str:
 
 
 def _remark(text: str) -> str:
-    """What a file says at its head, below its first line."""
+    """Return what a file says at its head, below its first line."""
     said = []
     for line in text.splitlines()[1:]:
         if not line.startswith("#"):

@@ -37,7 +37,7 @@ CLAIM = (
 
 
 def size(release: str) -> tuple[int, int, str]:
-    """Vendored files and lines of a project with `--engine hf` and GRPO, and their share of verl's lines."""
+    """Count the vendored files and lines of a project with `--engine hf` and GRPO, and their share of verl's lines."""
     manifest = releases.load(release)
     source = open_source(manifest.pin)
     made = generate(complete(Options("table", release), manifest), source, manifest)
@@ -66,7 +66,7 @@ def verified(release: str) -> tuple[str, str, str]:
 
 
 def row(release: str, *, verify: bool) -> str:
-    """One line of the table."""
+    """Write one line of the table."""
     manifest = releases.load(release)
     files, lines, share = size(release)
     cases, run, tests = verified(release) if verify else ("-", "-", "-")

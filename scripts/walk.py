@@ -51,23 +51,23 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Where it stands."""
+        """Say where it stands."""
         return f"{self.page}:{self.line}"
 
     def value(self, name: str) -> str | None:
-        """What follows `name=` among its words."""
+        """Return what follows `name=` among its words."""
         found = [word.partition("=")[2] for word in self.words if word.startswith(f"{name}=")]
         return found[0] if found else None
 
     @property
     def needs(self) -> set[str]:
-        """What must be there for it to run."""
+        """Say what must be there for it to run."""
         return {word.removeprefix("needs-") for word in self.words if word.startswith("needs-")}
 
 
 @dataclass(frozen=True)
 class Step:
-    """What the shell is given at once: a block of commands, or one command of a console and what it prints."""
+    """Holds what the shell is given at once: a block of commands, or one command of a console and what it prints."""
 
     place: str
     commands: str
@@ -77,7 +77,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Walk:
-    """What was done: the places of the steps that ran, and of the blocks that were left out, with what these lack."""
+    """Holds what was done: the places of the steps that ran, and of the blocks left out, with what these lack."""
 
     ran: tuple[str, ...]
     left_out: dict[str, str] = field(default_factory=dict)

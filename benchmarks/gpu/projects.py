@@ -28,7 +28,7 @@ class CaseError(RuntimeError):
 
 
 class LeftOut(Exception):
-    """What a case needs is not here."""
+    """Says that what a case needs is not here."""
 
 
 def runnable(engine: str) -> bool:

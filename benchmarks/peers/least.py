@@ -14,7 +14,7 @@ from clock import Clock
 
 
 def step(model: str) -> None:
-    """One step on any tokens."""
+    """Take one step on any tokens."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -14,7 +14,7 @@ from clock import Clock
 def recipe(
     model: str, data: str, steps: int, prompts: int, generations: int, length: int, rate: float
 ) -> dict[str, Any]:
-    """A native recipe: full weights on the CPU, one on-policy update a step, no adapter and no KL penalty."""
+    """Return a native recipe: full weights on the CPU, one on-policy update a step, no adapter and no KL penalty."""
     responses = prompts * generations
     return {
         "schema_version": 1,

@@ -40,7 +40,7 @@ def main(model_path: str) -> dict[str, Any]:
 
 
 def measure(model_path: str, shape: dict[str, int], lengths: tuple[int, ...], *, ends: bool) -> dict[int, Any]:
-    """Seconds for each length and writer: the median of some rounds, in turn."""
+    """Measure the seconds for each length and writer: the median of some rounds, in turn."""
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
     sizes = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096, **shape}
@@ -65,7 +65,7 @@ def measure(model_path: str, shape: dict[str, int], lengths: tuple[int, ...], *,
 
 
 def make_writers(model: Any, tokenizer: Any, length: int) -> dict[str, Callable[[], Any]]:
-    """Who writes: ours, upstream's class on transformers' generate, and TRL's trainer."""
+    """Say who writes: ours, upstream's class on transformers' generate, and TRL's trainer."""
     from bench.settings.loading import load_config
     from bench.vendored.protocol import DataProto
     from bench.vendored.workers.hf_rollout import HFRollout
@@ -107,7 +107,7 @@ def make_writers(model: Any, tokenizer: Any, length: int) -> dict[str, Callable[
 
 
 def trl_trainer(model: Any, tokenizer: Any, length: int) -> Any:
-    """A GRPOTrainer that would train this model."""
+    """Make a GRPOTrainer that would train this model."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 

@@ -102,7 +102,7 @@ def _names(item: SymbolChange) -> set[str]:
 
 
 def counted(found: Changes) -> str:
-    """ "12 changed, 3 added"."""
+    """Write "12 changed, 3 added"."""
     return _counted(found.counts()) or "nothing vendored"
 
 

@@ -109,7 +109,7 @@ def steps(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Columns of the terminal that a stream leads to; None where it leads to none."""
+    """Return the columns of the terminal that a stream leads to; None where it leads to none."""
     return max(_NARROWEST, shutil.get_terminal_size().columns) if stream.isatty() else None
 
 

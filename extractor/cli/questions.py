@@ -20,7 +20,7 @@ _SHOWN_IN_THE_QUESTION = 6
 
 
 class Answers(NamedTuple):
-    """What a project is made with, as the options of `vextract new` have it."""
+    """Holds what a project is made with, as the options of `vextract new` have it."""
 
     path: Path
     package: Optional[str]  # noqa: UP045

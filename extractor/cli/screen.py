@@ -34,7 +34,7 @@ class Section:
 
     @property
     def needs(self) -> int:
-        """Rows that it takes as a whole."""
+        """Count the rows that it takes as a whole."""
         return len(self.lines) + bool(self.title)
 
 
@@ -76,7 +76,7 @@ def cut(line: str, width: int | None) -> str:
 
 
 def wrapped(lines: Iterable[str], width: int | None) -> list[str]:
-    """Lines that fit, what is too long going on below the last column of its own line."""
+    """Return lines that fit, what is too long going on below the last column of its own line."""
     if width is None:
         return list(lines)
     return [piece for line in lines for piece in _wrap(line, width)]
@@ -95,7 +95,7 @@ def _wrap(line: str, width: int) -> list[str]:
 
 
 def height(lines: Iterable[str]) -> int:
-    """Rows that lines take on a terminal that wraps them."""
+    """Count the rows that lines take on a terminal that wraps them."""
     columns = shutil.get_terminal_size().columns
     return sum(max(1, -(-len(line) // columns)) for line in lines)
 

@@ -117,7 +117,7 @@ def _line(action: Action) -> str:
 
 
 def counts_of(plan: Plan) -> dict[str, int]:
-    """Verdict -> how many files have it."""
+    """Return verdict -> how many files have it."""
     return {verdict: sum(action.verdict.value == verdict for action in plan.actions) for verdict in _DONE}
 
 

@@ -14,7 +14,7 @@ from extractor.values.tree import FileKind, Tree
 
 
 class Verdict(str, Enum):
-    """What happens to a file."""
+    """Says what happens to a file."""
 
     ADD = "add"
     UPDATE = "update"

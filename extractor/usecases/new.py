@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a project is asked to be.
+    """Holds what a project is asked to be.
 
     Attributes:
         options: As far as they are known: what is not chosen has its default.

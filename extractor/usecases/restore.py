@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Emitted:
-    """What a project was emitted with, every byte verified against its lock.
+    """Holds what a project was emitted with, every byte verified against its lock.
 
     Attributes:
         files: Vendored and template files by path.

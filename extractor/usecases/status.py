@@ -19,7 +19,7 @@ from extractor.values.tree import FileKind
 
 
 class State(str, Enum):
-    """What has become of a file."""
+    """Says what has become of a file."""
 
     CLEAN = "clean"
     EDITED = "edited"

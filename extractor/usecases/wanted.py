@@ -23,7 +23,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the owner's code asks for.
+    """Holds what the owner's code asks for.
 
     Attributes:
         words: The names by which it may reach methods.

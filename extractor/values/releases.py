@@ -15,7 +15,7 @@ from extractor.values.nearest import nearest
 
 
 def supported() -> tuple[str, ...]:
-    """Release numbers, oldest first."""
+    """Return the release numbers, oldest first."""
     return _in(resources.manifests())
 
 

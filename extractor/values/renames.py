@@ -11,7 +11,7 @@ from extractor.values.manifest import inverse, renamed
 
 
 class Renames:
-    """What keys of one release are called in another, as the manifests of the releases between them say."""
+    """Says what keys of one release are called in another, by the manifests of the releases between them."""
 
     def __init__(self, old: str, new: str) -> None:
         steps = releases.key_steps()

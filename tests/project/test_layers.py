@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from functools import cache
 from pathlib import Path
@@ -67,6 +68,14 @@ def test_the_first_line_of_a_file_names_its_template(release: str) -> None:
     assert len(files) > 15
     for path, text in files.items():
         assert text.splitlines()[0].startswith(f"# vextract:template {templates[path][-1]}"), path
+
+
+def test_no_template_names_a_template() -> None:
+    """Its own name, copied from a project, would stand twice in what is made of it; another's would be wrong."""
+    heads = re.compile(r"\A(?:.*\n)?.*vextract:template +[^-\s]")
+    files = [path for path in resources.templates().rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert len(files) > 300
+    assert [str(path) for path in files if heads.match(path.read_text(encoding="utf-8"))] == []
 
 
 def test_of_several_templates_the_nearest_release_wins() -> None:

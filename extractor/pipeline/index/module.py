@@ -73,7 +73,7 @@ class Module:
 
     @cached_property
     def dotted_imports(self) -> dict[str, list[Import]]:
-        """Root name -> all `import root.x.y` statements at module level."""
+        """Return root name -> all `import root.x.y` statements at module level."""
         found: dict[str, list[Import]] = {}
         for statement in self.statements:
             for item in statement.imports:
@@ -83,7 +83,7 @@ class Module:
 
     @cached_property
     def stars(self) -> tuple[str, ...]:
-        """Modules imported with a star."""
+        """Return the modules imported with a star."""
         return tuple(item.module for statement in self.statements for item in statement.imports if item.name == "*")
 
     @cached_property
@@ -133,7 +133,7 @@ class Module:
 
     @cached_property
     def registering(self) -> dict[str, frozenset[str]]:
-        """Functions and classes of this module whose use as a decorator fills a registry, with what they fill.
+        """Return functions and classes of this module whose use as a decorator fills a registry, with what they fill.
 
         They store into a container of their module, or of their class: `REGISTRY[name] = function`. That of a class is
         named with it, "Registry.items".

@@ -86,7 +86,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Uses:
-    """What a statement, or a method, takes from elsewhere.
+    """Holds what a statement, or a method, takes from elsewhere.
 
     Attributes:
         names: Names that it reads from its module's namespace, each with the attribute chains read from it:

@@ -24,7 +24,7 @@ _LOOKED_AT = 8000
 
 @dataclass(frozen=True)
 class Labels:
-    """What the markers of a conflict call the three sides."""
+    """Says what the markers of a conflict call the three sides."""
 
     ours: str
     base: str

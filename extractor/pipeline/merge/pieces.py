@@ -40,12 +40,12 @@ class Piece:
 
     @property
     def core(self) -> str:
-        """All of it but the empty lines above."""
+        """Return all of it but the empty lines above."""
         return self.head + "".join(part.text for part in self.parts)
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """Return all of it."""
         return self.lead + self.core
 
 

@@ -41,7 +41,7 @@ _MARKER = re.compile(r"vextract:(template|hook)\b")
 
 @dataclass(frozen=True)
 class VendoredNote:
-    """What NOTICE says about one vendored file."""
+    """Holds what NOTICE says about one vendored file."""
 
     path: str
     upstream_path: str

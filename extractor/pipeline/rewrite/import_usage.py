@@ -70,7 +70,7 @@ class Usage:
         return "noqa" in line
 
     def submodule_used(self, site: ImportSite, dotted: str) -> bool:
-        """Is `import a.b` needed: for `a.b` itself, or because nothing else imports `a`?"""
+        """Tell whether `import a.b` is needed: for `a.b` itself, or because nothing else imports `a`."""
         parts = tuple(dotted.split("."))
         top = parts[0]
         if not self.used(site.scope, top):

@@ -33,7 +33,7 @@ class ImportLine:
 
 @dataclass(frozen=True)
 class ImportPlan:
-    """What to do with the imports of a module.
+    """Holds what to do with the imports of a module.
 
     Attributes:
         lines: By ordinal of the import statement: what takes its place. Statements that stay are not listed.

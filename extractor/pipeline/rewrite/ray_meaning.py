@@ -35,7 +35,7 @@ class Meaning:
         wrapper.module.visit(_Collect(self))
 
     def names_of(self, node: cst.CSTNode) -> set[str]:
-        """Fully qualified names of a name or attribute that an import binds."""
+        """Return the fully qualified names of a name or attribute that an import binds."""
         root = node
         while isinstance(root, cst.Attribute):
             root = root.value
@@ -69,7 +69,7 @@ class Meaning:
         return bool(nodes) and all(node in self.remote for node in nodes)
 
     def receiver(self, call: cst.CSTNode) -> cst.BaseExpression | None:
-        """`f` of `f.remote(...)` and of `f.options(...).remote(...)`."""
+        """Return `f` of `f.remote(...)` and of `f.options(...).remote(...)`."""
         if not is_method_call(call, "remote"):
             return None
         value = cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
@@ -86,7 +86,7 @@ class Meaning:
 
     @property
     def text(self) -> str:
-        """The module's text."""
+        """Return the module's text."""
         return self._wrapper.module.code
 
     def code(self, node: cst.CSTNode) -> str:

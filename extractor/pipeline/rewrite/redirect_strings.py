@@ -18,7 +18,7 @@ _PATH = re.compile(r"verl(\.[A-Za-z_]\w*)+")
 
 @dataclass(frozen=True)
 class Strings:
-    """What was found.
+    """Holds the paths that were found.
 
     Attributes:
         moved: Path -> new path.

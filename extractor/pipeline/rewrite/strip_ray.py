@@ -35,7 +35,7 @@ class Stripped:
 
 
 def statements_with_ray(names: Names) -> frozenset[int]:
-    """Top-level statements, by index, that may have to do with Ray or with verl's controller of Ray workers.
+    """Return top-level statements, by index, that may have to do with Ray or with verl's controller of Ray workers.
 
     Cheap and generous: spelling decides here which statements are looked at, meaning decides what is changed in them.
     Empty where nothing kept reads a name that an import binds to either.

@@ -28,7 +28,7 @@ def substitute_imports(substitutes: tuple[Substitute, ...], package: str) -> lis
 
 
 def laid_out(head: str, names: list[str], width: int = 120) -> str:
-    """`from a import b, c`, in parentheses where it would be too long."""
+    """Write `from a import b, c`, in parentheses where it would be too long."""
     flat = f"{head} import {', '.join(names)}"
     if len(flat) <= width:
         return flat

@@ -14,7 +14,7 @@ STUBS = "shims.not_vendored"
 
 @dataclass(frozen=True)
 class Definition:
-    """Where a name leads: to a definition, a module, ours, outside verl, or nowhere."""
+    """Says where a name leads: to a definition, a module, ours, outside verl, or nowhere."""
 
     kind: str
     module: str = ""

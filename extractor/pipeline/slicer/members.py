@@ -47,7 +47,7 @@ _BY_CONVENTION = frozenset({"close", "flush", "load_state_dict", "read", "state_
 
 @dataclass(frozen=True)
 class Base:
-    """What stands above a class: another kept one (a symbol), or something outside (a dotted name)."""
+    """Stands above a class: another kept one (a symbol), or something outside (a dotted name)."""
 
     symbol: str = ""
     outside: str = ""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Target:
-    """Where an upstream name lives in the generated package.
+    """Says where an upstream name lives in the generated package.
 
     Attributes:
         module: Dotted module relative to the package ("vendored.algorithms.core_algos", "shims.profiler").

@@ -59,7 +59,7 @@ class Source:
 
     @property
     def lines(self) -> int:
-        """Lines of all Python files below verl/."""
+        """Count the lines of all Python files below verl/."""
         return sum(data.count(b"\n") for path, data in self.files.items() if path.endswith(".py"))
 
     def materialise(self, dest: Path, *, tests: bool = False) -> None:

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Phase(str, Enum):
-    """How far an upgrade has come."""
+    """Says how far an upgrade has come."""
 
     HALF_WAY = "half way"
     CONFLICTS = "conflicts"
@@ -16,7 +16,7 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of one file.
+    """Holds what becomes of one file.
 
     Attributes:
         path: POSIX path relative to the project.
@@ -63,7 +63,7 @@ class Journal:
 
     @property
     def lock(self) -> Change:
-        """The change of the lock."""
+        """Return the change of the lock."""
         return self.changes[-1]
 
     def change(self, path: str) -> Change | None:

@@ -78,7 +78,7 @@ class Adoption:
 
     @property
     def symbols(self) -> Share:
-        """Functions, classes, values and statements that differ, by what became of them."""
+        """Return the functions, classes, values and statements that differ, by what became of them."""
         found = [edit for edit in self.edits if edit.is_symbol]
         return Share(sum(edit.outcome is Outcome.CARRIED for edit in found), len(found))
 

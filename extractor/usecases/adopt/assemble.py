@@ -38,7 +38,7 @@ def assemble(target: TargetProject, carried: Carried) -> dict[str, bytes]:
 
 
 def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
-    """Units whose file does not compile, or whose imports would make modules import each other in a circle."""
+    """Return units whose file does not compile, or whose imports would make modules import each other in a circle."""
     found: dict[Unit, str] = {}
     modules = {module_name(path): data for path, data in _python(target, files).items()}
     graph = {name: _imported(data, name, modules) for name, data in modules.items()}

@@ -29,7 +29,7 @@ class Difference:
 
     @property
     def what(self) -> str:
-        """ "edited", "added" or "removed"."""
+        """Say "edited", "added" or "removed"."""
         return "added" if self.old is None else "removed" if self.new is None else "edited"
 
     @property
@@ -40,7 +40,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import statement binds: a name to a module, or to something in it.
+    """Holds what an import statement binds: a name to a module, or to something in it.
 
     Attributes:
         local: The name.

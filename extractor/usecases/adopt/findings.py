@@ -33,7 +33,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Score:
-    """How near a copy is to a release.
+    """Says how near a copy is to a release.
 
     Attributes:
         release: The release.
@@ -51,7 +51,7 @@ class Score:
 
 
 class Outcome(str, Enum):
-    """What became of an edit."""
+    """Says what became of an edit."""
 
     CARRIED = "carried"
     ORPHANED = "orphaned"
@@ -59,7 +59,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """What the fork did to one symbol, or to one import, or to a file that has no symbols.
+    """Holds what the fork did to one symbol, or to one import, or to a file that has no symbols.
 
     Attributes:
         upstream_path: The file.
@@ -100,12 +100,12 @@ class ForkFile:
 
 @dataclass(frozen=True)
 class Share:
-    """How many of something were carried over."""
+    """Says how many of something were carried over."""
 
     carried: int
     total: int
 
     @property
     def percent(self) -> float:
-        """100 where there was nothing to carry."""
+        """Return the share in percent; 100 where there was nothing to carry."""
         return 100.0 * self.carried / self.total if self.total else 100.0

@@ -102,7 +102,7 @@ def join(segments: list[Segment]) -> str:
 
 
 def hunks(old: str, new: str) -> int:
-    """In how many places two texts differ."""
+    """Count the places in which two texts differ."""
     matcher = SequenceMatcher(None, old.split("\n"), new.split("\n"), autojunk=False)
     return sum(tag != "equal" for tag, *_ in matcher.get_opcodes())
 

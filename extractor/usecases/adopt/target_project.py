@@ -80,7 +80,7 @@ class Sides:
 
     @cached_property
     def dropped(self) -> dict[str, frozenset[str]]:
-        """Class -> the methods that it was vendored without."""
+        """Return class -> the methods that it was vendored without."""
         found: dict[str, frozenset[str]] = {}
         for statement, positions in self.kept.dropped:
             node = self.kept.body[statement]

@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Change(str, Enum):
-    """How a symbol differs, the gravest that applies."""
+    """Says how a symbol differs, the gravest that applies."""
 
     UNCHANGED = "unchanged"
     WORDING = "wording"
@@ -69,7 +69,7 @@ class SymbolChange:
         return self.old is not None and self.new is not None and self.old.symbol != self.new.symbol
 
     def diff(self, old_release: str, new_release: str) -> str:
-        """Upstream's text of the symbol, old against new, as a unified diff."""
+        """Return upstream's text of the symbol, old against new, as a unified diff."""
         if self.old is None or self.new is None:
             return ""
         lines = unified_diff(
@@ -167,7 +167,7 @@ class OwnerKey:
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed in the code that a project vendors.
+    """Holds what changed in the code that a project vendors.
 
     Attributes:
         old, new: Releases.

@@ -52,7 +52,7 @@ def read_config(folder: Path) -> dict[str, str]:
 
 
 def upstream_config(source: Source) -> dict[str, Setting]:
-    """Upstream's own trainer config, composed.
+    """Return upstream's own trainer config, composed.
 
     Raises:
         SourceError: a file of it is no YAML.
@@ -116,7 +116,7 @@ def compare_upstream_keys(
 
 
 class _Use:
-    """Which of upstream's keys a project uses."""
+    """Says which of upstream's keys a project uses."""
 
     def __init__(self, generated: Generated) -> None:
         settings = last_setting(every_setting(project_config(generated), MAIN))

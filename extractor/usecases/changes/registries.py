@@ -36,7 +36,7 @@ def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, 
 
 
 def registered(generated: Generated) -> dict[str, set[str]]:
-    """Registry -> the names in it."""
+    """Return registry -> the names in it."""
     modules = {module_name(module.target_path): module for module in generated.found.modules}
     found: dict[str, set[str]] = {}
     for module in modules.values():

@@ -19,7 +19,7 @@ from extractor.values.errors import UsageError, VextractError
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of it.
+    """Holds what came of an attempt.
 
     Attributes:
         fit: How far the manifest holds.

@@ -21,7 +21,7 @@ from extractor.values.options import Options
 
 
 def check(manifest: Manifest, old: Source, new: Source) -> tuple[Finding, ...]:
-    """Everything in a manifest that held for its own release and does not hold for another one.
+    """Return everything in a manifest that held for its own release and does not hold for another one.
 
     Args:
         manifest: Of the older release.

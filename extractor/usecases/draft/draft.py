@@ -42,7 +42,7 @@ class Draft:
 
     @property
     def todo(self) -> tuple[Note, ...]:
-        """The remarks on which a person must decide."""
+        """Return the remarks on which a person must decide."""
         return tuple(note for note in self.notes if note.todo)
 
     @property

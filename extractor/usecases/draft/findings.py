@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(str, Enum):
-    """What no longer holds."""
+    """Says what no longer holds."""
 
     ROOT = "root"
     MODULE = "module"

@@ -20,7 +20,7 @@ NO_DIGEST = "0" * 64
 
 @dataclass(frozen=True)
 class Fit:
-    """How far a manifest holds for another release.
+    """Says how far a manifest holds for another release.
 
     Attributes:
         base: The release whose manifest it is.

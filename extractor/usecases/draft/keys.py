@@ -10,7 +10,7 @@ from extractor.values.configtree.settings import Setting
 
 
 def renamed(old: Source, new: Source) -> dict[str, str]:
-    """Old key -> new key.
+    """Return old key -> new key.
 
     A key that is gone is taken for one that came where both end in the same two names; or end in the same name, have
     the same value and stand near each other; or stand in the same section with the same word as value; and where there

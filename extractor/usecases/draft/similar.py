@@ -54,7 +54,7 @@ class Catalogue:
 
     @cached_property
     def places(self) -> dict[str, _Definition]:
-        """Symbol -> definition; a method's symbol is "module:Class.method"."""
+        """Return symbol -> definition; a method's symbol is "module:Class.method"."""
         found: dict[str, _Definition] = {}
         for module in sorted(self._index.names):
             try:

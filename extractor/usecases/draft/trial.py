@@ -19,7 +19,7 @@ from extractor.values.options import Options
 
 
 def choices(manifest: Manifest) -> tuple[Options, ...]:
-    """Projects that reach as much as possible: each engine without and with all features that it can have."""
+    """Return projects that reach as much as possible: each engine without and with all features that it can have."""
     found = []
     for engine in manifest.engines:
         every = sorted(item.name for item in manifest.features if not item.engines or engine in item.engines)

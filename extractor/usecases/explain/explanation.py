@@ -9,7 +9,7 @@ from extractor.pipeline.slicer import Edge
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known about one symbol or file.
+    """Holds what is known about one symbol or file.
 
     Attributes:
         subject: The symbol ("verl.protocol:DataProto", "toy.training.trainer:LocalPPOTrainer") or the file.

@@ -123,7 +123,7 @@ def _edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...
 
 @dataclass(frozen=True)
 class _Bundle:
-    """What the files are made from."""
+    """Holds what the files are made from."""
 
     project: Path
     lock: Lock

@@ -17,7 +17,7 @@ from extractor.values.tree import FileKind
 
 @dataclass(frozen=True)
 class Needed:
-    """What the hooks reach.
+    """Holds what the hooks reach.
 
     Attributes:
         own: Paths of the project's files to copy as they are.

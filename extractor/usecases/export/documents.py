@@ -18,7 +18,7 @@ LOCAL_NOTE = "# vextract:"
 
 
 def script(lock: Lock, keys: Iterable[Key], overrides: Sequence[str], target: Target) -> str:
-    """run.sh: it keeps what verl has no key for in comments, from where `new --from-verl-run` takes it back."""
+    """Write run.sh: it keeps what verl has no key for in comments, from where `new --from-verl-run` takes it back."""
     options = lock.options
     lines = [
         "#!/usr/bin/env bash",
@@ -52,7 +52,7 @@ def script(lock: Lock, keys: Iterable[Key], overrides: Sequence[str], target: Ta
 
 
 def environment(modules: str | None) -> str:
-    """env.sh: what verl's processes need of the environment, on every machine.
+    """Write env.sh: what verl's processes need of the environment, on every machine.
 
     Args:
         modules: What `import verl` is to import, where the release has that.

@@ -92,7 +92,7 @@ ABOUT_THE_MACHINE = (
 
 
 class Status(str, Enum):
-    """What became of a key."""
+    """Says what became of a key."""
 
     CARRIED = "carried"
     DEFAULT = "the release's default"

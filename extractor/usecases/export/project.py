@@ -28,7 +28,7 @@ GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
 @dataclass(frozen=True)
 class ProjectConfig:
-    """What a project trains with.
+    """Holds what a project trains with.
 
     Attributes:
         config: Nested, resolved.

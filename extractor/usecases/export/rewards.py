@@ -19,7 +19,7 @@ _MANAGER = ("reward.reward_manager.name", "reward_model.reward_manager")
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """What a project's config says of the reward.
+    """Holds what a project's config says of the reward.
 
     Attributes:
         manager: Name of the reward manager.

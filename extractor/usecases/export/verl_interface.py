@@ -33,7 +33,7 @@ class ManagerInterface(str, Enum):
 
 @dataclass(frozen=True)
 class VerlInterface:
-    """How a release takes a project's hooks.
+    """Says how a release takes a project's hooks.
 
     Attributes:
         manager: Its interface for reward managers.

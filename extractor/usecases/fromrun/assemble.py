@@ -33,7 +33,7 @@ _OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
 
 @dataclass(frozen=True)
 class Assembled:
-    """What is written besides the generated files.
+    """Holds what is written besides the generated files.
 
     Attributes:
         tree: All files, with the run's.

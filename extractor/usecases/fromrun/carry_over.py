@@ -48,7 +48,7 @@ _ENVIRONMENT = ("HOME", "USER")
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line says about the run.
+    """Holds what the command line says about the run.
 
     Attributes:
         file: The run.

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Rule:
-    """What becomes of the settings whose keys fit a pattern.
+    """Holds what becomes of the settings whose keys fit a pattern.
 
     Attributes:
         pattern: Regular expression of whole keys, as verl calls them.
@@ -143,7 +143,7 @@ KEPT = "the project's own"
 
 @dataclass(frozen=True)
 class Remark:
-    """What became of one of the run's settings that is not simply carried.
+    """Holds what became of one of the run's settings that is not simply carried.
 
     Attributes:
         key: verl's.

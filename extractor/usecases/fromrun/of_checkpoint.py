@@ -23,7 +23,7 @@ _MODEL = "actor_rollout_ref.model"
 
 @dataclass(frozen=True)
 class FoundCheckpoint:
-    """What a checkpoint says of its run, under verl's names, and what is left to its owner."""
+    """Holds what a checkpoint says of its run, under verl's names, and what is left to its owner."""
 
     overrides: tuple[Override, ...]
     kept: dict[str, Any] = field(default_factory=dict)

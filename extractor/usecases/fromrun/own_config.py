@@ -26,7 +26,7 @@ _OF_A_PACKAGE = "pkg://"
 
 @dataclass(frozen=True)
 class OwnConfig:
-    """What a launch says of the config that it starts from.
+    """Holds what a launch says of the config that it starts from.
 
     Attributes:
         name: verl's config that it ends at.

@@ -130,7 +130,7 @@ def _inner(modules: tuple[Module, ...], x: float, y: float) -> Iterator[str]:
 
 
 def size(files: int, lines: int) -> str:
-    """ "2 files, 120 lines"."""
+    """Write "2 files, 120 lines"."""
     return f"{files} {'file' if files == 1 else 'files'}, {lines:,} lines"
 
 

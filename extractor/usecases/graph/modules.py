@@ -76,7 +76,7 @@ class Graph:
         return tuple(module.path for module in self.modules if path in module.imports)
 
     def edges(self) -> Iterator[tuple[str, str]]:
-        """Pairs of importing and imported module."""
+        """Return pairs of importing and imported module."""
         return ((module.path, target) for module in self.modules for target in module.imports)
 
     def between(self) -> dict[tuple[str, str], list[tuple[Module, Module]]]:
@@ -90,7 +90,7 @@ class Graph:
         return dict(sorted(found.items()))
 
     def size(self, kind: FileKind | str) -> tuple[int, int]:
-        """Files and lines of a kind."""
+        """Count the files and the lines of a kind."""
         wanted = kind.value if isinstance(kind, FileKind) else kind
         found = [module.lines for module in self.modules if module.kind == wanted]
         return len(found), sum(found)

@@ -67,7 +67,7 @@ class Upgrade:
 
     @property
     def changes_what_is_installed(self) -> bool:
-        """Whether the project has to be set up again."""
+        """Tell whether the project has to be set up again."""
         from extractor.usecases.upgrade.installs import changes_what_is_installed
 
         return changes_what_is_installed(self.plan, self.seen)

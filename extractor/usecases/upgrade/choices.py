@@ -13,7 +13,7 @@ from extractor.values.options import Options
 
 @dataclass(frozen=True)
 class Request:
-    """What the owner asks for; what is left out stays as it is.
+    """Holds what the owner asks for; what is left out stays as it is.
 
     Attributes:
         release: Release of verl. None: the newest supported one, or the present one where other options change.

@@ -11,7 +11,7 @@ from extractor.values.configtree.yaml_text import Document, Entry, Key
 
 @dataclass(frozen=True)
 class Edit:
-    """What the owner made of one key.
+    """Holds what the owner made of one key.
 
     Attributes:
         entry: The owner's.

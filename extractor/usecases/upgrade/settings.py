@@ -61,7 +61,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Settings:
-    """What becomes of the owner's settings.
+    """Holds what becomes of the owner's settings.
 
     Attributes:
         ours: The owner's files without what was carried away, by path.
@@ -119,7 +119,7 @@ def stale(
 
 @dataclass(frozen=True)
 class _Home:
-    """Where a setting goes."""
+    """Says where a setting goes."""
 
     key: str
     file: str

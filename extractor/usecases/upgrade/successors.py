@@ -15,7 +15,7 @@ from extractor.values.tree import FileKind, Tree
 
 @dataclass(frozen=True)
 class Successor:
-    """What has taken the part of a file.
+    """Holds what has taken the part of a file.
 
     Attributes:
         paths: The new files, the most important first; none where other code than verl's plays its role.

@@ -24,7 +24,7 @@ from extractor.values.tree import File, FileKind, Tree
 
 @dataclass(frozen=True)
 class Found:
-    """What lies at a path of the project.
+    """Holds what lies at a path of the project.
 
     Attributes:
         data: The bytes; None where they cannot be read as a file's.

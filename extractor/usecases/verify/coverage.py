@@ -64,7 +64,7 @@ def check_coverage(files: Sequence[FileCoverage]) -> Check:
 
 
 def run_share(file: FileCoverage) -> str:
-    """ "93%"."""
+    """Write "93%"."""
     return f"{file.run / max(file.lines, 1):.0%}"
 
 
@@ -101,5 +101,5 @@ def _body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[int]:
 
 
 def traced_files(subject: Subject) -> list[str]:
-    """Absolute paths of the vendored files, as Python will name them."""
+    """Return the absolute paths of the vendored files, as Python will name them."""
     return [str(Path(subject.root / file.path).resolve()) for file in subject.vendored]

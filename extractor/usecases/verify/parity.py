@@ -23,7 +23,7 @@ TIMEOUT = 1200.0
 
 
 class Verdict(str, Enum):
-    """How one case ended."""
+    """Says how one case ended."""
 
     EQUAL = "equal"
     DIFFERS = "differs"

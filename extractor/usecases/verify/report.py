@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Status(str, Enum):
-    """How a check ended."""
+    """Says how a check ended."""
 
     OK = "ok"
     FAILED = "failed"
@@ -50,5 +50,5 @@ class Report:
 
 
 def counted(count: int, noun: str) -> str:
-    """ "1 file", "2 files"."""
+    """Write "1 file", "2 files"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

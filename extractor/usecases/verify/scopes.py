@@ -29,7 +29,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import statement binds a name to.
+    """Holds what an import statement binds a name to.
 
     Attributes:
         module: Absolute dotted module.

@@ -72,12 +72,12 @@ class Subject:
 
     @property
     def vendored(self) -> tuple[PythonFile, ...]:
-        """The vendored files."""
+        """Return the vendored files."""
         return tuple(file for file in self.files.values() if file.kind is FileKind.VENDORED)
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        """Named fixes in the headers of the vendored files."""
+        """Return the named fixes in the headers of the vendored files."""
         return tuple(sorted({fix for file in self.vendored for fix in file.fixes}))
 
 

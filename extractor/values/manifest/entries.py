@@ -127,7 +127,7 @@ class Fix:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What the generated project needs of others.
+    """Holds what the generated project needs of others.
 
     Attributes:
         base: Ranges, for every project.
@@ -188,7 +188,7 @@ class Manifest:
         )
 
     def requirements_for(self, options: Options) -> tuple[str, ...]:
-        """PEP 508 requirements of a project with these options, sorted."""
+        """Return the PEP 508 requirements of a project with these options, sorted."""
         needs = self.requirements
         chosen = {*needs.base, *needs.engines.get(options.engine, ()), *needs.recipes.get(options.recipe, ())}
         for feature in self.features:

@@ -16,7 +16,7 @@ Remarks = Mapping[str, Sequence[str]]
 
 
 def write_manifest(data: Mapping[str, object], comment: str, remarks: Remarks | None = None) -> str:
-    """TOML of a manifest, or of what one states beyond its predecessor.
+    """Write the TOML of a manifest, or of what one states beyond its predecessor.
 
     Args:
         data: As `combine` and `difference` give it.

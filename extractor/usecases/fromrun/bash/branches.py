@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Runner(Protocol):
-    """What reads the statements inside."""
+    """Reads the statements inside."""
 
     def run(self, nodes: Iterable[Node]) -> bool | None:
         """Read statements one after another; the outcome of the last as far as it is known."""
@@ -29,7 +29,7 @@ class Runner(Protocol):
 
 
 class Branches:
-    """Where a condition is not known, what its ways differ in is not known behind it either.
+    """Reads branches: where a condition is not known, what its ways differ in is not known behind it either.
 
     Args:
         state: Of the script.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """What was made of a script.
+    """Holds what was made of a script.
 
     Attributes:
         commands: Everything that it would run, in order.

@@ -45,7 +45,7 @@ class Command:
 
 
 class State:
-    """What is known of a script at the place that is read.
+    """Holds what is known of a script at the place that is read.
 
     Attributes:
         source, file: The script and its path.

@@ -37,7 +37,7 @@ class Places:
 
     @property
     def root(self) -> Path | None:
-        """The likeliest root of a repository among them; None where there is none."""
+        """Return the likeliest root of a repository among them; None where there is none."""
         return next((folder for folder in self.folders if _is_root(folder)), None)
 
     def folders_like(self, path: str) -> list[Path]:

@@ -88,7 +88,7 @@ class Stubber(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _StubModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """There is nothing to run."""
+        """Run nothing."""
 
 
 def block(names: Iterable[str]) -> None:

@@ -191,7 +191,7 @@ def _reweight(side: Side, method: str) -> Any:
 
 @family("groupwise", "verl.utils.groupwise")
 def grouped(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Mean and deviation per group, for every way to name a group."""
+    """Compute mean and deviation per group, for every way to name a group."""
     module = "verl.utils.groupwise"
     scores = inputs.normal(8, seed=73)
     names: dict[str, Any] = {

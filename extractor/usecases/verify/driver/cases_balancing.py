@@ -17,7 +17,7 @@ MODULE = "verl.utils.seqlen_balancing"
 
 @family("seqlen_balancing", MODULE)
 def balancing(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Partitions, micro-batches by token budget, and their way back."""
+    """Make partitions, micro-batches by token budget, and their way back."""
     generator = torch.Generator().manual_seed(501)
     lengths = torch.randint(1, 200, (24,), generator=generator).tolist()
     for parts in (1, 3, 8):

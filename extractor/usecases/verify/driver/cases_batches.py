@@ -70,7 +70,7 @@ def making(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("protocol.index", MODULE)
 def indexing(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Rows, slices, selections."""
+    """Take rows, slices, selections."""
     keys: dict[str, Any] = {
         "int": 3,
         "negative": -1,
@@ -107,7 +107,7 @@ def _popped(data: Any) -> Any:
 
 @family("protocol.combine", MODULE)
 def combining(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Union, concatenation, repetition, chunks, order."""
+    """Unite, concatenate, repeat, cut, order."""
     cls = side.get(f"{MODULE}:DataProto")
 
     def other(**tensors: torch.Tensor) -> Any:
@@ -191,7 +191,7 @@ def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("protocol.store", MODULE)
 def storing(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Pickling, files, iteration."""
+    """Pickle, write to files, iterate."""
 
     def pickled(method: str = "") -> Any:
         os.environ["VERL_DATAPROTO_SERIALIZATION_METHOD"] = method
@@ -260,7 +260,7 @@ def folding(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("tensordict_utils", "verl.utils.tensordict_utils")
 def tensor_dictionaries(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """TensorDict helpers."""
+    """Call the helpers for TensorDict."""
     module = "verl.utils.tensordict_utils"
     rows = torch.arange(8).reshape(4, 2)
     yield (

@@ -20,7 +20,7 @@ WORKERS = "verl.workers.config"
 
 @family("config.actor", f"{WORKERS}.actor")
 def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Defaults, validation and access."""
+    """Try defaults, validation and access."""
     cls = side.get(f"{WORKERS}.actor:FSDPActorConfig")
     variants: dict[str, dict[str, Any]] = {
         "plain": {},
@@ -57,7 +57,7 @@ def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("config.critic", f"{WORKERS}.critic")
 def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Defaults and validation."""
+    """Try defaults and validation."""
     cls = side.get(f"{WORKERS}.critic:FSDPCriticConfig")
     # Where none is given, newer releases load one of their own from the model's directory.
     model = {"model_config": SimpleNamespace()} if "model_config" in cls.__dataclass_fields__ else {}
@@ -77,7 +77,7 @@ def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("config.convert", "verl.utils.config")
 def conversion(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """From OmegaConf to dataclasses."""
+    """Convert from OmegaConf to dataclasses."""
     convert = side.get("verl.utils.config:omega_conf_to_dataclass")
     node = inputs.config(lr=0.003, weight_decay=0.1, lr_warmup_steps=4)
     yield "optimizer", lambda: _fields(convert(node, side.get(f"{WORKERS}.optimizer:FSDPOptimizerConfig")))
@@ -120,7 +120,7 @@ def optimizers(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("config.profiler", "verl.utils.profiler.config")
 def profiler(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Union and intersection."""
+    """Unite and intersect."""
     cls = side.get("verl.utils.profiler.config:ProfilerConfig")
     one, two = ({"tool": "t", "enable": True, "ranks": [0, 1]}, {"tool": "t", "all_ranks": True, "ranks": [1, 2]})
     yield "union", lambda: _fields(cls(**one).union(cls(**two)))
@@ -130,7 +130,7 @@ def profiler(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("base_config", "verl.base_config")
 def base(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Access by attribute, by key, and as a mapping."""
+    """Try access by attribute, by key, and as a mapping."""
     cls = side.get("verl.base_config:BaseConfig")
 
     @dataclasses.dataclass

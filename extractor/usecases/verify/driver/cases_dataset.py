@@ -37,7 +37,7 @@ def prompts_file(folder: Path) -> str:
 
 @family("rl_dataset", MODULE)
 def dataset(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Items under each setting, filters, resuming, batches."""
+    """Read items under each setting, filters, resuming, batches."""
     variants: dict[str, dict[str, Any]] = {
         "plain": {"max_prompt_length": 70},
         "raw chat": {"max_prompt_length": 70, "return_raw_chat": True, "return_full_prompt": True},

@@ -171,7 +171,7 @@ def _plain(output: Any) -> Any:
 
 @family("engine.values", ENGINE)
 def value_model(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Values and updates of the critic."""
+    """Compute values and updates of the critic."""
     side.get(f"{ENGINE}:FSDPEngineWithValueHead")
     for dynamic in (False, True):
         for packed in (False, True):
@@ -213,7 +213,7 @@ def _value_loss(side: Side) -> Any:
 
 @family("padding", PADDING)
 def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Rows without their padding, and back."""
+    """Take rows without their padding, and back."""
     yield "left_right_2_no_padding", lambda: _unnested(unpadded(side))
     module = side.module(PADDING)
     for name in ("response_from_nested", "response_to_nested", "build_attention_mask_from_nested"):

@@ -38,7 +38,7 @@ def trained_batch(side: Side, *, aborted: bool = False) -> Any:
 
 @family("metric_utils.batch", MODULE)
 def batch_metrics(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Metrics of one step."""
+    """Compute the metrics of one step."""
     timing = {
         "gen": 2.5,
         "ref": 0.5,
@@ -65,7 +65,7 @@ def batch_metrics(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("metric_utils.validation", MODULE)
 def validation(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Best, worst and majority of N."""
+    """Compute best, worst and majority of N."""
     rng = np.random.RandomState(311)
     sources = ["code", "math", "math", "math", "math"]
     prompts = ["p", "q", "q", "q", "r"]
@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
 
 @family("metric.reduce_metrics", "verl.utils.metric.utils")
 def reduced(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Means, maxima and minima by the metric's name."""
+    """Compute means, maxima and minima by the metric's name."""
     yield (
         "",
         lambda: side.get("verl.utils.metric.utils:reduce_metrics")(

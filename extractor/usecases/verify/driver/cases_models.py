@@ -31,7 +31,7 @@ def process_group() -> None:
 
 
 def tokens(side: Side, **meta: Any) -> Any:
-    """Prompts and responses, padded on both sides."""
+    """Make prompts and responses, padded on both sides."""
     generator = torch.Generator().manual_seed(701)
     ids = torch.randint(3, 30, (SIZE, PROMPT + RESPONSE), generator=generator)
     left = torch.tensor([0, 2, 1, 0, 3, 0, 1, 2])
@@ -178,7 +178,7 @@ def _update(
     fixes=("actor-remove-padding-without-flash-attn", "remove-padding-without-flash-attn"),
 )
 def without_padding(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Upstream's needs flash-attn here."""
+    """Leave padding out; upstream's way needs flash-attn here."""
     yield "compute_log_prob", lambda: _unpadded(side)
 
 
@@ -192,7 +192,7 @@ def _unpadded(side: Side) -> Any:
 
 @family("dp_critic", CRITIC)
 def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Values and updates, in both precisions."""
+    """Compute values and updates, in both precisions."""
     for dtype in ("float32", "bfloat16"):
         for dynamic in (False, True):
             for masked in (False, True):
@@ -255,7 +255,7 @@ def _update_critic(side: Side, dtype: str, *, broken: bool = False, **changes: A
 
 @family("hf_rollout", ROLLOUT)
 def rollout(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Greedy and sampled responses."""
+    """Write greedy and sampled responses."""
     for dtype in ("float32", "bfloat16"):
         for label, meta in (
             ("greedy", {"do_sample": False}),
@@ -323,7 +323,7 @@ class _GeneratingModel:
 
 @family("fsdp_utils", FSDP)
 def sharding(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """FSDP2 in one process: wrapped, loaded, clipped. Without a wrap policy it raises on some transformers."""
+    """Wrap, load and clip by FSDP2 in one process. Without a wrap policy it raises on some transformers."""
     yield "apply, load, clip", lambda: outcome(_sharded, side)
     yield "wrap policy", lambda: _sharded(side, wrap_policy={"transformer_layer_cls_to_wrap": "Qwen2MLP"})
 

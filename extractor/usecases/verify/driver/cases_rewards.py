@@ -139,7 +139,7 @@ def _rewards(side: Side, name: str, module: str, function: Callable[..., Any], a
 
 @family("reward", REWARD)
 def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """From the configuration to a manager, and from a batch to rewards."""
+    """Go from the configuration to a manager, and from a batch to rewards."""
 
     def settings(name: str | None, function: str = "score", manager: str = "naive") -> Any:
         path = side.scratch / "scorer.py"

@@ -40,7 +40,7 @@ ANSWERS: dict[str, tuple[tuple[str, str], ...]] = {
 
 @family("reward_score", MODULE)
 def scores(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Right, wrong and missing answers, by data source."""
+    """Score right, wrong and missing answers, by data source."""
     function = side.get(f"{MODULE}:default_compute_score")
     for source, pairs in ANSWERS.items():
         for number, (text, truth) in enumerate(pairs):

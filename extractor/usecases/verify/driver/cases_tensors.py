@@ -121,7 +121,7 @@ def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("torch_functional.schedules", MODULE)
 def schedules(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Learning rates over a run."""
+    """Compute learning rates over a run."""
     for name, arguments in (
         ("get_constant_schedule_with_warmup", {"num_warmup_steps": 3}),
         ("get_constant_schedule_with_warmup", {"num_warmup_steps": 0}),
@@ -147,7 +147,7 @@ def schedules(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 @family("model", "verl.utils.model")
 def positions(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Position ids under left and right padding."""
+    """Compute position ids under left and right padding."""
     mask = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 0, 1, 1, 0]])
     yield "compute_position_id_with_mask", lambda: side.get("verl.utils.model:compute_position_id_with_mask")(mask)
 

@@ -37,7 +37,7 @@ def rewarded_batch(side: Side, *, with_mask: bool = True) -> Any:
 
 @family("trainer_functions", MODULE)
 def functions(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Masks, KL in the reward, advantages."""
+    """Compute masks, KL in the reward, advantages."""
     yield "compute_response_mask", lambda: side.get(f"{MODULE}:compute_response_mask")(rewarded_batch(side))
     for penalty in ("kl", "abs", "mse", "low_var_kl"):
 

@@ -44,7 +44,7 @@ def log_probs(seed: int) -> torch.Tensor:
 
 
 def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
-    """Token-level rewards: at the last token of each row, or at every token."""
+    """Make token-level rewards: at the last token of each row, or at every token."""
     if dense:
         return normal(BATCH, LENGTH, seed=11) * mask
     values = torch.tensor([1.0, 0.0, 0.25, 1.0, -0.5, 0.125, 0.7, 0.3])

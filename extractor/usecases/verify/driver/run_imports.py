@@ -53,7 +53,7 @@ def _is_inside(file: Path, root: Path) -> bool:
 
 
 def tops_of(root: Path) -> set[str]:
-    """Top-level modules and packages that lie in the project itself."""
+    """Return top-level modules and packages that lie in the project itself."""
     return {
         item.stem
         for item in root.iterdir()
@@ -62,7 +62,7 @@ def tops_of(root: Path) -> set[str]:
 
 
 def unneeded(required: Iterable[str], optional: Iterable[str], own: Iterable[str]) -> set[str]:
-    """Top-level packages that a fresh environment with only the requirements would not have.
+    """Return top-level packages that a fresh environment with only the requirements would not have.
 
     Args:
         required: The project's requirements, as pyproject.toml writes them.
@@ -80,7 +80,7 @@ def unneeded(required: Iterable[str], optional: Iterable[str], own: Iterable[str
 
 
 def provided_by(distribution: importlib.metadata.Distribution) -> set[str]:
-    """Top-level names that a distribution brings; most build tools no longer write them down."""
+    """Return top-level names that a distribution brings; most build tools no longer write them down."""
     text = distribution.read_text("top_level.txt")
     if text:
         return set(text.split())
@@ -91,7 +91,7 @@ def provided_by(distribution: importlib.metadata.Distribution) -> set[str]:
 
 
 def closure(required: Iterable[str]) -> set[str]:
-    """Names of the distributions that requirements bring: with all that these require, and the extras asked for."""
+    """Return the names of the distributions that requirements bring, with what these require and their extras."""
     pending = list(required)
     found: set[str] = set()
     seen: set[tuple[str, str]] = set()

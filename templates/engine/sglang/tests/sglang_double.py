@@ -66,7 +66,7 @@ MEMORY_TAGS = {"kv_cache", "weights"}
 
 
 class BadRequest(Exception):
-    """What was asked is not in the documentation."""
+    """Refuses what is not in the documentation."""
 
 
 class Model:
@@ -92,7 +92,7 @@ class Model:
         self.lock = threading.Lock()
 
     def info(self) -> dict[str, Any]:
-        """The answer to /get_model_info."""
+        """Return the answer to /get_model_info."""
         return {
             "model_path": self.path,
             "tokenizer_path": self.tokenizer_path,
@@ -105,7 +105,7 @@ class Model:
 
     @torch.no_grad()
     def generate(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer to /generate, for one prompt as tokens."""
+        """Return the answer to /generate, for one prompt as tokens."""
         check_fields(body, dict.fromkeys(GENERATE_FIELDS, (object,)))
         prompt = body.get("input_ids")
         if not isinstance(prompt, list) or not prompt or not all(type(token) is int for token in prompt):
@@ -155,7 +155,7 @@ class Model:
         return written, {"type": "length", "length": limit}
 
     def update_weights(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer to /update_weights_from_disk: all weights or none."""
+        """Return the answer to /update_weights_from_disk: all weights or none."""
         check_fields(body, UPDATE_FIELDS)
         if body.get("load_format") not in LOAD_FORMATS:
             raise BadRequest(f"load_format {body['load_format']}")
@@ -175,7 +175,7 @@ class Model:
         return {"success": True, "message": "Succeeded to update model weights.", "num_paused_requests": 0}
 
     def memory(self, path: str, body: dict[str, Any]) -> None:
-        """/release_memory_occupation and /resume_memory_occupation."""
+        """Answer /release_memory_occupation and /resume_memory_occupation."""
         check_fields(body, {"tags": (list, type(None))})
         tags = set(body.get("tags") or MEMORY_TAGS)
         if not tags <= MEMORY_TAGS:
@@ -248,7 +248,7 @@ class QuietServer(ThreadingHTTPServer):
     request_queue_size = 512
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client has gone."""
+        """Let a client go."""
 
 
 def check_fields(body: dict[str, Any], known: dict[str, tuple[type, ...]]) -> None:
@@ -261,7 +261,7 @@ def check_fields(body: dict[str, Any], known: dict[str, tuple[type, ...]]) -> No
 
 
 def filtered(probabilities: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
-    """Probabilities, (vocabulary,) float32, with those of unlikely tokens set to 0."""
+    """Return probabilities, (vocabulary,) float32, with those of unlikely tokens set to 0."""
     ordered, order = probabilities.sort(descending=True)
     dropped = ordered.cumsum(-1) - ordered >= top_p
     if top_k > 0:
@@ -271,12 +271,12 @@ def filtered(probabilities: torch.Tensor, top_k: int, top_p: float) -> torch.Ten
 
 
 def serve(model: Model, host: str = "127.0.0.1", port: int = 0) -> QuietServer:
-    """A server for this model, which has yet to be told to `serve_forever`."""
+    """Return a server for this model, which has yet to be told to `serve_forever`."""
     return QuietServer((host, port), type("ModelHandler", (Handler,), {"model": model}))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """As `python -m sglang.launch_server`, with the options that this project gives it."""
+    """Serve as `python -m sglang.launch_server`, with the options that this project gives it."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--model-path", required=True)
     parser.add_argument("--host", default="127.0.0.1")

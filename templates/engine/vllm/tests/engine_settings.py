@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def engine_settings() -> Callable[[Sequence[str]], list[str]]:
-    """A function from the overrides of a run to those that it needs besides."""
+    """Return a function from the overrides of a run to those that it needs besides."""
     pytest.importorskip("vllm")
     # Of the few that the tests ask for, vLLM's random numbers leave none with a reward.
     return lambda overrides: ["actor_rollout_ref.rollout.n=16"]

@@ -16,7 +16,7 @@ from ..run.distributed import random_state, set_random_state
 
 @dataclass
 class Request:
-    """What a process asks of its team.
+    """Holds what a process asks of its team.
 
     Attributes:
         prompts: as `LLM.generate` takes them; empty for a process that needs nothing more.

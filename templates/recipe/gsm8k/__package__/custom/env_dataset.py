@@ -8,8 +8,7 @@ the rows to files.
 from collections.abc import Mapping
 from typing import Any
 
-from ..data.datasets import DataError
-from ..data.hub import load_rows
+from ..data.hub import rows_unless_sample
 from ..data.problems import TRAIN, VAL
 from ..data.rows import RowsDataset
 
@@ -32,20 +31,14 @@ def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, 
     Raises:
         DataError: source is "hub", and the data set cannot be loaded.
     """
-    source = settings.get("source", "auto")
-    if source not in ("auto", "hub", "sample"):
-        raise DataError(f"data.env.source is {source!r}", "choose one of: auto, hub, sample")
     name, problems = "gsm8k_sample", list(VAL if split == "val" else TRAIN)
-    if source != "sample":
-        path = settings.get("path", "openai/gsm8k")
-        try:
-            rows = load_rows(path, settings.get("name", "main"), "test" if split == "val" else "train")
-            name, problems = path, [(row["question"], row["answer"]) for row in rows]
-        except DataError as error:
-            if source == "hub":
-                raise
-            print(f"NOTE: {error.message}\n      {split}: the {len(problems)} handmade problems of data/problems.py")
-            print("      instead. They show that it works; nobody learns arithmetic from them.", flush=True)
+    path = settings.get("path", "openai/gsm8k")
+    sample = f"{split}: the {len(problems)} handmade problems of data/problems.py instead. They show that it works;\n"
+    sample += "      nobody learns arithmetic from them."
+    part = "test" if split == "val" else "train"
+    rows = rows_unless_sample(settings, path, settings.get("name", "main"), part, sample)
+    if rows is not None:
+        name, problems = path, [(row["question"], row["answer"]) for row in rows]
     if split == "val" and settings.get("val_size"):
         problems = problems[: settings["val_size"]]
     instruction = settings.get("instruction", INSTRUCTION)

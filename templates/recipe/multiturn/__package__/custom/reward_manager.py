@@ -4,10 +4,9 @@
 The config selects it as the reward manager `env`; verl's own managers (naive, dapo, ...) stay selectable.
 """
 
-import asyncio
-import inspect
 from typing import Any
 
+from ..episodes.factories import resolved
 from ..rewards.manager import TextRewardManager
 from .env_wrapper import make_env
 
@@ -26,19 +25,10 @@ def score_guess(
     """
     state = dict(extra_info or {})
     env = make_env(state.get("env_settings") or {})
-    _settled(env.reset(seed=state.get("env_seed"), options=state))
-    _, reward, _, _, info = _settled(env.step(solution_str))
+    resolved(env.reset(seed=state.get("env_seed"), options=state))
+    _, reward, _, _, info = resolved(env.step(solution_str))
     reported = {name: value for name, value in (info or {}).items() if isinstance(value, (int, float, str))}
     return {**reported, "score": float(reward)}
-
-
-def _settled(result: Any) -> Any:
-    """Return what a method of an environment returns, waited for if it is a coroutine."""
-
-    async def wait() -> Any:
-        return await result
-
-    return asyncio.run(wait()) if inspect.isawaitable(result) else result
 
 
 @register("env")

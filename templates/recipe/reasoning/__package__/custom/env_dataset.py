@@ -8,8 +8,7 @@ the rows to files.
 from collections.abc import Mapping
 from typing import Any
 
-from ..data.datasets import DataError
-from ..data.hub import load_rows
+from ..data.hub import rows_unless_sample
 from ..data.problems import TRAIN, VAL
 from ..data.rows import RowsDataset
 
@@ -36,22 +35,15 @@ def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, 
     Raises:
         DataError: source is "hub", and the data set cannot be loaded.
     """
-    source = settings.get("source", "auto")
-    if source not in ("auto", "hub", "sample"):
-        raise DataError(f"data.env.source is {source!r}", "choose one of: auto, hub, sample")
     name, problems = "countdown_sample", list(VAL if split == "val" else TRAIN)
-    if source != "sample":
-        path = settings.get("path", "Jiayi-Pan/Countdown-Tasks-3to4")
-        val_size, train_size = settings.get("val_size") or 256, settings.get("train_size") or 20000
-        part = f"train[:{val_size}]" if split == "val" else f"train[{val_size}:{val_size + train_size}]"
-        try:
-            rows = load_rows(path, settings.get("name"), part)
-            name, problems = path, [(tuple(row["nums"]), row["target"]) for row in rows]
-        except DataError as error:
-            if source == "hub":
-                raise
-            print(f"NOTE: {error.message}\n      {split}: the {len(problems)} handmade problems of data/problems.py")
-            print("      instead. They show that it works, and are too few to learn from.", flush=True)
+    path = settings.get("path", "Jiayi-Pan/Countdown-Tasks-3to4")
+    val_size, train_size = settings.get("val_size") or 256, settings.get("train_size") or 20000
+    part = f"train[:{val_size}]" if split == "val" else f"train[{val_size}:{val_size + train_size}]"
+    sample = f"{split}: the {len(problems)} handmade problems of data/problems.py instead. They show that it works,\n"
+    sample += "      and are too few to learn from."
+    rows = rows_unless_sample(settings, path, settings.get("name"), part, sample)
+    if rows is not None:
+        name, problems = path, [(tuple(row["nums"]), row["target"]) for row in rows]
     instruction = settings.get("instruction", INSTRUCTION)
     return [
         {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to write one batch of responses.
+    """Says how to write one batch of responses.
 
     Attributes:
         temperature: 0 takes the likeliest token always.
@@ -53,7 +53,7 @@ class Response:
 
 @dataclass(frozen=True)
 class Rules:
-    """What every response must keep to, whatever was asked.
+    """Holds what every response must keep to, whatever was asked.
 
     Attributes:
         vocabulary: token ids are below it.

@@ -80,7 +80,7 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return where it listens."""
         return f"http://{self.host}:{self.port}"
 
     def wait(self, healthy: Callable[[str], bool], timeout: float) -> None:

@@ -14,7 +14,7 @@ def _files(value: Sequence[str]) -> Any:
 
 @dataclass(kw_only=True)
 class SupervisedFlags(ShortNames):
-    """What a command line says by flags."""
+    """Holds what a command line says by flags."""
 
     chooses_preset: ClassVar[bool] = False
 
