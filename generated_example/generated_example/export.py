@@ -36,14 +36,18 @@ DTYPES = ("float32", "bfloat16", "float16")
 RERUN = "the run saves after its last step (local.save_last), when it is interrupted, and every trainer.save_freq steps"
 
 
+def parser_of(program: str, description: str, out: str) -> argparse.ArgumentParser:
+    """Return the parser of a program that makes something of a checkpoint; `out` says what its second argument is."""
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}.{program}", description=description)
+    parser.add_argument("checkpoint", type=Path, help="a global_step_N directory, or a run's directory")
+    parser.add_argument("out", type=Path, help=out)
+    return parser
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run with these command-line arguments; returns the exit code: 0 done, 2 the arguments are at fault."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {__package__}.export",
-        description="Write a checkpoint as a plain model in Hugging Face format, with a LoRA adapter merged into it.",
-    )
-    parser.add_argument("checkpoint", type=Path, help="a global_step_N directory, or a run's directory")
-    parser.add_argument("out", type=Path, help="the directory to write, which must not be there yet")
+    description = "Write a checkpoint as a plain model in Hugging Face format, with a LoRA adapter merged into it."
+    parser = parser_of("export", description, "the directory to write, which must not be there yet")
     parser.add_argument("--best", action="store_true", help="of a run: its best checkpoint, by validation")
     parser.add_argument("--dtype", choices=DTYPES, help="of the weights; default: as they are")
     parser.add_argument("--shard-size", default="5GB", help="the most bytes of a file with weights (%(default)s)")

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/to_verl.py base/__package__/to_verl.py - edit freely
+# vextract:template base/__package__/to_verl.py - edit freely
 """Write a checkpoint as verl's FSDP workers write theirs, for a run of verl that goes on from it.
 
     python -m PACKAGE.to_verl checkpoints/PROJECT/RUN/global_step_20 OUT --processes 8
@@ -10,7 +10,6 @@ in the data. The run of verl has `actor.strategy=fsdp2` (and `critic.strategy`),
 each other's: run this where verl runs, or with the same version of torch.
 """
 
-import argparse
 import copy
 import shutil
 import sys
@@ -26,7 +25,7 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
 from .errors import ConfigError
-from .export import find_checkpoint
+from .export import find_checkpoint, parser_of
 from .output import say
 from .run.checkpoint_files import read_state, sync_tree, write_text
 from .run.shards import OPTIMIZER, is_sharded, read_whole
@@ -41,12 +40,8 @@ MESH = ("fsdp",)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run with these command-line arguments; returns the exit code: 0 done, 2 the arguments are at fault."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {__package__}.to_verl",
-        description="Write a checkpoint as verl's FSDP workers do, for a run of verl with strategy fsdp2.",
-    )
-    parser.add_argument("checkpoint", type=Path, help="a global_step_N directory, or a run's directory")
-    parser.add_argument("out", type=Path, help="the run's directory of verl: OUT/global_step_N is written")
+    description = "Write a checkpoint as verl's FSDP workers do, for a run of verl with strategy fsdp2."
+    parser = parser_of("to_verl", description, "the run's directory of verl: OUT/global_step_N is written")
     parser.add_argument("--processes", type=int, required=True, metavar="N", help="the GPUs that verl will have")
     parser.add_argument("--device", default="cuda", help="of verl's processes: %(default)s, npu, cpu")
     chosen = parser.parse_args(arguments)

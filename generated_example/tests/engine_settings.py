@@ -8,5 +8,5 @@ import pytest
 
 @pytest.fixture
 def engine_settings() -> Callable[[Sequence[str]], list[str]]:
-    """A function from the overrides of a run to those that it needs besides."""
+    """Return a function from the overrides of a run to those that it needs besides."""
     return lambda overrides: []

@@ -16,7 +16,7 @@ METRICS = hook_calls._with_metrics()
 
 
 def returned(loss, metrics):
-    """What a policy loss of this release returns."""
+    """Return what a policy loss of this release returns."""
     return (loss, metrics) if METRICS else (loss, *[torch.tensor(0.0)] * 3)
 
 

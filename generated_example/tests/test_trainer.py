@@ -183,5 +183,5 @@ def test_every_setting_with_a_range_exists():
 
 
 def reproducible(rows):
-    """What of the metrics does not depend on the machine and the clock."""
+    """Return what of the metrics does not depend on the machine and the clock."""
     return [{k: v for k, v in row.items() if not k.startswith(("perf/", "time", "timing_"))} for row in rows]

@@ -1,4 +1,4 @@
-# vextract:template base/tests/test_verl_checkpoints.py.jinja base/tests/test_verl_checkpoints.py.jinja - edit freely
+# vextract:template base/tests/test_verl_checkpoints.py.jinja - edit freely
 """A checkpoint as verl's FSDP workers write it, and back; and what is refused of one."""
 
 import os

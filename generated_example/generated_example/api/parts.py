@@ -11,12 +11,11 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
-from ..run.event_loops import without_running_loop
+from ..run.event_loops import Closing, without_running_loop
 from ..settings.loading import check_choice
 from ..training.rollouts import Rollouts
 from ..vendored.protocol import DataProto
@@ -28,11 +27,9 @@ from ..workers.trained_model import is_constant
 from .assembly import fill_in_device, settle, settle_model
 from .generation import answer, texts_of
 
-P = TypeVar("P", bound="Part")
 
-
-class Part:
-    """What the parts have in common. The global random numbers are its caller's: a part draws from its own.
+class Part(Closing):
+    """Holds what the parts have in common. The global random numbers are its caller's: a part draws from its own.
 
     Attributes:
         config: the whole config, a copy.
@@ -72,19 +69,6 @@ class Part:
         finally:
             self._random = random_state()
             set_random_state(before)
-
-    def __enter__(self: P) -> P:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End what runs beside this process. Calling it again does nothing."""
-        with without_running_loop():
-            self._end()
 
 
 class Trained(Part):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SimpleTrainer:
-    """What PPOTrainer and GRPOTrainer have in common. Models are loaded when they are first needed.
+    """Holds what PPOTrainer and GRPOTrainer have in common. Models are loaded when they are first needed.
 
     Args:
         preset: grpo or ppo.
@@ -62,7 +62,7 @@ class SimpleTrainer:
 
     @property
     def trainer(self) -> "LocalPPOTrainer":
-        """The trainer of this project, with the models loaded."""
+        """Return the trainer of this project, with the models loaded."""
         if self._trainer is None:
             from ..training.trainer import LocalPPOTrainer  # torch takes seconds: a mistake in the settings comes first
 
@@ -72,7 +72,7 @@ class SimpleTrainer:
 
     @property
     def model(self) -> Any:
-        """The model that is trained."""
+        """Return the model that is trained."""
         return self.trainer.policy.module
 
     def train(self, loader: Any = None) -> "TrainResult":

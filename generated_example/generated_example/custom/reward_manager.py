@@ -4,11 +4,10 @@
 The config selects it as the reward manager `env`; verl's own managers (naive, dapo, ...) stay selectable.
 """
 
-import asyncio
-import inspect
 import re
 from typing import Any
 
+from ..episodes.factories import resolved
 from ..rewards.manager import TextRewardManager
 from .env_wrapper import make_env
 
@@ -41,8 +40,8 @@ def score_action(
     action, state = extract_action(solution_str), dict(extra_info or {})
     if "env_settings" in state or "env_seed" in state:
         env = make_env(state.get("env_settings") or {})
-        _settled(env.reset(seed=state.get("env_seed"), options=state))
-        _, reward, _, _, info = _settled(env.step(action))
+        resolved(env.reset(seed=state.get("env_seed"), options=state))
+        _, reward, _, _, info = resolved(env.step(action))
         reported = {name: value for name, value in (info or {}).items() if isinstance(value, (int, float, str))}
         return {**reported, "score": float(reward), "pred": action}
     return {**compare(str(ground_truth), action), "pred": action}
@@ -52,15 +51,6 @@ def compare(expected: str, action: str) -> dict[str, float]:
     """Compare an action with the expected one: `score` is the share of right characters, `acc` 1.0 if all are right."""
     right = sum(given == wanted for given, wanted in zip(action, expected, strict=False))
     return {"score": right / max(len(action), len(expected), 1), "acc": float(action == expected)}
-
-
-def _settled(result: Any) -> Any:
-    """Return what a method of an environment returns, waited for if it is a coroutine."""
-
-    async def wait() -> Any:
-        return await result
-
-    return asyncio.run(wait()) if inspect.isawaitable(result) else result
 
 
 @register("env")

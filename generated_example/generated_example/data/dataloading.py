@@ -1,4 +1,4 @@
-# vextract:template base/__package__/data/dataloading.py base/__package__/data/dataloading.py - edit freely
+# vextract:template base/__package__/data/dataloading.py - edit freely
 """Batches of prompts, in an order that a resumed run continues exactly."""
 
 import random
@@ -44,7 +44,7 @@ class SharedLoader:
 
     @property
     def dataset(self) -> Any:
-        """The dataset, on rank 0; None on the other processes."""
+        """Return the dataset, on rank 0; None on the other processes."""
         if self.loader is None:
             return None
         dataset = self.loader.dataset

@@ -1,6 +1,7 @@
 # vextract:template base/__package__/data/hub.py
 """A data set from the Hugging Face hub, if it can be reached; otherwise a reason that a person understands."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,34 @@ def load_rows(path: str, name: str | None, split: str, timeout: float = 10.0) ->
         return list(datasets.load_dataset(str(path), name, split=split).to_list())
     except Exception as error:
         raise DataError(f"cannot load {path}: {type(error).__name__}: {error}", "check data.env.path") from error
+
+
+def rows_unless_sample(
+    settings: Mapping[str, Any], path: str, name: str | None, split: str, sample: str
+) -> list[dict[str, Any]] | None:
+    """Return the rows of a data set; None where a handmade sample stands for it.
+
+    Args:
+        settings: the config's `data.env`. source: "hub", "sample", or "auto" (the hub's if they can be had, and
+            otherwise the sample).
+        path, name, split: as `load_rows` has them.
+        sample: what the sample is, for the note that it is used.
+
+    Raises:
+        DataError: source is none of these; or it is "hub", and the data set cannot be loaded.
+    """
+    source = settings.get("source", "auto")
+    if source not in ("auto", "hub", "sample"):
+        raise DataError(f"data.env.source is {source!r}", "choose one of: auto, hub, sample")
+    if source == "sample":
+        return None
+    try:
+        return load_rows(path, name, split)
+    except DataError as error:
+        if source == "hub":
+            raise
+        print(f"NOTE: {error.message}\n      {sample}", flush=True)
+        return None
 
 
 def _unreachable(path: str, timeout: float) -> str | None:

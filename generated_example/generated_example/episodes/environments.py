@@ -21,7 +21,7 @@ from .observations import Observation
 
 
 class Environment(Protocol):
-    """What an environment must have: Gymnasium's `reset` and `step`, in text. custom/env_wrapper.py describes them.
+    """Has what an environment must have: Gymnasium's `reset` and `step`, in text, as custom/env_wrapper.py describes.
 
     Both may be coroutines. `close()`, which may be one too, is called at the end of the episode if it is there.
     """
@@ -33,7 +33,7 @@ class Environment(Protocol):
 
 @dataclass(frozen=True)
 class StepResult:
-    """What an environment makes of an action, as Gymnasium's `step` returns it."""
+    """Holds what an environment makes of an action, as Gymnasium's `step` returns it."""
 
     observation: Observation
     reward: float

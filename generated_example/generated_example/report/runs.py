@@ -47,22 +47,22 @@ class Run:
 
     @property
     def directory(self) -> Path:
-        """Where its files are."""
+        """Return where its files are."""
         return self.path if self.path.is_dir() else self.path.parent
 
     @property
     def last_step(self) -> int | None:
-        """The last step that was logged."""
+        """Return the last step that was logged."""
         return self.rows[-1]["step"] if self.rows else None
 
     @property
     def total_steps(self) -> int | None:
-        """How many steps it was to have."""
+        """Return how many steps it was to have."""
         return self.starts[-1].get("total_steps") if self.starts else None
 
     @property
     def status(self) -> str:
-        """How it ended: finished, stopped, failed; "not ended" if it still goes on or was killed, or "" if unknown."""
+        """Say how it ended: finished, stopped, failed; "not ended" if it goes on or was killed, or "" if unknown."""
         if not self.starts:
             return ""
         end = self.starts[-1].get("end")
@@ -70,13 +70,13 @@ class Run:
 
     @property
     def error(self) -> str:
-        """What it failed with."""
+        """Return what it failed with."""
         end = self.starts[-1].get("end") if self.starts else None
         return str(end.get("error", "")) if isinstance(end, dict) else ""
 
     @cached_property
     def metrics(self) -> Mapping[str, Mapping[int, float | None]]:
-        """What was logged of each metric: its finite values, and None for others, by the number of the row."""
+        """Return what was logged of each metric: its finite values, and None for others, by the number of the row."""
         columns: dict[str, dict[int, float | None]] = {}
         for index, row in enumerate(self.rows):
             for name, value in row.items():
@@ -85,13 +85,13 @@ class Run:
         return columns
 
     def points(self, name: str) -> dict[int, float]:
-        """Step -> value of a metric, where it is finite."""
+        """Return step -> value of a metric, where it is finite."""
         column = self.metrics.get(name, {})
         return {self.rows[index]["step"]: value for index, value in column.items() if value is not None}
 
     @cached_property
     def elapsed(self) -> tuple[float | None, ...]:
-        """Seconds of running until each row was logged; the time between an end and the next start does not count."""
+        """Return the seconds of running until each row was logged, without those between an end and the next start."""
         times = [number(row.get("time")) for row in self.rows]
         known = [time for time in times if time is not None]
         begins = sorted(time for start in self.starts if (time := number(start.get("time"))) is not None)

@@ -28,7 +28,7 @@ class FormError(ValueError):
 
 @dataclass(frozen=True)
 class Form:
-    """How a reward is called.
+    """Says how a reward is called.
 
     Attributes:
         kind: sample: once for each sample; batch: with lists; manager: with the batch itself.

@@ -38,7 +38,7 @@ SERVERS = {choice: Server(choice) for choice in (False, True)}
 
 @dataclass(frozen=True)
 class Run:
-    """How a program ended.
+    """Says how a program ended.
 
     Attributes:
         status: "ok" (it ended by itself, without an error), "error", "timeout", "memory", "output" (it printed more

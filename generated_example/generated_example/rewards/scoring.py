@@ -52,7 +52,7 @@ class ScoringError(RuntimeError):
 
 @dataclass(frozen=True)
 class Failure:
-    """What a scoring function raised, in a form that travels between processes."""
+    """Holds what a scoring function raised, in a form that travels between processes."""
 
     text: str
     hook_file: str

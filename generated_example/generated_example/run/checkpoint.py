@@ -1,4 +1,4 @@
-# vextract:template base/__package__/run/checkpoint.py base/__package__/run/checkpoint.py - edit freely
+# vextract:template base/__package__/run/checkpoint.py - edit freely
 """Checkpoints that are there whole or not at all, and from which a run goes on bit for bit.
 
 global_step_20/

@@ -1,9 +1,13 @@
 # vextract:template base/__package__/run/event_loops.py - edit freely
-"""Event loops of asyncio, where one runs already: in the cells of a notebook."""
+"""Event loops of asyncio, where one runs already, in the cells of a notebook; and what is closed in spite of it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TypeVar
+
+C = TypeVar("C", bound="Closing")
 
 
 @contextmanager
@@ -19,3 +23,26 @@ def without_running_loop() -> Iterator[None]:
         yield
     finally:
         asyncio._set_running_loop(running)
+
+
+class Closing:
+    """Is closed at the end of a `with` statement.
+
+    Attributes:
+        _end: ends what it began, once; a `weakref.finalize`, so that it is also called when nothing holds the object.
+    """
+
+    _end: Callable[[], Any]
+
+    def __enter__(self: C) -> C:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the rollout engine and what else runs beside this process. Calling it again does nothing."""
+        with without_running_loop():
+            self._end()

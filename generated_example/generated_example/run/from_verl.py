@@ -1,4 +1,4 @@
-# vextract:template base/__package__/run/from_verl.py base/__package__/run/from_verl.py - edit freely
+# vextract:template base/__package__/run/from_verl.py - edit freely
 """A run of verl goes on here: one of its checkpoints becomes one of this project's, in the run's directory.
 
     python main.py trainer.resume_mode=resume_path trainer.resume_from_path=.../global_step_20

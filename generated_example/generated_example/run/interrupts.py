@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 
 class StopRequested(Exception):
-    """What waits for others, and would for long, gives up because the run was asked to stop."""
+    """Ends what waits for others, and would for long, because the run was asked to stop."""
 
 
 _active: "list[StopSignal]" = []

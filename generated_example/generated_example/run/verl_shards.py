@@ -1,4 +1,4 @@
-# vextract:template base/__package__/run/verl_shards.py base/__package__/run/verl_shards.py - edit freely
+# vextract:template base/__package__/run/verl_shards.py - edit freely
 """The shares of tensors that verl's FSDP workers save, read without running code.
 
     actor/model_world_size_8_rank_0.pt          of the weights: DTensors (plain tensors of a single process)
@@ -33,7 +33,7 @@ HINT = "take the missing files from where the run was; or merge it with verl's m
 
 
 class SharedTensor(torch.Tensor):
-    """What a process saved of a tensor: its own share, and how the whole is cut. Nothing can be computed with it."""
+    """Holds what a process saved of a tensor: its share, and how the whole is cut. Nothing can be computed with it."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -43,7 +43,7 @@ class SharedTensor(torch.Tensor):
 
 
 class Record:
-    """What stands for an object of `torch.distributed`: what it was made of, and its state."""
+    """Stands for an object of `torch.distributed`: what it was made of, and its state."""
 
     arguments: tuple[Any, ...]
     state: Any
@@ -61,7 +61,7 @@ class Record:
 
     @property
     def kind(self) -> str:
-        """The name of the class that it stands for."""
+        """Return the name of the class that it stands for."""
         return type(self).__name__
 
 

@@ -14,7 +14,7 @@ MAIN = "ppo_trainer"
 
 @dataclass(frozen=True)
 class ConfigFiles:
-    """Where the files of a config are.
+    """Says where the files of a config are.
 
     Attributes:
         directory: the project's config directory.
@@ -30,7 +30,7 @@ class ConfigFiles:
 
     @property
     def directories(self) -> list[Path]:
-        """All of them, in the order in which they are looked in: Hydra wants the one that the file lies in first."""
+        """Return all of them, in the order in which they are looked in: Hydra wants the file's own first."""
         named = (self.path, self.directory, self.also)
         found = [directory.expanduser().resolve() for directory in named if directory is not None]
         return sorted(found, key=lambda directory: not (directory / f"{self.name}.yaml").is_file())
@@ -51,7 +51,7 @@ class ConfigFiles:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What a command line asks for.
+    """Holds what a command line asks for.
 
     Attributes:
         overrides: settings, as they stand there.
@@ -71,7 +71,7 @@ class CommandLine:
 
     @property
     def without_overrides(self) -> list[str]:
-        """The command line without its settings."""
+        """Return the command line without its settings."""
         found = [f"--{name}" for name in ("cfg", "info", "multirun") if getattr(self, name)] + self.flags
         return found if self.trials is None else [*found, f"--trials={self.trials}"]
 

@@ -12,7 +12,7 @@ from .device import get_device_name
 
 
 class Platform:
-    """What the vendored code asks of the device.
+    """Answers what the vendored code asks of the device.
 
     Args:
         device_name: as torch calls it: "cuda", "npu", "xpu", "cpu".
@@ -24,7 +24,7 @@ class Platform:
 
     @property
     def vendor_name(self) -> str:
-        """Who makes it, as upstream calls them; of others the device's name."""
+        """Say who makes it, as upstream calls them; of others the device's name."""
         if self.device_name == "cuda":
             return "amd" if torch.version.hip else "nvidia"
         return "huawei" if self.device_name == "npu" else self.device_name

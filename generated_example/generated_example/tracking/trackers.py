@@ -29,7 +29,7 @@ HIDDEN = "***"
 
 @dataclass(frozen=True)
 class Run:
-    """What a tracker is told of a run.
+    """Holds what a tracker is told of a run.
 
     Attributes:
         project, name: `trainer.project_name` and `trainer.experiment_name`.

@@ -41,27 +41,27 @@ class TrainResult:
 
     @property
     def directory(self) -> Path:
-        """Where the run's records and checkpoints are."""
+        """Return where the run's records and checkpoints are."""
         return self.checkpoints.directory
 
     @cached_property
     def metrics(self) -> dict[int, dict[str, Any]]:
-        """The metrics of each step; 0 is the validation before the first."""
+        """Return the metrics of each step; 0 is the validation before the first."""
         return {row["step"]: row for row in read_rows(self.directory / METRICS)}
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:
-        """What the model wrote, of some steps: step, prompt, response, ground_truth, score, components, split."""
+        """Return what the model wrote in some steps: step, prompt, response, ground_truth, score, components, split."""
         return read_rows(self.directory / GENERATIONS)
 
     @property
     def last_checkpoint(self) -> Path | None:
-        """The last checkpoint; None: there is none."""
+        """Return the last checkpoint; None: there is none."""
         return self.checkpoints.last_complete()
 
     @property
     def best_checkpoint(self) -> Path | None:
-        """The one with the best validation score; None: none was saved after a validation."""
+        """Return the one with the best validation score; None: none was saved after a validation."""
         return self.checkpoints.best()
 
     def __repr__(self) -> str:

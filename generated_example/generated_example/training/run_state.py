@@ -48,7 +48,7 @@ class RunState:
 
     @property
     def data(self) -> Any:
-        """The data loader's state, as remembered."""
+        """Return the data loader's state, as remembered."""
         assert self._remembered is not None
         return self._remembered["data"]
 

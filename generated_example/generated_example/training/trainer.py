@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from ..episodes.outcomes import episode_metrics
 from ..features import balance_batch, correct, take_rollout_log_probs
 from ..run.checkpoint_state import restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
-from ..run.event_loops import without_running_loop
+from ..run.event_loops import Closing, without_running_loop
 from ..run.interrupts import StopRequested
 from ..settings import reward_keys
 from ..tracking.run_tracker import RunTracker, as_numbers
@@ -61,7 +60,7 @@ Reward = tuple[torch.Tensor, dict[str, list[Any]]]
 TRAINING_SAMPLES_AT = 100  # steps of a run
 
 
-class LocalPPOTrainer:
+class LocalPPOTrainer(Closing):
     """Trains a policy by PPO and its relatives, in one process or in several that all run this same loop.
 
     Whatever of data, rewards and models is not given is what the config says. A trainer holds a model and an engine:
@@ -148,27 +147,14 @@ class LocalPPOTrainer:
         """Put the parts of the run together: see `api/assembly.py`."""
         return assemble(self.config, self.ranks, given, around)
 
-    def __enter__(self) -> "LocalPPOTrainer":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the rollout engine and what else runs beside this process. Calling it again does nothing."""
-        with without_running_loop():
-            self._end()
-
     @property
     def finished(self) -> bool:
-        """Whether the last step has been reached."""
+        """Tell whether the last step has been reached."""
         return self._run.finished
 
     @property
     def resumed_from(self) -> Path | None:
-        """The checkpoint that the run goes on from; None: it starts anew."""
+        """Return the checkpoint that the run goes on from; None: it starts anew."""
         return self._run.resumed_from
 
     def fit(self) -> TrainResult:

@@ -13,7 +13,7 @@ SECTION = "actor_rollout_ref.model"
 
 
 class Start(NamedTuple):
-    """Where a model starts from.
+    """Says where a model starts from.
 
     Attributes:
         model: a directory in Hugging Face format, or a name on the hub.

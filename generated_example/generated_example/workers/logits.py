@@ -25,7 +25,7 @@ BYTES = 4  # of a number, while a sum over the vocabulary is computed
 
 @dataclass
 class TokenOutputs(ModelOutput):
-    """What a model says of each token, in the place of its logits.
+    """Holds what a model says of each token, in the place of its logits.
 
     Attributes:
         log_probs: (bs, length), of the token that follows.

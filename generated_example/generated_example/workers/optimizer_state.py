@@ -95,7 +95,7 @@ def _spread(state: State, tensors: Mapping[tuple[int, str], torch.Tensor], param
 
 
 class _Shape(NamedTuple):
-    """What stands for a tensor that only rank 0 has."""
+    """Stands for a tensor that only rank 0 has."""
 
     size: tuple[int, ...]
     dtype: torch.dtype

@@ -24,7 +24,7 @@ from ..vendored.protocol import DataProto
 
 
 class SharedPasses:
-    """What each process does of an update; `shared_forward` has how it forwards its part. One process does all.
+    """Says what each process does of an update; `shared_forward` has how it does its part. One process does all.
 
     Attributes:
         sharers: how many processes share each pass. With enough passes it is 1: whole passes are shared out.

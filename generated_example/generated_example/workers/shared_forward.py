@@ -41,7 +41,7 @@ class SharedForward(SharedPasses):
 
     @property
     def _sharing(self) -> bool:
-        """Whether this is an update in which several processes share each pass."""
+        """Tell whether this is an update in which several processes share each pass."""
         return self.sharers > 1 and torch.is_grad_enabled()
 
     def size(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Given:
-    """What a caller brings; None: what the config says.
+    """Holds what a caller brings; None: what the config says.
 
     Attributes:
         train_dataset, val_dataset: prompts, see `api.inputs.datasets`.

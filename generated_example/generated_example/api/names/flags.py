@@ -16,7 +16,7 @@ def _files(value: Sequence[str]) -> Any:
 
 @dataclass(kw_only=True)
 class Flags(RecipeFlags, TrainingConfig):
-    """What a command line says by flags."""
+    """Holds what a command line says by flags."""
 
     model_path: str | None = short("a model's directory, or its name on the hub", f"{MODEL}.path")
     train_files: list[str] | None = short("prompts; repeat it for several", "data.train_files", convert=_files)

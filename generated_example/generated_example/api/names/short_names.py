@@ -29,7 +29,7 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Short:
-    """What a short name stands for.
+    """Holds what a short name stands for.
 
     Attributes:
         meaning: in a few words.

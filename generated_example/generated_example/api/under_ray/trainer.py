@@ -43,7 +43,7 @@ class RayResult:
 
     @property
     def last_checkpoint(self) -> Path | None:
-        """The last checkpoint, in verl's format; None: there is none."""
+        """Return the last checkpoint, in verl's format; None: there is none."""
         places = (self.directory / "checkpoints").glob("global_step_*")
         return max(places, key=lambda path: int(path.name.rpartition("_")[2]), default=None)
 

@@ -44,7 +44,7 @@ class Attempt:
 
     @property
     def got_through(self) -> bool:
-        """Whether it got half of what a right response gets beyond a wrong one, or ended the run."""
+        """Tell whether it got half of what a right response gets beyond a wrong one, or ended the run."""
         return bool(self.error) or not self.score < self.wrong + 0.5 * (self.right - self.wrong)
 
 

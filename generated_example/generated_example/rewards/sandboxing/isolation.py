@@ -32,7 +32,7 @@ class SandboxError(RuntimeError):
 
 @dataclass(frozen=True)
 class Isolation:
-    """What holds a program.
+    """Holds a program.
 
     Attributes:
         namespaces: "": none; "root": made by root; "user": in a user namespace, which others may make as well.
@@ -48,7 +48,7 @@ class Isolation:
 
     @property
     def holds(self) -> bool:
-        """Whether it keeps a program from the trainer's files, memory and processes."""
+        """Tell whether it keeps a program from the trainer's files, memory and processes."""
         return bool(self.namespaces) or (self.landlock > 0 and self.seccomp)
 
     def __str__(self) -> str:

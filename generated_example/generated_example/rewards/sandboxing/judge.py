@@ -25,7 +25,7 @@ PROGRAM_MODULES = ("solution", "candidate", "main", "your_module", "your_code")
 
 @dataclass(frozen=True)
 class Tests:
-    """What a program is asked, and what it should answer.
+    """Holds what a program is asked, and what it should answer.
 
     Attributes:
         setup: statements before the tests.

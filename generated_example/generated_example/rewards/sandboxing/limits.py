@@ -11,7 +11,7 @@ OPEN_FILES = 64
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program may use.
+    """Holds what a program may use.
 
     Attributes:
         seconds: on the clock, from start to end.

@@ -28,7 +28,7 @@ Refer = Callable[[Any], Any]
 
 
 class NotPlain(ValueError):
-    """What should be plain data is none, or too large or too deep."""
+    """Says that what should be plain data is none, or too large or too deep."""
 
 
 def encode(value: Any, refer: Refer | None = None) -> bytes:
