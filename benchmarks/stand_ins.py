@@ -275,7 +275,8 @@ def rows(folder: Path, config: Config, number: int) -> Path:
         }
         made.append(row)
     # A class of the script's own may read directories.
-    is_directory = config["data.custom_cls.path"] and not re.search(r"\.\w+\W*$", str(config["data.train_files"]))
+    own = config["data.custom_cls.path"]
+    is_directory = own and Path(own).is_file() and not re.search(r"\.\w+\W*$", str(config["data.train_files"]))
     place = folder / (f"rows-{number}" if is_directory else f"rows-{number}.parquet")
     file = place / "train.parquet" if is_directory else place
     file.parent.mkdir(parents=True, exist_ok=True)
