@@ -9,7 +9,17 @@ import pytest
 
 from extractor.usecases.export.keys import candidates
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import earlier, easyr1, fitting, registered, report, settings, startable, trl
+from extractor.usecases.fromrun import (
+    earlier,
+    easyr1,
+    estimators,
+    fitting,
+    registered,
+    report,
+    settings,
+    startable,
+    trl,
+)
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
 from extractor.usecases.fromrun.reading import Run, read_run
@@ -388,8 +398,57 @@ def test_an_estimator_that_the_checkout_registers_comes_along(tmp_path: Path) ->
     assert "p/custom/from_run/helpers/ranks.py" in files
     assert "verl.trainer" not in files["p/custom/verl_algorithms.py"].replace("from_run.verl.trainer", "")
     assert [item.what for item in remarks] == ["changed"]
-    assert startable._computes(files, "p", "mine")
+    assert estimators.is_computed(files, "p", "mine")
     assert registered.take(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "grpo"})[1] == []
+
+
+TRAINER = """
+class AdvantageEstimator:
+    MINE = "mine"
+    OTHER = "other"
+
+
+def compute_advantage(data, adv_estimator):
+    if adv_estimator == AdvantageEstimator.MINE:
+        mask = data.batch["response_mask"]
+        advantages, returns = core_algos.compute_mine(
+            token_level_rewards=data.batch["token_level_rewards"], eos_mask=mask)
+    elif adv_estimator == AdvantageEstimator.OTHER:
+        advantages, returns = core_algos.compute_mine(token_level_rewards=1, weights=data.batch["weights"])
+"""
+FORMULAS = """
+import ray
+import verl.utils.torch_functional as verl_F
+
+
+def compute_mine(token_level_rewards, eos_mask):
+    return token_level_rewards * eos_mask, token_level_rewards
+
+
+def far_away():
+    return ray.get(1)
+"""
+
+
+@pytest.mark.usefixtures("verl")
+def test_an_estimator_that_a_trainer_chooses_is_registered(tmp_path: Path) -> None:
+    folder = "verl/trainer/ppo"
+    fork = {"setup.py": "", f"{folder}/ray_trainer.py": TRAINER, f"{folder}/core_algos.py": FORMULAS}
+    places = run_of(tmp_path, LAUNCH, fork).places
+    tree = Tree.of([*TREE, File("p/custom/algorithms.py", FileKind.HOOK, b"import os\n")])
+    key = "algorithm.adv_estimator"
+    found, remarks = estimators.take(tree, "p", source_of(NEWEST[-1]), places, {key: "mine"})
+    files = {file.path: file.data.decode() for file in found}
+    assert remarks[0].what == "changed"
+    assert estimators.is_computed(files, "p", "mine")
+    assert "from . import verl_estimator" in files["p/custom/algorithms.py"]
+    assert (
+        "compute_mine(token_level_rewards=token_level_rewards, eos_mask=response_mask)"
+        in (files["p/custom/verl_estimator.py"])
+    )
+    assert "far_away" not in files["p/custom/verl_core_algos.py"]
+    for name in ("other", "nobody_s", "grpo"):
+        assert estimators.take(tree, "p", source_of(NEWEST[-1]), places, {key: name}) == (tree, [])
 
 
 @pytest.mark.parametrize(("lower", "bounds"), [(0.8, "0.5_1.25"), (None, "0.5_2")])

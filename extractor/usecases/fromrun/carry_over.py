@@ -18,6 +18,7 @@ from extractor.usecases.fromrun import (
     assemble,
     convert,
     earlier,
+    estimators,
     fitting,
     managers,
     references,
@@ -211,13 +212,14 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     settings, dropped = assemble.without_readers(tree, options.package, settings)
     stated = settings_of.stated_by(found.run)
     if not found.run.hints:
-        tree, about = registered.take(tree, options.package, found.target.source, found.run.places, settings)
-        tree, taken = managers.take(tree, options.package, found.target.source, found.run.places, settings)
+        for part in (registered, estimators, managers):
+            tree, about = part.take(tree, options.package, found.target.source, found.run.places, settings)
+            remarks = [*remarks, *about]
         tree, scored, scoring = scorers.take(
             tree, options.package, found.target.source, found.run.places, found.run.program, settings, project
         )
         settings.update(scored)
-        remarks = [*remarks, *about, *taken, *scoring]
+        remarks = [*remarks, *scoring]
         mended, about = startable.settle(
             tree, options.package, settings, project, found.experiment.wanted, stated, found.run.places
         )

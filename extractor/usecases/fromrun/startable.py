@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.usecases.fromrun import managers, registered
+from extractor.usecases.fromrun import estimators, managers, registered
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.unknowns import unknowns
@@ -19,7 +19,6 @@ _REJECTED = "algorithm.rollout_correction.rollout_rs"
 # What rejection sampling compared before it took divergences, and the divergence that compares the same.
 _REJECTIONS = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq_mean_k1"}
 _MINI_BATCHES = (_MINI_BATCH, "critic.ppo_mini_batch_size")
-_ESTIMATOR = "algorithm.adv_estimator"
 _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
 # Of settings that are null here unless they are given, those that are numbers.
 _NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
@@ -159,10 +158,10 @@ def _algorithms(
         else:
             why = f"no manager of this name in the project: register it in {package}/custom/reward_manager.py"
             remarks.append(Remark(manager, name, "to do", why + _found_at(str(name), places)))
-    estimator = settings.get(_ESTIMATOR)
-    if estimator is not None and not _computes(code, package, str(estimator)):
+    estimator = settings.get(estimators.KEY)
+    if estimator is not None and not estimators.is_computed(code, package, str(estimator)):
         why = f"no estimator of this name in the project: register it in {package}/custom/algorithms.py"
-        remarks.append(Remark(_ESTIMATOR, estimator, "to do", why + _found_at(str(estimator), places)))
+        remarks.append(Remark(estimators.KEY, estimator, "to do", why + _found_at(str(estimator), places)))
     return changed, remarks
 
 
@@ -203,18 +202,6 @@ def _paths(
             why = f"not here: put it there, or python main.py {key}=..."
             remarks.append(Remark(key, ", ".join(missing), "to do", why))
     return changed, remarks
-
-
-def _computes(code: Mapping[str, str], package: str, estimator: str) -> bool:
-    """Tell whether a project has an advantage estimator of a name."""
-    decorated = re.compile(rf"register_adv_est\(\s*[\"']{re.escape(estimator)}[\"']")
-    if any(path.startswith(f"{package}/") and decorated.search(text) for path, text in code.items()):
-        return True
-    named = re.compile(rf"[\"']{re.escape(estimator)}[\"']")
-    return any(
-        path.startswith(f"{package}/") and "AdvantageEstimator" in text and named.search(text) is not None
-        for path, text in code.items()
-    )
 
 
 def _rejection(code: Mapping[str, str], run: Mapping[str, Any]) -> dict[str, Any] | None:
