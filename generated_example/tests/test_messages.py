@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 from test_trainer import CONFIG_DIRECTORY
 
 from generated_example.errors import ConfigError
@@ -45,6 +46,19 @@ def test_every_path_of_a_config_is_looked_for(setting, value):
     config = load_config(CONFIG_DIRECTORY, [f"{setting}={value}"])
     with pytest.raises(ConfigError, match=f"{value.strip('[]').partition(',')[0]}(.|\n)*hint: "):
         check_paths(config)
+
+
+def test_a_model_in_shares_is_refused_where_another_program_reads_it(tmp_path):
+    actor = tmp_path / "global_step_1" / "actor"
+    (actor / "weights").mkdir(parents=True)
+    (actor / "weights" / "tensors.json").write_text("{}")
+    config = load_config(CONFIG_DIRECTORY, [f"actor_rollout_ref.model.path={actor}"])
+    check_paths(config)  # this project reads it, and hands the weights on
+    for key, value in (("actor_rollout_ref.rollout.load_format", "safetensors"), (reward_keys.JUDGE_PATH, str(actor))):
+        changed = OmegaConf.merge(config)
+        OmegaConf.update(changed, key, value)
+        with pytest.raises(ConfigError, match=rf"shares of several processes(.|\n)*hint: .*export {actor.parent} OUT"):
+            check_paths(changed)
 
 
 def test_what_is_no_path_of_this_machine_is_left_to_whoever_reads_it():

@@ -25,6 +25,7 @@ from ..errors import ConfigError
 from ..workers.sharding import processes_of
 from .checkpoint_files import digest_of
 from .distributed import Ranks
+from .share_names import LISTED
 
 try:
     from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
@@ -33,9 +34,6 @@ except ImportError:  # torch 2.7
 
 # A process that reads alone, or is alone, knows it.
 warnings.filterwarnings("ignore", message=".*assuming the intent is to (save|load) in a single process")
-# A model's directory in a checkpoint has these.
-WEIGHTS, OPTIMIZER = "weights", "optimizer"
-LISTED = "tensors.json"
 FILE = re.compile(r"shard-(\d+)-.*\.safetensors")
 # A process holds a file that it writes in memory once more.
 BYTES_PER_FILE = 2**29

@@ -2,13 +2,17 @@
 """Check that the files and directories that a config names are there, before anything slow is imported."""
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import ConfigError
+from ..output import module_command
+from ..run.share_names import holds_shares
 from . import reward_keys
+from .shipped_settings import ENGINE
 
 # Directories with a model, or names on the hub.
 MODELS = (
@@ -32,7 +36,7 @@ def check_paths(config: DictConfig) -> None:
     """Check that what a config names is there. Only rank 0 reads it, so only rank 0 looks.
 
     Raises:
-        ConfigError: a file or directory is missing.
+        ConfigError: a file or directory is missing, or a model is in shares where a whole one is needed.
     """
     if os.environ.get("RANK", "0") == "0":
         for message, hint in _missing(config):
@@ -44,6 +48,14 @@ def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
         for path in _paths(config, key):
             if _is_of_this_machine(path) and not _exists(path):
                 yield f"no model at {path}: there is no such directory", f"check {key}"
+    for key, reader in _readers_of_whole_models(config):
+        for path in _paths(config, key):
+            if holds_shares(Path(path).expanduser()):
+                yield (
+                    f"{key} is {path}, whose weights are the shares of several processes, which {reader} does not read",
+                    f"make a model of it, and give that: {module_command('export')} "
+                    f"{shlex.quote(str(Path(path).parent))} OUT",
+                )
     own_class = config.data.custom_cls.path is not None  # it may take anything for the name of a file
     for key in () if own_class else DATA:
         for path in _paths(config, key):
@@ -59,6 +71,15 @@ def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
         yield f"no checkpoint at {begin}: there is no such directory", "check local.checkpoint.begin_from"
     if resume is not None and not _exists(resume):
         yield f"{resume} is not a global_step_N directory", "set trainer.resume_from_path=.../global_step_N"
+
+
+def _readers_of_whole_models(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Name the settings whose model something else than this project reads from its files, and what that is."""
+    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+    yield reward_keys.JUDGE_PATH, "a reward model"
+    beside_adapter = ENGINE == "vllm" and (model.lora_rank > 0 or model.lora_adapter_path) and not model.lora.merge
+    if beside_adapter or not str(rollout.load_format).startswith("dummy"):
+        yield "actor_rollout_ref.model.path", f"{ENGINE} (rollout.load_format={rollout.load_format})"
 
 
 def _paths(config: DictConfig, key: str) -> Iterable[str]:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from ..errors import ConfigError
-from ..run.shards import WEIGHTS as SHARES
 from ..run.shards import is_sharded, read_whole
+from ..run.share_names import WEIGHTS as SHARES
 
 KEY = "actor_rollout_ref.model.path"
 WEIGHTS = ("*.safetensors", "*.bin")

@@ -13,7 +13,8 @@ import torch
 from ..features import adapter_writer
 from ..run.checkpoint_state import save_state
 from ..run.distributed import Ranks
-from ..run.shards import OPTIMIZER, WEIGHTS, write_shards
+from ..run.shards import write_shards
+from ..run.share_names import OPTIMIZER, WEIGHTS
 from .optimizer_state import FILE, own
 from .trained_model import TrainedModel
 

@@ -9,7 +9,8 @@ import torch
 
 from ..run.checkpoint_files import read_state
 from ..run.distributed import Ranks
-from ..run.shards import OPTIMIZER, is_sharded, listed, read_shares
+from ..run.shards import is_sharded, listed, read_shares
+from ..run.share_names import OPTIMIZER
 from .sharding import empty_like, like, whole
 
 FILE = "optimizer.pt"

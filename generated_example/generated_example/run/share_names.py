@@ -1,0 +1,14 @@
+# vextract:template base/__package__/run/share_names.py - edit freely
+"""What a checkpoint's directories are called in which each process has written its share; imports nothing slow."""
+
+from pathlib import Path
+
+# A model's directory in a checkpoint has these,
+WEIGHTS, OPTIMIZER = "weights", "optimizer"
+# and each of them a list of its tensors.
+LISTED = "tensors.json"
+
+
+def holds_shares(model: Path) -> bool:
+    """Tell whether a model's directory has its weights in shares, which this project alone reads."""
+    return (model / WEIGHTS / LISTED).is_file()
