@@ -32,7 +32,7 @@ def run() -> bool:
     reached: dict[str, dict[str, int | None]] = {}
     for release in releases.supported():
         with tempfile.TemporaryDirectory() as folder:
-            project = make_project(Path(folder) / "bench", release=release, algorithm="ppo")
+            project = make_project(Path(folder) / "bench", release=release, algorithm="ppo", features=("prime",))
             for preset in releases.load(release).algorithms:
                 steps = _steps_to_target(project, preset)
                 reached.setdefault(preset, {})[release] = steps

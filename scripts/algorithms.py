@@ -13,8 +13,6 @@ PAGE = Path(__file__).resolve().parents[1] / "docs/algorithms.md"
 BEGIN, END = "<!-- algorithms: written by scripts/algorithms.py -->", "<!-- end of algorithms -->"
 # What people look for and no release here has, and why.
 MISSING = {
-    "PRIME": "its implicit process reward model is a recipe of upstream's, outside the package; the release's `prime` "
-    "reward manager comes with `--with reward_managers`",
     "`optimal_token_baseline` with 0.7.1": "upstream has it from there on, and in that release it does not run",
 }
 

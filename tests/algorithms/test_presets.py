@@ -37,6 +37,7 @@ FUNCTIONS: dict[str, tuple[list[str], list[str]]] = {
     "opo": (["opo"], ["vanilla"]),
     "optimal_token_baseline": (["optimal_token_baseline"], ["vanilla"]),
     "ppo": ([], ["vanilla"]),
+    "prime": (["rloo"], ["vanilla"]),
     "reinforce_plus_plus": (["reinforce_plus_plus"], ["vanilla"]),
     "reinforce_plus_plus_baseline": (["reinforce_plus_plus_baseline"], ["vanilla"]),
     "remax": (["remax"], ["vanilla"]),
@@ -53,8 +54,8 @@ def found(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     def run(release: str) -> dict[str, Any]:
         if release not in known:
             root = tmp_path_factory.mktemp("presets") / release
-            # With a critic, so that one project has room for every preset.
-            made = make(Configuration(release, algorithm="ppo"), root)
+            # With a critic and an implicit reward model, so that one project has room for every preset.
+            made = make(Configuration(release, algorithm="ppo", features=("prime",)), root)
             done = python(root, str(DRIVER), PACKAGE, *made.manifest.algorithms)
             assert done.returncode == 0, done.stderr[-3000:]
             known[release] = json.loads((root / "found.json").read_text(encoding="utf-8"))
@@ -89,6 +90,8 @@ def test_what_only_one_preset_does_shows_in_its_metrics(found: Callable[[str], d
     assert "timing_s/gen_max" in results["remax"]["rows"][0]
     assert "critic/vf_loss" in results["ppo"]["rows"][0]
     assert "critic/vf_loss" not in results["rloo"]["rows"][0]
+    assert 0 <= results["prime"]["rows"][0]["reward_model/dpo_acc_before"] <= 1
+    assert not [name for name in results["rloo"]["rows"][0] if name.startswith("reward_model/")]
 
 
 @pytest.mark.thorough

@@ -92,7 +92,7 @@ def noting(train_step: Any) -> Any:
     def step(self: Any, prompts: Any, timing: Any) -> Any:
         os.environ["STEP"] = str(self.steps_done + 1)
         batch, metrics = train_step(self, prompts, timing)
-        wanted = ("advantages", "returns", "values", "old_log_probs", "ref_log_prob")
+        wanted = ("advantages", "returns", "values", "old_log_probs", "ref_log_prob", "process_rewards")
         columns = {name: value for name, value in batch.batch.items() if name in wanted}
         kept = {} if own_rollouts else {"columns": columns, "metrics": dict(metrics)}
         held = sum(local(weight).numel() for weight in self.policy.module.parameters())

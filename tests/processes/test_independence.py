@@ -43,6 +43,15 @@ PPO = (
     f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
     "critic.optim.lr=0.0001",
 )
+PRIME = (
+    "algorithm.adv_estimator=rloo",
+    "local.prime.enable=true",
+    "local.prime.filter_accuracy=false",
+    "local.prime.prime_norm=none",  # which would magnify rounding, while the rewards are small
+    "local.prime.optim.lr=0.0001",
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
+    "local.prime.ppo_micro_batch_size_per_gpu=3",
+)
 ALL_CASES: dict[str, tuple[str, ...]] = {
     "one_pass": ALL_TERMS,
     "passes_and_epochs": (
@@ -72,9 +81,11 @@ ALL_CASES: dict[str, tuple[str, ...]] = {
         f"{ACTOR}.policy_loss.clip_cov_ub=10.0",
     ),
     "ppo": PPO,
+    "prime": PRIME,
+    "prime_dpo": (*PRIME, "local.prime.loss_type=bon_acc", "local.prime.update=reverse"),
 }
 # What goes through all terms and all kinds of passes in each run; what is left, in `make test-all`.
-MOST = ("one_pass", "passes_and_epochs", "incomplete_mini_batch", "drawing_loss", "ppo")
+MOST = ("one_pass", "passes_and_epochs", "incomplete_mini_batch", "drawing_loss", "ppo", "prime")
 CASES = {name: case for name, case in ALL_CASES.items() if EVERYTHING or name in MOST}
 # What four processes do as well.
 HARD = tuple(CASES) if EVERYTHING else ("incomplete_mini_batch", "ppo")
@@ -130,7 +141,7 @@ FAILURES = {2: "reward", 3: "loss", 4: "1"}
 def weights(run: Path, step: int = 2) -> dict[str, torch.Tensor]:
     """All weights of a checkpoint, of both models if there are two."""
     found = {}
-    for model in ("actor", "critic"):
+    for model in ("actor", "critic", "reward_model"):
         there = saved(run / f"global_step_{step}" / model)
         found |= {f"{model}.{name}": weight for name, weight in there.items()}
     return found

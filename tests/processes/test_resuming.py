@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ PPO = (
     "algorithm.kl_ctrl.horizon=50",
     "critic.optim.lr=0.001",
 )
+PRIME = (
+    "algorithm.adv_estimator=rloo",
+    "local.prime.enable=true",
+    "local.prime.accuracy_upper_bound=0.3",
+    "local.prime.oversample_factor=2",
+    "data.env.task=succ",
+)
 BACKGROUND = ("local.checkpoint.asynchronous=true", "trainer.save_freq=1")
 DRAWING = (f"data.custom_cls.path={HOOKS}", "data.custom_cls.name=Drawing")
 LEARNING = (f"data.custom_cls.path={HOOKS}", "data.custom_cls.name=Learning")
@@ -67,6 +75,8 @@ CASES: dict[str, tuple[int, tuple[str, ...]]] = {
     "pair": (2, ()),
     "pair_groups_workers": (2, (*GROUPS, *WORKERS)),
     "pair_critic": (2, PPO),
+    "prime": (1, PRIME),
+    "pair_prime": (2, PRIME),
     "pair_whole": (2, ("local.checkpoint.sharded=false",)),
     "alone_in_shares": (1, ("local.checkpoint.sharded=true",)),
     "in_background": (1, BACKGROUND),
@@ -87,7 +97,12 @@ def drive(project: Path, directory: Path, case: str, *settings: str, **further: 
     return run_driver(project, DRIVER, cases, directory, timeout=1200)
 
 
-def check_same(whole: Path, other: Path, *, critic: bool) -> None:
+def besides(case: str) -> list[str]:
+    """The models that a case trains besides the actor."""
+    return ["critic"] * ("critic" in case) + ["reward_model"] * ("prime" in case)
+
+
+def check_same(whole: Path, other: Path, *, besides: Sequence[str] = ()) -> None:
     """Rows, samples, weights and everything else in the last checkpoint are equal; times and places aside."""
     assert rows(other) == rows(whole)
     assert len(rows(whole)) == LAST
@@ -96,7 +111,7 @@ def check_same(whole: Path, other: Path, *, critic: bool) -> None:
     last = [run / f"global_step_{LAST}" for run in (whole, other)]
     names = [sorted(str(path.relative_to(place)) for path in place.rglob("*")) for place in last]
     assert names[0] == names[1]
-    models = ["actor", "critic"] if critic else ["actor"]
+    models = ["actor", *besides]
     for part in (*models, *(f"{model}/optimizer" for model in models)):
         tensors = [saved(place / part) for place in last]
         assert plain(tensors[0]) == plain(tensors[1]), part
@@ -141,7 +156,7 @@ def test_a_resumed_run_is_the_one_that_was_not_stopped(project: Path, tmp_path: 
     printed = drive(project, tmp_path / "run", case, stops=STOPS[stops])
     assert printed.count("resuming from") == len(STOPS[stops])
     assert ("learned " in printed) == case.startswith("learning")
-    check_same(tmp_path / "run" / "whole", tmp_path / "run" / "stopped", critic="critic" in case)
+    check_same(tmp_path / "run" / "whole", tmp_path / "run" / "stopped", besides=besides(case))
 
 
 KILLS = int(os.environ.get("VEXTRACT_KILLS", "12"))
@@ -156,4 +171,4 @@ def test_a_killed_run_is_the_one_that_was_not_killed(project: Path, tmp_path: Pa
     killed = sorted((tmp_path / "run").glob("killed_*"))
     assert killed
     for run in killed:
-        check_same(tmp_path / "run" / "whole", run, critic="critic" in case)
+        check_same(tmp_path / "run" / "whole", run, besides=besides(case))

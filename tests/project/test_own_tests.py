@@ -30,3 +30,10 @@ def test_the_projects_own_tests_pass(
     done = python(root, "-m", "pytest", "-q", "-x")
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout or "100%" in done.stdout
+
+
+def test_prime_computes_what_the_paper_says(made: Callable[[Configuration], Made]) -> None:
+    """By the numbers worked out by hand in the project's own test."""
+    root = made(Configuration(NEWEST[-1], "hf", features=("critic", "prime"))).root
+    done = python(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_process_rewards.py")
+    assert done.returncode == 0, done.stdout[-3000:]

@@ -22,9 +22,10 @@ DRIVER = Path(__file__).with_name("settings_driver.py")
 
 # Reads the config of a run, and trains nothing.
 READ = "import sys, main\nconfig = main.read_config(sys.argv[1:])\nsys.exit(config if isinstance(config, int) else 0)"
-# Runs that between them read what a project with a critic reads.
+# Runs that between them read what a project with a critic and an implicit reward model reads.
 RUNS = (
     "algorithm.adv_estimator=grpo",
+    "algorithm.adv_estimator=rloo local.prime.enable=true local.prime.filter_truncate=true",
     "algorithm.adv_estimator=gae actor_rollout_ref.rollout.multi_turn.enable=true",
     "actor_rollout_ref.actor.use_kl_loss=true algorithm.use_kl_in_reward=true algorithm.kl_ctrl.type=adaptive "
     "algorithm.filter_groups.enable=true data.filter_overlong_prompts=true trainer.rollout_data_dir=samples "
@@ -56,7 +57,7 @@ def driven(root: Path, task: str, out: Path, stdin: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
 def test_what_is_accepted_is_read(made: Maker, tmp_path: Path, release: str) -> None:
-    root = made(Configuration(release, "hf", features=("critic",))).root
+    root = made(Configuration(release, "hf", features=("critic", "prime"))).root
     recorded = driven(root, "record", tmp_path / "read.json", "\n".join(RUNS))
     answers = driven(root, "change", tmp_path / "answers.json")
     read, handed_on = set(recorded["read"]), tuple(f"{section}." for section in recorded["handed_on"])
@@ -96,6 +97,8 @@ MISTAKES = {
     "algorithm.adv_estimator=gpro": "did you mean grpo?",
     "actor_rollout_ref.actor.policy_loss.loss_mode=gsop": "did you mean gspo?",
     "preset=gprpo": "did you mean grpo?",
+    "preset=prime": "vextract upgrade --with prime",
+    "local.prime.beta_train=0.1": "vextract upgrade --with prime",
     "recipe=tyo": "did you mean toy?",
     "trainer.logger=[console,wandbb]": "did you mean wandb?",
     "+trainer.totl_epochs=3": "did you mean trainer.total_epochs?",

@@ -319,6 +319,9 @@ def test_export_refuses(projects: dict[str, Path], tmp_path: Path) -> None:
     result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", "data.trian_batch_size=3")
     assert result.code == 2
     assert "did you mean data.train_batch_size" in result.err
+    result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", "preset=prime")
+    assert result.code == 2
+    assert "hint: --set local.prime.enable=false" in result.err
     assert not (tmp_path / "o").exists()
 
 

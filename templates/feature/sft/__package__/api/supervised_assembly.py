@@ -72,7 +72,7 @@ def assemble_supervised(config: Any, ranks: Ranks, given: Given, around: ExitSta
     if resume:
         with restoring(resume):
             check_base_models(resume, config, bases, {POLICY} if wants_adapter(model) else set(), ranks)
-            state = load_optimizers(resume, policy, None, ranks)
+            state = load_optimizers(resume, {"actor": policy}, ranks)
     around.enter_context(checkpoints)
     return Parts(
         tokenizer=tokenizer,
