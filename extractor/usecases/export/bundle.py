@@ -69,15 +69,16 @@ def export(
         include: Modules to take along besides those that hooks import, by their paths below the package.
 
     Raises:
-        UsageError: the project's config cannot be composed, it has no hooks, no such module, or trains what verl cannot.
+        UsageError: the project's config cannot be composed, it has no hooks, no such module, or it
+            trains what verl cannot.
     """
     target = Target.of(source)
     defaults = Defaults.of(target)
     config = load(read_files(project), settings)
     if config.flat.get("local.prime.enable"):
         raise UsageError(
-            f"local.prime.enable=true: PRIME's reward model is not part of verl {target.release}, but a recipe beside it",
-            hint="--set local.prime.enable=false exports the training by outcomes alone; the recipe is verl-recipe's prime",
+            f"local.prime.enable=true: PRIME is not part of verl {target.release}, but a recipe of verl-recipe, prime",
+            hint="--set local.prime.enable=false exports the training by outcomes alone",
         )
     interface, reward = VerlInterface.of(target), RewardConfig.of(config)
     remarks: list[str] = []
