@@ -2,6 +2,7 @@
 """The parts of a run, put together: what the config says, or what the caller brings in its place."""
 
 import gc
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +22,14 @@ from ..settings.ahead import check_dataset_ahead
 from ..settings.checks import check_config
 from ..settings.loading import settle_device
 from ..training.hook_calls import import_hooks
+from ..training.process_choice import process_rewards_of, wants_process_rewards
 from ..training.rewarding import Rewards
 from ..training.rollouts import Rollouts
 from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
+from ..workers.trained_model import TrainedModel
 from .inputs.datasets import build_given_datasets
 from .inputs.given import Given
 from .inputs.rewards import reward_functions
@@ -53,6 +56,7 @@ class Parts:
         base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
         state: what that has, besides the models: the arguments of the trainer's `restore`.
         lock: keeps other runs out of the run's directory.
+        process_rewards: rewards each token, by a model that is trained beside the policy (PRIME).
     """
 
     tokenizer: Any
@@ -70,6 +74,7 @@ class Parts:
     base_models: dict[str, str]
     state: tuple[Any, ...]
     lock: Any
+    process_rewards: Any = None
 
 
 def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Parts:
@@ -110,7 +115,8 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     resume = checkpoints.to_resume(mode, path, local.checkpoint.begin_from)
     if (found := resume) is not None:
         resume = ranks.on_driver(lambda: from_verl.own(found, config, run_directory, use_critic), patient=True)
-    weights = {name: checkpoints.weights(resume, name) for name in ("actor", *["critic"] * use_critic)}
+    names = ("actor", *["critic"] * use_critic, *["reward_model"] * wants_process_rewards(config))
+    weights = {name: checkpoints.weights(resume, name) for name in names}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps, module=given.model)
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
     bases = base_models(config, ranks)
@@ -120,6 +126,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
             in_use.add(REFERENCE if config.actor_rollout_ref.ref.model else POLICY)
         with restoring(resume):
             check_base_models(resume, config, bases, in_use, ranks)
+    process_rewards = process_rewards_of(config, tokenizer, ranks, weights.get("reward_model"), total_steps)
     rewards = Rewards(config, tokenizer, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
@@ -129,7 +136,8 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            state = load_optimizers(resume, policy, None, ranks)
+            models = trained_models(policy, None, process_rewards)
+            state = load_optimizers(resume, models, ranks)
     reward_fn, val_reward_fn = reward_functions(given, rewards, config, tokenizer)
     for manager in (reward_fn, val_reward_fn):
         if isinstance(manager, TextRewardManager):  # it may have processes
@@ -150,6 +158,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         base_models=bases,
         state=state,
         lock=lock,
+        process_rewards=process_rewards,
     )
 
 
@@ -185,24 +194,36 @@ def settle_model(config: Any, ranks: Ranks) -> None:
         model.path = str(ranks.on_driver(lambda: ensure_toy_model(place, task=task)))
 
 
-def load_parts(checkpoints: Checkpoints, start: Path, policy: Policy, critic: Any, ranks: Ranks) -> tuple[Any, ...]:
+def trained_models(policy: TrainedModel, critic: Any, process_rewards: Any) -> dict[str, TrainedModel]:
+    """Return the models of a run that are trained, by the names of their directories in a checkpoint."""
+    found = {"actor": policy, "critic": critic, "reward_model": process_rewards and process_rewards.model}
+    return {name: model for name, model in found.items() if model is not None}
+
+
+def load_parts(
+    checkpoints: Checkpoints, start: Path, models: Mapping[str, TrainedModel], ranks: Ranks
+) -> tuple[Any, ...]:
     """Put the models that are trained back to where a checkpoint has them. Every process must call this.
+
+    Args:
+        checkpoints: those of the run.
+        start: the checkpoint.
+        models: by the names of their directories in it.
+        ranks: this process among its peers.
 
     Returns:
         What else the checkpoint has: the arguments of the trainer's `restore`.
     """
-    models = {"actor": policy} | ({"critic": critic} if critic is not None else {})
     places = {name: checkpoints.weights(start, name) for name in models}
     for name, place in places.items():
         models[name].load_weights(str(place), ranks)
-    return load_optimizers(start, policy, critic, ranks)
+    return load_optimizers(start, models, ranks)
 
 
-def load_optimizers(start: Path, policy: Policy, critic: Any, ranks: Ranks) -> tuple[Any, ...]:
+def load_optimizers(start: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> tuple[Any, ...]:
     """Put the optimizers back to where a checkpoint has them; returns what else it has, as `load_parts` does."""
-    policy.load_optimizer_state(start / "actor", ranks)
-    if critic is not None:
-        critic.load_optimizer_state(start / "critic", ranks)
+    for name, model in models.items():
+        model.load_optimizer_state(start / name, ranks)
     return step_of(start), *load_state(start, ranks)
 
 

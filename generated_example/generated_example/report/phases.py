@@ -7,7 +7,18 @@ from .curves import Axes, buckets, short
 from .runs import Run, number
 
 # What a step consists of, in its order; the rest of timing_s/step is `other`. Then what comes after a step.
-WITHIN = ("gen", "gen_max", "reward", "old_log_prob", "ref", "values", "adv", "update_critic", "update_actor")
+WITHIN = (
+    "gen",
+    "gen_max",
+    "reward",
+    "old_log_prob",
+    "ref",
+    "values",
+    "adv",
+    "reward_model",
+    "update_critic",
+    "update_actor",
+)
 OTHER = "other"
 AFTER = ("testing", "save_checkpoint")
 POINTS = 300

@@ -6,6 +6,7 @@ global_step_20/
                     trains an adapter: the adapter, in peft's format. Of one whose processes write their own shares
                     (local.checkpoint.sharded): weights/ and optimizer/ as in shards.py, of which `export` makes a model
     critic/         the same, if there is a critic
+    reward_model/   the same, if there is an implicit reward model (PRIME)
     data.pt         where the data loader was
     trainer.pt      random states of every process, KL controller, sample ids
     complete.json   every file's size and SHA-256; written last
@@ -107,7 +108,7 @@ class Checkpoints:
 
         Args:
             step: the number of steps done.
-            models: by the name of their directory: actor, critic.
+            models: by the name of their directory: actor, critic, reward_model.
             data: the data loader's state.
             trainer: whatever else the run needs to go on. `random` in it differs between processes.
             score: the higher, the better; decides which checkpoint is the best.

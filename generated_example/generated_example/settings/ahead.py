@@ -4,6 +4,7 @@
 from typing import Any
 
 from ..errors import ConfigError
+from ..training.process_choice import accuracy_sampler
 from .shipped_settings import ENGINE
 
 CORRECTION = "algorithm.rollout_correction"
@@ -40,10 +41,10 @@ def check_ahead(config: Any) -> None:
             "with the weights that are being changed",
             f"{hint or 'set actor_rollout_ref.rollout.mode=async: a server writes'}; or leave it out",
         )
-    if algorithm.filter_groups.enable:
+    if algorithm.filter_groups.enable or accuracy_sampler(config) is not None:
         raise ConfigError(
-            f"{key} draws a batch before the rewards of the one before are known, and algorithm.filter_groups draws as "
-            "many as the rewards ask for",
+            f"{key} draws a batch before the rewards of the one before are known, and algorithm.filter_groups, or "
+            "local.prime.filter_accuracy, draws as many as the rewards ask for",
             "leave one of the two out",
         )
     if algorithm.adv_estimator == "remax":

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from ..errors import ConfigError
 from ..features import check_adapter, check_quantization, correct
 from ..training.hook_calls import importing_hooks
+from ..training.process_choice import check_process_rewards, wants_process_rewards
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..training.reward_managers import registered_managers
 from ..vendored.protocol import DataProto
@@ -61,6 +62,7 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
             raise ConfigError(*problem)
     check_adapter(config.actor_rollout_ref.model)
     check_quantization(config)
+    check_process_rewards(config)
     _check_token_budgets(config)
     _check_sharing(config, world_size)
     if config.local.rollout.ahead:
@@ -79,7 +81,8 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
         )
     if needs_values and not use_critic:
         raise ConfigError("algorithm.adv_estimator=gae needs the critic", "leave critic.enable out")
-    return bool(actor.use_kl_loss or algorithm.use_kl_in_reward), use_critic
+    needs_reference = actor.use_kl_loss or algorithm.use_kl_in_reward or wants_process_rewards(config)
+    return bool(needs_reference), use_critic
 
 
 def _check_single_responses(algorithm: Any) -> None:
@@ -105,13 +108,14 @@ def _check_sharing(config: Any, world_size: int) -> None:
 
 def _check_token_budgets(config: Any) -> None:
     """Refuse passes that are formed by tokens and have no room for the longest sequence."""
-    section, critic = config.actor_rollout_ref, config.get("critic")
+    section, critic, prime = config.actor_rollout_ref, config.get("critic"), config.local.get("prime")
     budgets = {
         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
         "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": section.rollout.log_prob_use_dynamic_bsz,
         "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": section.ref.log_prob_use_dynamic_bsz,
         "critic.ppo_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
         "critic.forward_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
+        "local.prime.ppo_max_token_len_per_gpu": wants_process_rewards(config) and prime.use_dynamic_bsz,
     }
     longest = config.data.max_prompt_length + config.data.max_response_length
     for key, used in budgets.items():

@@ -215,6 +215,8 @@ def _check_override(override: str, default: DictConfig) -> None:
     hint = f"did you mean {meant}?" if meant else "python main.py --cfg prints all keys"
     if key.startswith("critic."):
         hint = "this project has no critic: vextract upgrade --algorithm ppo, or --with critic"
+    if key.startswith("local.prime."):
+        hint = "this project has no implicit reward model: vextract upgrade --with prime"
     raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key for code of your own)")
 
 

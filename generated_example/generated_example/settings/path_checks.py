@@ -21,6 +21,7 @@ MODELS = (
     "actor_rollout_ref.ref.model.path",
     "critic.model.path",
     "critic.model.tokenizer_path",
+    "local.prime.path",
     reward_keys.JUDGE_PATH,
 )
 DATA = ("data.train_files", "data.val_files")

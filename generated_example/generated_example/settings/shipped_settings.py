@@ -276,6 +276,7 @@ local.log_train_generations
 local.max_logits_mb
 local.num_threads
 local.peer_timeout
+local.prime.enable
 local.quantization.bnb_4bit_quant_type
 local.quantization.bnb_4bit_use_double_quant
 local.quantization.load_in_4bit

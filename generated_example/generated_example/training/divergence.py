@@ -15,13 +15,15 @@ from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 from .suspects import Suspects
 
-LOSSES = {"actor": "actor/pg_loss", "critic": "critic/vf_loss"}
-SHOWN = tuple(f"actor/{name}" for name in ("lr", "grad_norm", "pg_loss", "ppo_kl")) + tuple(
-    f"critic/{name}" for name in ("lr", "grad_norm", "vf_loss")
+LOSSES = {"actor": "actor/pg_loss", "critic": "critic/vf_loss", "reward_model": "reward_model/dpo_loss"}
+SHOWN = (
+    *(f"actor/{name}" for name in ("lr", "grad_norm", "pg_loss", "ppo_kl")),
+    *(f"critic/{name}" for name in ("lr", "grad_norm", "vf_loss")),
+    *(f"reward_model/{name}" for name in ("lr", "grad_norm", "dpo_loss")),
 )
-SECTIONS = {"actor": "actor_rollout_ref.actor", "critic": "critic"}
+SECTIONS = {"actor": "actor_rollout_ref.actor", "critic": "critic", "reward_model": "local.prime"}
 STEPS_SHOWN = 4
-GRADIENTS = {"actor": "actor/grad_norm", "critic": "critic/grad_norm"}
+GRADIENTS = {name: f"{name}/grad_norm" for name in LOSSES}
 # A single batch may give a loss or gradient that is not finite: upstream skips its update and goes on. So many in a row
 # end the run.
 PATIENCE = 3
@@ -53,7 +55,7 @@ class DivergenceCheck:
         """Check a model that has just been updated.
 
         Args:
-            name: actor or critic.
+            name: actor, critic or reward_model.
             model: the model.
             metrics: of the step so far, as numbers, the same on every process.
             step: which one it is.

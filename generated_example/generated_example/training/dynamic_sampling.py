@@ -4,7 +4,7 @@
 The settings, `algorithm.filter_groups` and `data.gen_batch_size`, are those of upstream's DAPO recipe.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,15 +45,15 @@ def sample_until_full(draw: Callable[[], Scored], config: Any, prompts: int, met
             )
         batch, rewards, extra = draw()
         uids = batch.non_tensor_batch["uid"]
-        keep = np.isin(uids, varying_groups(uids, _values(section.metric, rewards, extra)))
-        kept.append(_rows(batch, rewards, extra, np.flatnonzero(keep)))
+        keep = np.isin(uids, varying_groups(uids, values_of(section.metric, rewards, extra)))
+        kept.append(chosen_rows(batch, rewards, extra, np.flatnonzero(keep)))
         drawn += len(set(uids))
         groups += len(set(uids[keep]))
     metrics["train/num_gen_batches"] = len(kept)
     metrics["train/kept_groups"] = groups / drawn
-    whole = _joined(kept)
+    whole = joined(kept)
     first = list(dict.fromkeys(whole[0].non_tensor_batch["uid"]))[:prompts]
-    return _rows(*whole, np.flatnonzero(np.isin(whole[0].non_tensor_batch["uid"], first)))
+    return chosen_rows(*whole, np.flatnonzero(np.isin(whole[0].non_tensor_batch["uid"], first)))
 
 
 def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
@@ -86,22 +86,37 @@ def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
     return {"critic/rewards/frac_zero_std": 1 - varying / prompts}
 
 
-def _values(metric: str, rewards: torch.Tensor, extra: dict[str, list[Any]]) -> np.ndarray:
+def values_of(
+    metric: str, rewards: torch.Tensor, extra: Mapping[str, Any], key: str = "algorithm.filter_groups.metric"
+) -> np.ndarray:
+    """Return what each response is worth by a metric, (bs,).
+
+    Args:
+        metric: seq_reward, or a component of the reward.
+        rewards: (bs, response_length).
+        extra: the components, bs values each.
+        key: the setting that names the metric.
+
+    Raises:
+        ConfigError: the reward reports no such component.
+    """
     if metric in ("seq_reward", "seq_final_reward"):
         return rewards.sum(dim=-1).numpy()
     if metric not in extra:
         raise ConfigError(
-            f"algorithm.filter_groups.metric is {metric!r}, which the reward does not report",
+            f"{key} is {metric!r}, which the reward does not report",
             f"choose one of: {', '.join(sorted([*extra, 'seq_reward']))}",
         )
     return np.array(extra[metric], dtype=float)
 
 
-def _rows(batch: DataProto, rewards: torch.Tensor, extra: dict[str, list[Any]], rows: np.ndarray) -> Scored:
+def chosen_rows(batch: DataProto, rewards: torch.Tensor, extra: dict[str, list[Any]], rows: np.ndarray) -> Scored:
+    """Return some rows of a batch that is scored."""
     return batch[rows], rewards[rows], {name: [values[row] for row in rows] for name, values in extra.items()}
 
 
-def _joined(parts: list[Scored]) -> Scored:
+def joined(parts: list[Scored]) -> Scored:
+    """Return batches that are scored as one, with the components that all of them have."""
     full = [part for part in parts if len(part[0])]
     names = [name for name in full[0][2] if all(name in extra for _, _, extra in full)]
     extra = {name: [value for _, _, values in full for value in values[name]] for name in names}

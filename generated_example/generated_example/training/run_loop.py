@@ -102,7 +102,7 @@ class RunLoop:
         with without_running_loop():
             start = trainer.checkpoints.chosen(path)
             with restoring(start):
-                parts = load_parts(trainer.checkpoints, start, trainer.policy, trainer.critic, trainer.ranks)
+                parts = load_parts(trainer.checkpoints, start, trainer.models, trainer.ranks)
                 self.state.restore(*parts)
             trainer.rollouts.sync_weights()
         self.resumed_from, self.finished, trainer.failure = start, False, None
@@ -247,8 +247,7 @@ class RunLoop:
     def _saving_if_unchanged(self) -> Iterator[None]:
         """If a step fails within it before any weight has changed, save the state from before the step."""
         stepped: list[bool] = []
-        models = (self.trainer.policy, self.trainer.critic)
-        optimizers = [model.optimizer for model in models if model is not None]
+        optimizers = [model.optimizer for model in self.trainer.models.values()]
         hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
         try:
             yield

@@ -69,7 +69,6 @@ class RunState:
         trainer.divergence.before_saving()
         is_last = trainer.steps_done >= trainer.total_steps or self.stopping.reason is not None
         finished = is_last and trainer.config.trainer.save_freq <= 0
-        models = {"actor": trainer.policy} | ({"critic": trainer.critic} if trainer.critic is not None else {})
         state = {**self._remembered, "base_models": self.base_models}
         data = state.pop("data")
         if self.row is not None:
@@ -78,8 +77,9 @@ class RunState:
         if path is not None:
             trainer.ranks.on_driver(lambda: Path(path).mkdir(parents=True, exist_ok=True))
             checkpoints = Checkpoints(Path(path), trainer.ranks, settings=checkpoints.settings)
+        step, score = trainer.steps_done, trainer.score
         saved = checkpoints.save(
-            trainer.steps_done, models, data, state, trainer.score, finished=finished, in_background=in_background
+            step, trainer.models, data, state, score, finished=finished, in_background=in_background
         )
         trainer.callbacks("on_save")
         return saved

@@ -10,7 +10,7 @@ import copy
 import random
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from omegaconf import OmegaConf
 
-from ..api.assembly import assemble
+from ..api.assembly import assemble, trained_models
 from ..api.generation import generate_texts
 from ..api.inputs.datasets import batch_of, loader_of
 from ..api.inputs.given import Given
@@ -40,12 +40,14 @@ from ..vendored.algorithms.trainer_functions import apply_kl_penalty, compute_re
 from ..vendored.protocol import DataProto
 from ..workers.metrics import reduced
 from ..workers.rollout_interface import RolloutError
+from ..workers.trained_model import TrainedModel
 from .batches import add_columns, generation_batch, sample_rows, shown_rows, shown_training_rows, write_rows
 from .callbacks import Callbacks
 from .divergence import DivergenceCheck
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .hook_calls import calling_estimator
 from .hook_errors import call_reward, check_advantages, reward_metrics
+from .process_choice import accuracy_sampler
 from .prompts import Prompts
 from .registries import AdvantageEstimator, compute_advantage
 from .results import Step, TrainResult
@@ -78,8 +80,8 @@ class LocalPPOTrainer(Closing):
         ranks: this process among its peers, of a program that ends with the run.
 
     Attributes:
-        policy, reference, critic, rollouts, reward_fn, val_reward_fn, train_loader, val_loader, checkpoints,
-            total_steps: see `api/assembly.py`.
+        policy, reference, critic, process_rewards, rollouts, reward_fn, val_reward_fn, train_loader, val_loader,
+            checkpoints, total_steps: see `api/assembly.py`.
         steps_done: how many steps the weights have behind them.
         finished: whether the last step has been reached.
 
@@ -116,6 +118,7 @@ class LocalPPOTrainer(Closing):
             self.policy = parts.policy
             self.reference = parts.reference
             self.critic = parts.critic
+            self.process_rewards = parts.process_rewards
             self.rollouts = parts.rollouts
             self.reward_fn = parts.reward_fn
             self.val_reward_fn = parts.val_reward_fn
@@ -146,6 +149,11 @@ class LocalPPOTrainer(Closing):
     def assemble(self, given: Given, around: contextlib.ExitStack) -> Any:
         """Put the parts of the run together: see `api/assembly.py`."""
         return assemble(self.config, self.ranks, given, around)
+
+    @property
+    def models(self) -> dict[str, TrainedModel]:
+        """The models that are trained, by the names of their directories in a checkpoint."""
+        return trained_models(self.policy, self.critic, self.process_rewards)
 
     @property
     def finished(self) -> bool:
@@ -191,6 +199,7 @@ class LocalPPOTrainer(Closing):
             ref           ref_log_prob                                                  (bs, R)      float32
             values        values                                                        (bs, R)      float32
             adv           token_level_scores, token_level_rewards, advantages, returns  (bs, R)      float32
+            reward_model  process_rewards; and advantages, returns with them            (bs, R)      float32
 
         `batch.non_tensor_batch` has the columns of the prompts, `uid` (which prompt a row belongs to) and, after adv,
         what the reward says besides the score. A phase is left out where nothing that is configured needs it.
@@ -208,8 +217,9 @@ class LocalPPOTrainer(Closing):
         if not isinstance(prompts, dict):
             prompts = batch_of(prompts, config, self.tokenizer)
         with timed("step", timing), without_running_loop():
-            if config.algorithm.filter_groups.enable:
-                batch, reward = self._collect_filtered(prompts, timing, metrics)
+            choose = sample_until_full if config.algorithm.filter_groups.enable else accuracy_sampler(config)
+            if choose is not None:
+                batch, reward = self._collect_filtered(choose, prompts, timing, metrics)
             else:
                 batch, reward = self._collect(prompts, timing, metrics)
             if not take_rollout_log_probs(batch, config) and self._needs_old_log_probs(batch):
@@ -225,6 +235,11 @@ class LocalPPOTrainer(Closing):
             with timed("adv", timing):
                 batch, advantage_metrics = self._advantages(batch, reward)
                 metrics.update(advantage_metrics)
+            if self.process_rewards is not None:
+                with timed("reward_model", timing), self._same_random_numbers("reward_model"):
+                    metrics.update(self.process_rewards.add(batch))
+                model = self.process_rewards.model
+                self.divergence.after_update("reward_model", model, metrics, self.steps_done + 1, batch)
             if self.critic is not None:
                 with timed("update_critic", timing):
                     with self._same_random_numbers("critic"):
@@ -338,9 +353,9 @@ class LocalPPOTrainer(Closing):
             return batch, self._start_reward(batch)
 
     def _collect_filtered(
-        self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
+        self, choose: Callable[..., Scored], prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
     ) -> tuple[DataProto, "Future[Reward] | None"]:
-        """Do what `_collect` does, with others drawn in place of prompts whose responses do not differ in reward."""
+        """Do what `_collect` does, with others drawn in place of prompts that `choose` leaves out."""
         waiting = [prompts]
 
         def draw() -> Scored:
@@ -349,7 +364,7 @@ class LocalPPOTrainer(Closing):
                 return batch, *self.ranks.on_driver(partial(call_reward, self.reward_fn, batch, self.tokenizer))
 
         count = self.config.data.train_batch_size
-        batch, scores, extra = sample_until_full(draw, self.config, count, metrics)
+        batch, scores, extra = choose(draw, self.config, count, metrics)
         batch.batch["token_level_scores"] = scores
         add_columns(batch, extra)
         self._arrange(batch, metrics)

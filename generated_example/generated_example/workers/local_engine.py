@@ -33,6 +33,10 @@ COLUMNS = (
     "rollout_is_weights",
     "values",
     "returns",
+    "outcomes",
+    "rivals",
+    "row_weights",
+    "rows",
 )
 
 

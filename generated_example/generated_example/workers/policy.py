@@ -40,6 +40,8 @@ class Policy(TrainedModel):
         module: the model, if it is loaded already; it gets the weights at `path`, unless they are to be packed.
     """
 
+    section_name = "actor_rollout_ref.actor"  # of the config, for messages
+
     def __init__(
         self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int, module: Any = None
     ) -> None:
@@ -47,7 +49,7 @@ class Policy(TrainedModel):
         self.config, self.tokenizer = config, tokenizer
         fsdp_config = actor.fsdp_config
         self._world_size = ranks.world_size
-        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, "actor_rollout_ref.actor")
+        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, self.section_name)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy")):
             module = place(self.module_at(path, ranks, module), fsdp_config, ranks)
@@ -96,7 +98,7 @@ class Policy(TrainedModel):
         part = self.actor.passes.part_of(self.with_old_log_probs(batch))
         expect(len(part) * section.ppo_epochs, "sequences")
         with calling_policy_loss(section.policy_loss.loss_mode), self.at_work(optimizer=True):
-            prepared = _on_device(part, temperature=rollout.temperature)
+            prepared = on_device(part, temperature=rollout.temperature)
             start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
             seconds = time.perf_counter() - start
@@ -201,7 +203,7 @@ def _load_causal_lm(
 
 def _for_log_probs(batch: DataProto, section: Any, rollout: Any) -> DataProto:
     """Return the batch on the device in use, with what the vendored actor reads where it computes log-probabilities."""
-    return _on_device(
+    return on_device(
         batch,
         micro_batch_size=section.log_prob_micro_batch_size_per_gpu,
         max_token_len=section.log_prob_max_token_len_per_gpu,
@@ -210,6 +212,6 @@ def _for_log_probs(batch: DataProto, section: Any, rollout: Any) -> DataProto:
     )
 
 
-def _on_device(batch: DataProto, **meta_info: Any) -> DataProto:
+def on_device(batch: DataProto, **meta_info: Any) -> DataProto:
     """Return the batch on the device in use, with more `meta_info`."""
     return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
