@@ -111,6 +111,19 @@ def offload(project: Project) -> Figures:
     yield from _compared(project, "on the device", here, "in CPU memory", there)
 
 
+def plan(project: Project) -> Figures:
+    """Plan the memory of a run, and measure it: what torch's allocator has, idle or not."""
+    lines = project.inside("plan.py")
+    rows = project.train(STEPS)
+    name = "perf/max_memory_reserved_gb"
+    if name not in rows[0]:
+        raise LeftOut("only a GPU's memory is in the metrics (python -m benchmarks plan measures a CPU's)")
+    measured = max(row[name] for row in rows)
+    yield Figure("peak memory, measured", measured, "GiB")
+    planned = sum(size for line, size in lines.items() if line != "CUDA itself")
+    yield _against("peak memory, planned", planned, "GiB", "measured", measured)
+
+
 def checkpoint(project: Project) -> Figures:
     """Save in every second step: how long training stands still, while it waits and while it goes on."""
     seconds = {}
@@ -254,6 +267,7 @@ CASES = (
     Case("packing", "hf", "Passes without padding", packing),
     Case("lora", "hf", "An adapter", lora),
     Case("offload", "hf", "Weights and optimizer in CPU memory", offload),
+    Case("plan", "hf", "The plan of memory", plan),
     Case("checkpoint", "hf", "A checkpoint while training", checkpoint),
     Case("vllm_toy", "vllm", "The toy task by vLLM", toy),
     Case("vllm", "vllm", "A step, in the trainer's process", vllm),

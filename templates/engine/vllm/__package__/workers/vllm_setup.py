@@ -13,11 +13,10 @@ from packaging.version import Version
 from ..errors import ConfigError
 from ..run.distributed import Ranks
 from .devices import computing_on, get_device_name
+from .rollout_interface import CPU_KV_CACHE_BYTES
 
 # Since this version it reads new weights from memory.
 OLDEST = Version("0.16")
-# What the KV cache may take on a CPU, where vLLM would take most of the memory.
-CPU_KV_CACHE_BYTES = 2**28
 
 
 def prepare_environment() -> None:

@@ -1,0 +1,13 @@
+"""Plan the memory of a run: `plan.py PACKAGE key=value ...`, in a project. Prints GiB of the largest phase, by line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+if __name__ == "__main__":
+    sys.path.insert(0, ".")
+    package = importlib.import_module(sys.argv[1])
+    plan = package.plan_memory(package.load_config(*sys.argv[2:]))
+    print(json.dumps({name: line.get(plan.peak, 0) / 2**30 for name, line in plan.lines.items()}))

@@ -1,0 +1,142 @@
+"""`python main.py --plan`: what a run will hold in memory, before anything is loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import forked
+from tests.project.support import Configuration, Made
+from tests.releases import NEWEST, newest_release
+
+pytestmark = pytest.mark.slow
+
+Maker = Callable[[Configuration], Made]
+GIB = 2**30
+# Qwen2.5-7B's config.json, without the keys that no size depends on.
+QWEN_7B = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_attention_heads": 28,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 4,
+    "vocab_size": 152064,
+    "tie_word_embeddings": False,
+}
+WEIGHTS_7B = 7_615_616_512
+SMALL = {**QWEN_7B, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 1000}
+SMALL |= {"num_hidden_layers": 2, "num_key_value_heads": 2}
+OF_7B = (
+    "local.device=cuda",
+    "data.train_batch_size=16",
+    "data.max_prompt_length=32",
+    "data.max_response_length=32",
+    "actor_rollout_ref.rollout.n=8",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=16",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2",
+)
+
+
+def model(folder: Path, config: dict[str, object]) -> str:
+    """A directory with a config.json and nothing else."""
+    path = folder / "model"
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(config))
+    return f"actor_rollout_ref.model.path={path}"
+
+
+def planned(root: Path, *arguments: str) -> tuple[int, dict[str, list[float]], str]:
+    """The exit code of `main.py --plan`, the table in GiB, and all that was printed."""
+    done = forked(root, "main.py", "--plan", *arguments)
+    rows = re.findall(r"^(\w.*?)((?: +(?:[\d.]+|-))+)$", done.stdout, re.M)
+    table = {name: [0.0 if cell == "-" else float(cell) for cell in cells.split()] for name, cells in rows}
+    return done.returncode, table, done.stdout + done.stderr
+
+
+def test_seven_billion_weights_on_eight_devices(made: Maker, tmp_path: Path) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    code, table, text = planned(
+        root, "--processes", "8", "--memory", "80", model(tmp_path, QWEN_7B), *OF_7B, "algorithm.use_kl_in_reward=true"
+    )
+    assert code == 0, text
+    assert "it fits" in text
+    phases = re.search(r"^ +(gen.*)$", text, re.M)
+    assert phases is not None
+    assert phases[1].split() == ["gen", "old_log_prob", "ref", "update"]
+    share = 4 * WEIGHTS_7B / 8 / GIB  # float32
+    for name, expected in (("policy: weights", share), ("policy: optimizer", 2 * share), ("reference: weights", share)):
+        assert table[name] == pytest.approx([expected] * 4, abs=0.01), name
+    assert table["policy: gradients"] == pytest.approx([0, 0, 0, share], abs=0.01)
+    assert table["rollout: a copy of the weights"] == pytest.approx([8 * share] * 4, abs=0.01)
+    # 16 responses of 64 tokens, keys and values of 28 layers in bfloat16, and one layer that moves.
+    cache = 16 * 64 * 2 * 28 * 4 * 128 * 2 / GIB
+    assert table["keys and values"] == pytest.approx([cache * 29 / 28, 0, 0, 0], abs=0.01)
+    # At the end of a backward pass: both matrices of the vocabulary, their gradients, and these in float32 to be sent.
+    assert table["gathered"][3] == pytest.approx(2 * 152064 * 3584 * (2 + 2 + 4) / GIB, rel=0.01)
+    parts = [row for name, row in table.items() if name not in ("all", "besides, in CPU memory")]
+    assert table["all"] == pytest.approx([sum(column) for column in zip(*parts, strict=True)], abs=0.05)
+
+
+def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp_path: Path) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    room = ("--memory", "0.45", "local.device=cuda", "data.train_batch_size=64", "data.max_response_length=512")
+    sizes = ("actor_rollout_ref.rollout.n=8", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=64")
+    more = ("actor_rollout_ref.actor.ppo_mini_batch_size=64", "local.max_logits_mb=null")
+    arguments = [
+        *room,
+        *sizes,
+        *more,
+        model(tmp_path, SMALL),
+        "actor_rollout_ref.model.enable_gradient_checkpointing=false",
+    ]
+    code, _, text = planned(root, *[one.replace("0.45", "1.2") for one in arguments])
+    assert code == 1, text
+    changes = re.search(r"^change: (.*)$", text, re.M)
+    assert changes is not None, text
+    keys = {change.partition("=")[0] for change in changes[1].split()}
+    assert "actor_rollout_ref.model.enable_gradient_checkpointing" in keys
+    kept = [one.replace("0.45", "1.2") for one in arguments if one.partition("=")[0] not in keys]
+    code, _, text = planned(root, *kept, *changes[1].split())
+    assert code == 0, text
+
+
+@pytest.mark.parametrize("release", newest_release("0.6.1"))
+def test_any_release_plans_what_it_was_made_with(made: Maker, tmp_path: Path, release: str) -> None:
+    root = made(Configuration(release, "hf", everything=True)).root
+    settings = ("preset=ppo", "actor_rollout_ref.actor.use_kl_loss=true", "scale=toy", model(tmp_path, SMALL))
+    code, table, text = planned(root, *settings)
+    assert code == 0, text
+    assert {"policy: weights", "critic: weights", "reference: weights", "critic: optimizer", "activations"} <= set(
+        table
+    )
+    weights = table["policy: weights"][0]
+    code, table, text = planned(root, *settings, "preset=grpo", "actor_rollout_ref.model.lora_rank=8")
+    assert code == 0, text
+    assert "reference: weights" not in table
+    assert table["policy: weights"][0] >= weights
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["actor_rollout_ref.model.path=./nothing"], "no config.json of ./nothing"),
+        (["actor_rollout_ref.model.path=nobody/nothing"], "no config.json of nobody/nothing"),
+        (["--processes", "0"], "--processes 0"),
+        (["--memory", "0"], "--memory 0"),
+        (["--multirun", "local.seed=1,2"], "--plan --multirun"),
+        (["local.device=cuda"], "--memory 80"),
+    ],
+)
+def test_what_no_plan_can_be_made_of_is_said(made: Maker, arguments: list[str], message: str) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    done = forked(root, "main.py", "--plan", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "hint: " in done.stderr
+    assert "Traceback" not in done.stderr
