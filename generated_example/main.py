@@ -9,6 +9,8 @@ Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all,
 
     --cfg                 print the resulting config, and stop
     --info                print which files it is made of, and stop
+    --plan                print what it will hold in memory, phase by phase, and what to change if that does not fit
+                          (exit code 1), and stop; --processes 8 --memory 80: on eight devices of 80 GiB
     --config-name NAME    start from another file of config/, whose defaults begin with ppo_trainer
     --config-path DIR     look for it and for presets in another directory first; --config-dir DIR: last
     --multirun            a run for each combination of values: key=1,2 preset=grpo,rloo; and one report
@@ -87,6 +89,10 @@ def read_config(arguments: list[str]) -> Any:
 
             say(OmegaConf.to_yaml(config))
             return 0
+        if asked.plan:
+            from generated_example.memory.command import say_plan
+
+            return say_plan(config, asked.processes, asked.memory)
         check_paths(config)  # settle_device imports torch, which takes seconds
         settle_device(config)
     except ConfigError as error:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .api.under_ray.trainer import RayTrainer, create_trainer
     from .custom.env_dataset import EnvDataset
     from .errors import ConfigError, DataError, ProjectError
+    from .memory.plan import MemoryPlan, plan_memory
     from .training.hook_errors import HookError
     from .training.results import Step, TrainResult
     from .training.trainer import LocalPPOTrainer
@@ -35,6 +36,7 @@ __all__ = [
     "LocalPolicy",
     "LocalReference",
     "LocalRollouts",
+    "MemoryPlan",
     "PPOTrainer",
     "ProjectError",
     "RayTrainer",
@@ -43,6 +45,7 @@ __all__ = [
     "TrainingConfig",
     "create_trainer",
     "load_config",
+    "plan_memory",
 ]
 
 # Where each of them is.
@@ -57,6 +60,7 @@ _PLACES = {
     "LocalPolicy": "api.parts",
     "LocalReference": "api.parts",
     "LocalRollouts": "api.parts",
+    "MemoryPlan": "memory.plan",
     "PPOTrainer": "api.simple",
     "ProjectError": "errors",
     "RayTrainer": "api.under_ray.trainer",
@@ -65,6 +69,7 @@ _PLACES = {
     "TrainingConfig": "api.names.short_names",
     "create_trainer": "api.under_ray.trainer",
     "load_config": "api.configuration",
+    "plan_memory": "memory.plan",
 }
 
 FormerModules.answer_to(__name__)

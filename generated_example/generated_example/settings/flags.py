@@ -59,6 +59,8 @@ class CommandLine:
         flags: those that say so, as they stand there.
         cfg, info, multirun: whether these flags are given.
         trials: of how many runs `multirun` is a search; None: it does all combinations.
+        plan: whether the memory of the run is to be planned.
+        processes, memory: for how many, with so many GiB each; None: those of torchrun, and what this machine has.
     """
 
     overrides: list[str]
@@ -68,6 +70,9 @@ class CommandLine:
     info: bool
     multirun: bool
     trials: int | None = None
+    plan: bool = False
+    processes: int | None = None
+    memory: float | None = None
 
     @property
     def without_overrides(self) -> list[str]:
@@ -95,6 +100,9 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     parser = _Parser(add_help=False, allow_abbrev=False)
     for name in ("cfg", "info", "multirun"):
         parser.add_argument(f"-{name[0]}", f"--{name}", action="store_true")
+    parser.add_argument("--plan", action="store_true")
+    parser.add_argument("--processes", type=int)
+    parser.add_argument("--memory", type=float)
     parser.add_argument("-cn", "--config-name")
     parser.add_argument("-cp", "--config-path", type=Path)
     parser.add_argument("-cd", "--config-dir", type=Path)
@@ -109,6 +117,11 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     found, overrides = parser.parse_known_args(words)
     if found.trials is not None and (found.trials < 1 or not found.multirun):
         raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
+    for flag, number in (("--processes", found.processes), ("--memory", found.memory)):
+        if number is not None and (number <= 0 or not found.plan):
+            raise ConfigError(f"{flag} {number}", "it goes with --plan, and is more than 0")
+    if found.plan and found.multirun:
+        raise ConfigError("--plan --multirun", "plan one run at a time")
     name = (found.config_name or MAIN).removesuffix(".yaml")
     given = {"--config-name": found.config_name, "--config-path": found.config_path, "--config-dir": found.config_dir}
     return CommandLine(
@@ -119,4 +132,7 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         found.info,
         found.multirun,
         found.trials,
+        found.plan,
+        found.processes,
+        found.memory,
     )

@@ -7,6 +7,8 @@ from typing import Protocol
 from ..errors import ProjectError
 from ..vendored.protocol import DataProto
 
+CPU_KV_CACHE_BYTES = 2**28  # that vLLM gets for keys and values in a process of a CPU, unless it is told otherwise
+
 
 class RolloutError(ProjectError):
     """The rollout engine failed. The text ends with a hint that says what to do."""

@@ -1,0 +1,64 @@
+# vextract:template base/__package__/memory/sizes.py - edit freely
+"""How many rows a process has in each phase of a step, and which phases there are."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ..training.registries import AdvantageEstimator
+from ..workers.passes import SharedPasses
+from ..workers.role_configs import TAKES_OWN_LOG_PROBS
+
+
+def responses(config: Any) -> int:
+    """Return how many responses a batch has."""
+    count: int = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    return count
+
+
+def rows_of_pass(section: Any, prefix: str, length: int, own: int) -> int:
+    """Return how many of its `own` rows a process forwards at once, where nothing is learned."""
+    by_tokens = section.get(f"{prefix}use_dynamic_bsz", section.get("use_dynamic_bsz", False))
+    if by_tokens:
+        return max(1, min(own, section[f"{prefix}max_token_len_per_gpu"] // length))
+    return max(1, min(own, section[f"{prefix}micro_batch_size_per_gpu"]))
+
+
+def wants_critic(config: Any) -> bool:
+    """Tell whether a run has a critic."""
+    critic = config.get("critic")
+    if critic is None or critic.enable is None:
+        return bool(config.algorithm.adv_estimator == AdvantageEstimator.GAE)
+    return bool(critic.enable)
+
+
+def computes_old_log_probs(config: Any) -> bool:
+    """Tell whether log-probabilities are computed before the update: see `LocalPPOTrainer`."""
+    actor, local = config.actor_rollout_ref.actor, config.local
+    one_update = config.data.train_batch_size <= actor.ppo_mini_batch_size and actor.ppo_epochs == 1
+    asked = local.recompute_old_log_probs or config.algorithm.use_kl_in_reward
+    given = bool(config.actor_rollout_ref.rollout.calculate_log_probs)
+    return bool(asked or given or not (TAKES_OWN_LOG_PROBS and one_update))
+
+
+def wants_reference(config: Any) -> bool:
+    """Tell whether a run has a reference."""
+    return bool(config.actor_rollout_ref.actor.use_kl_loss or config.algorithm.use_kl_in_reward)
+
+
+def update_passes(config: Any, section: Any, length: int, world: int) -> tuple[int, int]:
+    """Return how many rows one of `world` processes forwards in a pass of an update, and how many such a step has."""
+    n = config.actor_rollout_ref.rollout.n
+    mini = section.ppo_mini_batch_size * n
+    if section.use_dynamic_bsz:
+        own = -(-mini // world)
+        rows = max(1, min(own, section.ppo_max_token_len_per_gpu // length))
+        return rows, -(-own // rows)
+    steps = config.local.gradient_accumulation_steps
+    micro = mini // (steps * world) if steps else min(section.ppo_micro_batch_size_per_gpu, mini)
+    sizes = {"ppo_mini_batch_size": mini, "ppo_micro_batch_size_per_gpu": max(1, micro), "use_dynamic_bsz": False}
+    passes = SharedPasses(SimpleNamespace(**sizes), uneven=True)
+    passes.share_between(SimpleNamespace(world_size=world, rank=0))  # type: ignore[arg-type]
+    own = len(passes.part_of(np.arange(mini)))  # type: ignore[arg-type]
+    return -(-max(1, micro) // passes.sharers), max(1, -(-own // max(1, micro)))
