@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from extractor.pipeline.generate import complete, generate
 from extractor.pipeline.source import open_source
@@ -40,30 +42,40 @@ typer.run(parse)
 """
 
 
+class Seconds(NamedTuple):
+    """Seconds of a process, or their ratio to another's: that passed, and that processors spent on it."""
+
+    wall: float
+    processor: float
+
+
 def run() -> bool:
     """Print the ratios; True where both limits hold."""
     ok = True
-    print("Each side is a process of its own.\n")
-    print("| what | against | ratio (median of pairs) | limit |")
-    print("|---|---|---|---|")
+    print(
+        "Each side is a process of its own. Seconds of a processor leave out waiting, for the disk or other programs.\n"
+    )
+    print("| what | against | ratio (median of pairs) | limit | of the processor's seconds |")
+    print("|---|---|---|---|---|")
     for release in releases.supported():
-        ratio = _new_against_parsing(release)
-        ok = ok and ratio <= LIMIT_NEW
+        ratios = _new_against_parsing(release)
+        ok = ok and ratios.wall <= LIMIT_NEW
         print(
             f"| `vextract new --verl {release}`, warm cache "
             "| a command of typer's: ast.parse of verl, libcst of the emitted files "
-            f"| {ratio:.2f}x | {LIMIT_NEW}x |"
+            f"| {ratios.wall:.2f}x | {LIMIT_NEW}x | {ratios.processor:.2f}x |"
         )
-    ratio = _paired(
+    ratios = _paired(
         lambda: _run(str(Path(sys.executable).with_name("vextract")), "--help"),
         lambda: _python("-c", "import typer"),
         HELP_ROUNDS,
     )
-    print(f"| `vextract --help` | `python -c 'import typer'` | {ratio:.2f}x | {LIMIT_HELP}x |")
-    return ok and ratio <= LIMIT_HELP
+    help_ = "| `vextract --help` | `python -c 'import typer'` "
+    print(f"{help_}| {ratios.wall:.2f}x | {LIMIT_HELP}x | {ratios.processor:.2f}x |")
+    return ok and ratios.wall <= LIMIT_HELP
 
 
-def _new_against_parsing(release: str) -> float:
+def _new_against_parsing(release: str) -> Seconds:
     manifest = releases.load(release)
     source = open_source(manifest.pin)
     options = complete(Options("bench", release), manifest)
@@ -85,17 +97,26 @@ def _new_against_parsing(release: str) -> float:
         return _paired(new, lambda: _python("-c", PARSING, str(texts)))
 
 
-def _paired(one: Callable[[], None], other: Callable[[], None], rounds: int = ROUNDS) -> float:
-    """Median ratio of the two, run in turn so that a machine's drift meets both alike."""
+def _paired(one: Callable[[], None], other: Callable[[], None], rounds: int = ROUNDS) -> Seconds:
+    """Median ratios of the two, run in turn so that a machine's drift meets both alike."""
     one()
     other()
-    return statistics.median(_seconds(one) / _seconds(other) for _ in range(rounds))
+    pairs = [(_seconds(one), _seconds(other)) for _ in range(rounds)]
+    return Seconds(
+        statistics.median(ours.wall / theirs.wall for ours, theirs in pairs),
+        statistics.median(ours.processor / theirs.processor for ours, theirs in pairs),
+    )
 
 
-def _seconds(action: Callable[[], None]) -> float:
-    start = time.perf_counter()
+def _seconds(action: Callable[[], None]) -> Seconds:
+    start, before = time.perf_counter(), _of_children()
     action()
-    return time.perf_counter() - start
+    return Seconds(time.perf_counter() - start, _of_children() - before)
+
+
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _python(*arguments: str) -> None:
