@@ -103,6 +103,46 @@ def test_a_run_that_is_stopped_draws_the_batch_again(
     assert behind(again)[-2:] == [0, 1]
 
 
+# A reward that takes a while, and notes for each row how many steps are done.
+NOTING = """
+import os, time
+from pathlib import Path
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    run = Path(os.environ["RUN"])
+    steps = run / "metrics.jsonl"
+    with run.with_suffix(".noted").open("a") as noted:
+        noted.write(f"{len(steps.read_text().splitlines()) if steps.exists() else 0}\\n")
+    time.sleep(0.1)
+    return float(sum(map(ord, solution_str)) % 7)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@on_linux
+def test_rewards_are_computed_while_the_batch_before_is_trained_on(
+    sglang_project: Path, tmp_path: Path, start: Start, in_place_of_sglang: dict[str, str]
+) -> None:
+    reward = tmp_path / "noting.py"
+    reward.write_text(NOTING)
+    settings = (*AHEAD, "trainer.total_training_steps=4", f"reward.custom_reward_function.path={reward}")
+    digests, rewards = [], []
+    for way in ("false", "true"):
+        variables = {**in_place_of_sglang, "RUN": str(tmp_path / way)}
+        run = start(sglang_project, tmp_path / way, *settings, f"local.reward.in_background={way}", **variables)
+        assert run.end(timeout=180) == 0, run.text()
+        assert behind(run) == [0, 1, 1, 1]
+        digests.append(weights(run, 4))
+        rewards.append([step["critic/score/mean"] for step in run.steps()])
+        done = [int(line) for line in (tmp_path / f"{way}.noted").read_text().splitlines()]
+        # The first row of each batch: before the step of the batch before it is done, or after.
+        assert done[::16] == ([0, 0, 1, 2] if way == "true" else [0, 1, 2, 3])
+    assert digests[0] == digests[1]
+    assert rewards[0] == rewards[1]
+
+
 REFUSED = {
     "its correction": ("algorithm.rollout_correction.rollout_is=null",),
     "calculate_log_probs": ("actor_rollout_ref.rollout.calculate_log_probs=false",),

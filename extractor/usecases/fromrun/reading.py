@@ -190,11 +190,12 @@ def _from_script(
         other = next((command for command in reading.commands if trl.is_launch(command.words)), None)
         if other is not None:
             return replace(_translated(path, trl.launched(path, other.words, places)), notes=reading.notes)
-        if re.search(r"verl\.trainer\.(sft|fsdp_sft|main_eval|main_generation)", text):
-            what = "it starts another program of verl's, not its RL trainer"
-        else:
-            what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
-        raise UsageError(f"{path}: {what}", hint="pass the script that runs `python -m verl.trainer.main_ppo`")
+        hint = "pass the script that runs `python -m verl.trainer.main_ppo`"
+        what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
+        if re.search(r"verl\.trainer\.\w*sft_trainer", text):
+            what = "it starts verl's supervised training, which has other settings"
+            hint = "vextract new PATH --recipe sft makes a project for that; its config/sft.yaml has the settings"
+        raise UsageError(f"{path}: {what}", hint=hint)
     notes = list(reading.notes)
     if len(launches) > 1:
         notes.append(f"{len(launches)} launches: the first, in line {launches[0][0].line}, is the one that is taken")
