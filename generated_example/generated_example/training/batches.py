@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..vendored.protocol import DataProto
 
@@ -52,6 +53,14 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
         except ValueError:  # lists of different lengths
             column = objects(values)
         batch.non_tensor_batch[name] = column
+
+
+def in_order(
+    reward: tuple[torch.Tensor, dict[str, list[Any]]], rows: Sequence[int]
+) -> tuple[torch.Tensor, dict[str, list[Any]]]:
+    """Return the scores and components of a batch whose rows were put in another order since."""
+    scores, components = reward
+    return scores[list(rows)], {name: [values[row] for row in rows] for name, values in components.items()}
 
 
 def sample_rows(batch: DataProto, scores: Sequence[float | None], tokenizer: Any) -> list[dict[str, Any]]:

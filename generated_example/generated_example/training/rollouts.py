@@ -1,6 +1,7 @@
 # vextract:template base/__package__/training/rollouts.py - edit freely
 """From a batch of prompts to a batch of responses, over all processes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -67,8 +68,11 @@ class Rollouts:
         self._settle()
         return self._generate(prompts, self.ranks)
 
-    def begin(self, prompts: DataProto) -> None:
-        """Begin to write what `generate` would, beside the training, with the weights of now. Every process does."""
+    def begin(self, prompts: DataProto, then: Callable[[DataProto], None]) -> None:
+        """Begin to write what `generate` would, beside the training, with the weights of now. Every process does.
+
+        `then` is told the responses as soon as they are there, in a thread.
+        """
         self._settle()
         self._background.discard()
         (seed,) = draw_seeds(1)
@@ -78,6 +82,7 @@ class Rollouts:
                 torch.cuda.set_device(self.ranks.local_rank)
             with beside_the_loop(), drawing_from(seed):
                 self._written = self._generate(prompts, self._beside)
+            then(self._written)
 
         self._background.start("the next batch", write)
 

@@ -41,7 +41,7 @@ from ..vendored.protocol import DataProto
 from ..workers.metrics import reduced
 from ..workers.rollout_interface import RolloutError
 from ..workers.trained_model import TrainedModel
-from .batches import add_columns, generation_batch, sample_rows, shown_rows, shown_training_rows, write_rows
+from .batches import add_columns, generation_batch, in_order, sample_rows, shown_rows, shown_training_rows, write_rows
 from .callbacks import Callbacks
 from .divergence import DivergenceCheck
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
@@ -60,6 +60,7 @@ from .validation import answer_and_score, validation_metrics
 Metrics = dict[str, Any]
 Reward = tuple[torch.Tensor, dict[str, list[Any]]]
 TRAINING_SAMPLES_AT = 100  # steps of a run
+ROW = "row_before_arranging"
 
 
 class LocalPPOTrainer(Closing):
@@ -139,6 +140,9 @@ class LocalPPOTrainer(Closing):
             self.score: float | None = None  # of validation after the last step; None: there was none
             self.prompts = Prompts(self)
             self._ahead: tuple[Any, DataProto] | None = None  # prompts whose responses are being written
+            # On rank 0 the reward of these, from when they are written, and of a batch whose step has begun.
+            self._reward_ahead: Future[Reward] | None = None
+            self._reward_begun: Future[Reward] | None = None
             self._state = RunState(self, parts.base_models)
             self._run = RunLoop(self, self._state, parts.lock, parts.resumed_from, is_program=ranks is not None)
             if parts.resumed_from is not None:
@@ -348,8 +352,13 @@ class LocalPPOTrainer(Closing):
     ) -> tuple[DataProto, "Future[Reward] | None"]:
         """Return the batch that a step learns from: prompts with responses, and the reward, which may be under way."""
         batch = self._answer(prompts, timing, metrics)
+        begun, self._reward_begun = self._reward_begun, None
+        batch.non_tensor_batch[ROW] = np.arange(len(batch))
         self._arrange(batch, metrics)
+        rows = batch.non_tensor_batch.pop(ROW).tolist()
         with timed("reward", timing):
+            if begun is not None:
+                return batch, self.background.submit(lambda: in_order(begun.result(), rows))
             return batch, self._start_reward(batch)
 
     def _collect_filtered(
@@ -381,6 +390,7 @@ class LocalPPOTrainer(Closing):
             batch = ahead[1]
             with timed("gen", timing):  # the part that is not done yet
                 responses = self.rollouts.finish()
+            self._reward_begun, self._reward_ahead = self._reward_ahead, None
         else:
             ahead = None
             batch, prompt_batch = self._questions(prompts, self.steps_done + 1)
@@ -393,12 +403,17 @@ class LocalPPOTrainer(Closing):
             metrics["training/steps_behind"] = 0 if ahead is None else 1
             with timed("gen", timing):
                 self._ask_ahead(prompts)
-        batch = batch.repeat(self.rollout_n, interleave=True).union(responses)
+        batch = self._answered(batch, responses, self.steps_done + 1)
         metrics.update(episode_metrics(batch))
-        batch.meta_info["global_steps"] = self.steps_done + 1
-        if "response_mask" not in batch.batch.keys():
-            batch.batch["response_mask"] = compute_response_mask(batch)
         return batch
+
+    def _answered(self, batch: DataProto, responses: DataProto, step: int) -> DataProto:
+        """Return prompts with the responses to them, for a step."""
+        answered: DataProto = batch.repeat(self.rollout_n, interleave=True).union(responses)
+        answered.meta_info["global_steps"] = step
+        if "response_mask" not in answered.batch.keys():
+            answered.batch["response_mask"] = compute_response_mask(answered)
+        return answered
 
     def _questions(self, prompts: dict[str, Any], step: int) -> tuple[DataProto, DataProto]:
         """Return a batch of prompts that a step learns from, with their uids, and what of it goes to the rollout."""
@@ -418,8 +433,14 @@ class LocalPPOTrainer(Closing):
             return
         following = self.prompts.ahead()
         batch, prompt_batch = self._questions(following, step)
+        self._reward_ahead = None
+
+        def begin_reward(responses: DataProto) -> None:
+            if self.ranks.rank == 0 and OmegaConf.select(self.config, reward_keys.IN_BACKGROUND):
+                self._reward_ahead = self._start_reward(self._answered(batch, responses, step))
+
         with under_way("weights"):
-            self.rollouts.begin(prompt_batch.repeat(self.rollout_n, interleave=True))
+            self.rollouts.begin(prompt_batch.repeat(self.rollout_n, interleave=True), begin_reward)
         self._ahead = following, batch
 
     def _arrange(self, batch: DataProto, metrics: Metrics) -> None:
