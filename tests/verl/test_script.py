@@ -237,3 +237,40 @@ def test_main_dapo_starts_from_its_own_config(tmp_path: Path) -> None:
     run = read_run(script, {}, {})
     assert run.overlay == ({"data": {"gen_batch_size": 7}},)
     assert run.config_name == "ppo_trainer"
+
+
+@pytest.mark.parametrize(
+    ("launch", "said"),
+    [
+        (
+            "uv run --extra fsdp -m skyrl.train.entrypoints.main_base trainer.epochs=2",
+            "skyrl.train.entrypoints.main_base",
+        ),
+        ("uv run -m examples.dapo.main_dapo trainer.algorithm.kl=0 generator.n=2", "generator and trainer.algorithm"),
+        (
+            "python3 examples/run_grpo_math.py grpo.num_prompts_per_step=8 policy.model_name=x",
+            "examples/run_grpo_math.py",
+        ),
+        ("python -m pip install a==1", "starts no main_ppo"),
+        ("echo python train.py a=1", "starts no main_ppo"),
+    ],
+)
+def test_another_framework_is_refused_and_its_program_named(tmp_path: Path, launch: str, said: str) -> None:
+    (tmp_path / "run.sh").write_text(launch)
+    with pytest.raises(UsageError) as error:
+        read_run(tmp_path / "run.sh", {}, {})
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "python -m ragen.main_ppo env.name=sokoban actor_rollout_ref.rollout.n=2",
+        "python -m agent.main_ppo --config-name mine env.name=sokoban",
+        "python3 -m verl.trainer.main_ppo data.train_batch_size=8",
+        "torchrun --nproc-per-node 8 own/train.py algorithm.adv_estimator=grpo search.topk=3",
+    ],
+)
+def test_forks_with_programs_and_sections_of_their_own_are_read(tmp_path: Path, launch: str) -> None:
+    (tmp_path / "run.sh").write_text(launch)
+    assert read_run(tmp_path / "run.sh", {}, {}).program in launch

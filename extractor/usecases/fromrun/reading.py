@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun import checkout, easyr1, of_checkpoint, own_config, pasted, trl
+from extractor.usecases.fromrun import checkout, easyr1, of_checkpoint, own_config, pasted, programs, trl
 from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
@@ -21,15 +21,10 @@ from extractor.values.configtree import BadOverride, Override, parse_override
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError
 
-_MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[./])main_ppo(?:\.py)?$")
 _NOTE = re.compile(r"^#\s*vextract:\s*(?P<name>[\w.]+)(?P<mark>[:=])\s*(?P<value>.*)$", re.MULTILINE)
 _AS_EXPORTED = "leave these comments as `vextract export` wrote them, or remove them"
-_MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
-_OF_THE_TRAINER = re.compile(r"(?:\+\+?)?(?:actor_rollout_ref\.actor\.|algorithm\.adv_estimator=)")
 # What a reader of the script is to put in: `<your path>`.
 _PLACEHOLDER = re.compile(r"<[^<>]+>")
-# Commands in quotes in each other.
-_INSIDE = 3
 _QUOTES = "'\""
 _OF_HYDRA = ("config.yaml", "overrides.yaml")
 
@@ -191,10 +186,13 @@ def _from_script(
         if other is not None:
             return replace(_translated(path, trl.launched(path, other.words, places)), notes=reading.notes)
         hint = "pass the script that runs `python -m verl.trainer.main_ppo`"
-        what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
         if re.search(r"verl\.trainer\.\w*sft_trainer", text):
             what = "it starts verl's supervised training, which has other settings"
             hint = "vextract new PATH --recipe sft makes a project for that; its config/sft.yaml has the settings"
+        elif re.search(r"verl\.trainer\.main_(eval|generation)", text):
+            what = "it starts another program of verl's, not its RL trainer"
+        else:
+            what = programs.instead([command.words for command in reading.commands])
         raise UsageError(f"{path}: {what}", hint=hint)
     notes = list(reading.notes)
     if len(launches) > 1:
@@ -202,6 +200,11 @@ def _from_script(
     command, (module, arguments) = launches[0]
     if module == easyr1.MODULE:
         return replace(_translated(path, easyr1.launched(path, arguments, places)), notes=tuple(notes))
+    if foreign := programs.foreign_sections(module, arguments):
+        raise UsageError(
+            f"{path}:{command.line}: {module} is no trainer of verl's: it takes settings of {' and '.join(foreign)}",
+            hint="pass a run of verl, of a fork of it, of EasyR1 or of TRL",
+        )
     if "main_ppo" not in module:
         notes.append(
             f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
@@ -246,50 +249,15 @@ def _started(
     guessed = not places.is_said and re.search("PWD|pwd", text) is not None
     for folder in places.folders if guessed else places.folders[:1]:
         reading = read_script(text, str(path), given, {"PWD": str(folder), **environment})
-        launches = [(command, found) for command in reading.commands if (found := _launch(command.words)) is not None]
+        launches = [
+            (command, found) for command in reading.commands if (found := programs.launched(command.words)) is not None
+        ]
         words = {word.partition("=")[2] or word for command, _ in launches[:1] for word in command.words}
         count = sum(word.startswith(f"{folder}/") and Path(word).exists() for word in words)
         if best is None or count > best[0]:
             best = count, reading, launches
     assert best is not None
     return best[1:]
-
-
-def _launch(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | None:
-    """Return the module that a command runs, and what it passes to it."""
-    if (words and words[0] in ("echo", "printf", "grep", "cat", "pkill", "ps")) or depth > _INSIDE:
-        return None
-    for index, word in enumerate(words):
-        if (_MAIN.search(word) or word == easyr1.MODULE) and "=" not in word:
-            return word, list(words[index + 1 :])
-    own = _own_program(words)
-    if own is not None:
-        return own
-    quoted = [word for word in words if " " in word and _MAIN_IN.search(word) and len(word) <= limits.MAX_INNER_TEXT]
-    for word in quoted[: limits.MAX_INNER]:
-        if unknowns(word) == (word[1:-1],):  # the output of a command, not a command
-            continue
-        # a command in quotes, for ssh, bash -c or a job's entry point
-        for command in read_script(word, "", {}, {}).commands:
-            found = _launch(command.words, depth + 1)
-            if found is not None:
-                return found
-    return None
-
-
-def _own_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return a Python program of another name that takes settings of verl's RL trainer, and what is passed to it."""
-    if not any(_OF_THE_TRAINER.match(word) for word in words):
-        return None
-    for index, word in enumerate(words):
-        if re.fullmatch(r"(?:.*/)?python[0-9.]*", word) is not None:
-            rest = list(words[index + 1 :])
-            while rest and rest[0].startswith("-") and rest[0] != "-m":
-                rest.pop(0)
-            if rest[:1] == ["-m"]:
-                rest.pop(0)
-            return (rest[0], rest[1:]) if rest and "=" not in rest[0] else None
-    return None
 
 
 def _others(commands: Sequence[Command], launch: Command) -> list[str]:

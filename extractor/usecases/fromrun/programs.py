@@ -1,0 +1,91 @@
+"""Which program a command starts, and whether it is a trainer of verl's or of a fork of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from extractor.usecases.fromrun import easyr1
+from extractor.usecases.fromrun.bash import read_script
+from extractor.usecases.fromrun.unknowns import readable, unknowns
+from extractor.values import limits
+
+_MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[./])main_ppo(?:\.py)?$")
+_MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
+_OF_THE_TRAINER = re.compile(r"(?:\+\+?)?(?:actor_rollout_ref\.actor\.|algorithm\.adv_estimator=)")
+_SECTION = re.compile(r"(?:\+\+?|~)?([A-Za-z_]\w*)\.[\w.@/]+=")
+# Sections of verl's config that no other framework's has, and those that others have as well.
+_VERL = {"actor_rollout_ref", "algorithm", "critic", "reward_model", "reward", "custom_reward_function"}
+_SHARED = {"data", "trainer", "hydra", "ray_init", "ray_kwargs"}
+_PYTHON = re.compile(r"(?:.*/)?(?:python[0-9.]*|torchrun)")
+_INSTALLERS = ("pip", "ensurepip", "venv", "huggingface_hub")
+_PRINTS = ("echo", "printf", "grep", "cat", "pkill", "ps")
+# Commands in quotes in each other.
+_INSIDE = 3
+
+
+def launched(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | None:
+    """Return the trainer that a command runs, as its module or file, and what it passes to it; None: it runs none."""
+    if (words and words[0] in _PRINTS) or depth > _INSIDE:
+        return None
+    for index, word in enumerate(words):
+        if (_MAIN.search(word) or word == easyr1.MODULE) and "=" not in word:
+            return word, list(words[index + 1 :])
+    if any(_OF_THE_TRAINER.match(word) for word in words):
+        own = _python_program(words)
+        if own is not None:
+            return own
+    quoted = [word for word in words if " " in word and _MAIN_IN.search(word) and len(word) <= limits.MAX_INNER_TEXT]
+    for word in quoted[: limits.MAX_INNER]:
+        if unknowns(word) == (word[1:-1],):  # the output of a command, not a command
+            continue
+        # a command in quotes, for ssh, bash -c or a job's entry point
+        for command in read_script(word, "", {}, {}).commands:
+            found = launched(command.words, depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def instead(commands: Sequence[Sequence[str]]) -> str:
+    """Say what a script does that runs no trainer of verl's: which other program with settings it starts, if any."""
+    name = next((name for words in commands if (name := _program_with_settings(words))), None)
+    if name is None:
+        return "it starts no main_ppo, nor another program with settings of verl's RL trainer"
+    return f"it starts {readable(name)}, not verl's RL trainer"
+
+
+def foreign_sections(module: str, arguments: Sequence[str]) -> list[str]:
+    """Return the sections that verl's config has not, where a program takes settings of such and none that is verl's.
+
+    SkyRL and others have a main_dapo as well.
+    """
+    if "main_ppo" in module or "verl" in module or any(word.startswith("--config") for word in arguments):
+        return []  # it is verl's, or a file of its own may have the rest
+    sections = {found[1] for word in arguments if (found := _SECTION.match(word))}
+    deeper = {"trainer.algorithm"} if any("trainer.algorithm." in word for word in arguments) else set()
+    return [] if sections & _VERL else sorted((sections - _SHARED) | deeper)
+
+
+def _program_with_settings(words: Sequence[str]) -> str | None:
+    if words and words[0] in _PRINTS:
+        return None
+    found = _python_program(words)
+    if found is None and "-m" in words[:-1]:  # uv run --extra x -m module
+        place = list(words).index("-m")
+        found = words[place + 1], list(words[place + 2 :])
+    if found is None or found[0].partition(".")[0] in _INSTALLERS or not any("=" in word for word in found[1]):
+        return None
+    return found[0]
+
+
+def _python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
+    for index, word in enumerate(words):
+        if _PYTHON.fullmatch(word) is not None:
+            rest = list(words[index + 1 :])
+            while rest and rest[0].startswith("-") and rest[0] != "-m":
+                rest.pop(0)
+            if rest[:1] == ["-m"]:
+                rest.pop(0)
+            return (rest[0], rest[1:]) if rest and "=" not in rest[0] else None
+    return None
