@@ -260,7 +260,7 @@ def test_the_reward_of_an_older_run(release: str, function: str, overlong: str, 
     [
         ("empty.sh", "", "empty"),
         ("other.sh", "echo hello\n", "it starts no main_ppo"),
-        ("eval.sh", "python -m verl.trainer.main_eval a=1\n", "it starts no main_ppo"),
+        ("eval.sh", "python -m verl.trainer.main_eval a=1\n", "another program of verl's"),
         ("sft.sh", "torchrun -m verl.trainer.fsdp_sft_trainer a=1\n", "verl's supervised training"),
         ("sft_new.sh", "torchrun -m verl.trainer.sft_trainer a=1\n", "--recipe sft"),
         ("unknown.sh", f"{RUN} data.trian_batch_size=4\n", "did you mean data.train_batch_size?"),

@@ -266,7 +266,6 @@ def test_another_framework_is_refused_and_its_program_named(tmp_path: Path, laun
     "launch",
     [
         "python -m ragen.main_ppo env.name=sokoban actor_rollout_ref.rollout.n=2",
-        "python -m agent.main_ppo --config-name mine env.name=sokoban",
         "python3 -m verl.trainer.main_ppo data.train_batch_size=8",
         "torchrun --nproc-per-node 8 own/train.py algorithm.adv_estimator=grpo search.topk=3",
     ],
