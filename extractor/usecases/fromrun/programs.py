@@ -47,12 +47,23 @@ def launched(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | No
     return None
 
 
-def instead(commands: Sequence[Sequence[str]]) -> str:
-    """Say what a script does that runs no trainer of verl's: which other program with settings it starts, if any."""
+def instead(commands: Sequence[Sequence[str]], text: str) -> tuple[str, str]:
+    """Say what a script does that runs no trainer of verl's, which other program it starts, if any; and a hint.
+
+    Args:
+        commands: what it runs.
+        text: of the script.
+    """
+    hint = "pass the script that runs `python -m verl.trainer.main_ppo`"
+    if re.search(r"verl\.trainer\.\w*sft_trainer", text):
+        hint = "vextract new PATH --recipe sft makes a project for that; its config/sft.yaml has the settings"
+        return "it starts verl's supervised training, which has other settings", hint
+    if re.search(r"verl\.trainer\.main_(eval|generation)", text):
+        return "it starts another program of verl's, not its RL trainer", hint
     name = next((name for words in commands if (name := _program_with_settings(words))), None)
     if name is None:
-        return "it starts no main_ppo, nor another program with settings of verl's RL trainer"
-    return f"it starts {readable(name)}, not verl's RL trainer"
+        return "it starts no main_ppo, nor another program with settings of verl's RL trainer", hint
+    return f"it starts {readable(name)}, not verl's RL trainer", hint
 
 
 def foreign_sections(module: str, arguments: Sequence[str]) -> list[str]:

@@ -185,14 +185,7 @@ def _from_script(
         other = next((command for command in reading.commands if trl.is_launch(command.words)), None)
         if other is not None:
             return replace(_translated(path, trl.launched(path, other.words, places)), notes=reading.notes)
-        hint = "pass the script that runs `python -m verl.trainer.main_ppo`"
-        if re.search(r"verl\.trainer\.\w*sft_trainer", text):
-            what = "it starts verl's supervised training, which has other settings"
-            hint = "vextract new PATH --recipe sft makes a project for that; its config/sft.yaml has the settings"
-        elif re.search(r"verl\.trainer\.main_(eval|generation)", text):
-            what = "it starts another program of verl's, not its RL trainer"
-        else:
-            what = programs.instead([command.words for command in reading.commands])
+        what, hint = programs.instead([command.words for command in reading.commands], text)
         raise UsageError(f"{path}: {what}", hint=hint)
     notes = list(reading.notes)
     if len(launches) > 1:
