@@ -123,8 +123,9 @@ def compare() -> dict[str, Any]:
     return found
 
 
-def steps(name: str, ranks: Ranks | None = None) -> str:
-    with trainer(name, CHATS, "trainer.total_training_steps=4", "trainer.save_freq=2", ranks=ranks) as run:
+def steps(name: str, *settings: str, ranks: Ranks | None = None) -> str:
+    settings = ("trainer.total_training_steps=4", "trainer.save_freq=2", *settings)
+    with trainer(name, CHATS, *settings, ranks=ranks) as run:
         run.fit()
         return str(run.checkpoints.last_complete())
 
@@ -180,7 +181,7 @@ def stop_early() -> list[Any]:
 if __name__ == "__main__":
     if "RANK" in os.environ:
         ranks = Ranks(600, 45.0)
-        steps("ranks", ranks)
+        steps("ranks", "trainer.balance_batch=true", ranks=ranks)
         ranks.close()
     else:
         print(json.dumps({**compare(), **go_on(), "refused": refused(), "early": stop_early()}))

@@ -24,7 +24,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 @pytest.fixture(scope="module")
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sft") / "project"
-    return make(Configuration(NEWEST[-1], recipe="sft", features=("lora",), package="warm"), root).root
+    return make(Configuration(NEWEST[-1], recipe="sft", features=("lora", "dynamic_bsz"), package="warm"), root).root
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +139,10 @@ def test_two_processes_give_the_weights_of_one(project: Path, found: dict[str, A
     (other,) = (project / "runs/ranks").glob("global_step_4")
     one, two = (load_file(path / "actor/model.safetensors") for path in (Path(found["whole"]), other))
     assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6
+    lines = (project / "runs/ranks/metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    shares = [json.loads(line) for line in lines if "train/loss" in line]
+    assert len(shares) == 4
+    assert all(row["global_seqlen/balanced_max"] <= row["global_seqlen/max"] for row in shares)
 
 
 def test_rows_that_cannot_be_learned_are_named_before_anything_is_trained(found: dict[str, Any]) -> None:

@@ -69,12 +69,14 @@ class SupervisedTrainer(LocalPPOTrainer):
             train/grad_norm, train/lr, train/global_tokens.
         """
         timing = {} if timing is None else timing
+        metrics: Metrics = {}
         batch = DataProto.from_single_dict(prompts)
-        batch.meta_info.update(global_steps=self.steps_done + 1, global_token_num=_lengths(batch))
+        batch.meta_info["global_steps"] = self.steps_done + 1
+        self._arrange(batch, metrics)
         with timed("step", timing), timed("update_actor", timing), without_running_loop():
             with self._same_random_numbers("actor"):
                 found = self.policy.update(batch)
-            metrics: Metrics = dict(reduced(found, self.ranks))
+            metrics.update(reduced(found, self.ranks))
             metrics["actor/pg_loss"] = metrics.pop("actor/loss")  # the check's name for the loss that is minimised
             self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1, batch)
         for name, ours in (("loss", "pg_loss"), ("grad_norm", "grad_norm"), ("lr", "lr")):
