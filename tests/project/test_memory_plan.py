@@ -11,7 +11,7 @@ import pytest
 
 from tests.project.running import forked
 from tests.project.support import Configuration, Made
-from tests.releases import NEWEST, newest_release
+from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
 
@@ -104,6 +104,37 @@ def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp
     kept = [one.replace("0.45", "1.2") for one in arguments if one.partition("=")[0] not in keys]
     code, _, text = planned(root, *kept, *changes[1].split())
     assert code == 0, text
+
+
+def test_vllm_has_its_share_of_the_device_while_it_writes(made: Maker, tmp_path: Path) -> None:
+    root = made(Configuration(LAST_WITH_ENGINES_IN_PROCESS, "vllm", everything=True)).root
+    device = ("local.device=cuda", "--processes", "8", "--memory", "80", "preset=grpo", "data.train_batch_size=64")
+    group = "actor_rollout_ref.actor.ppo_mini_batch_size=64"
+    memory = "actor_rollout_ref.rollout.gpu_memory_utilization=0.4"
+    rests = "actor_rollout_ref.actor.fsdp_config.param_offload=true"
+    code, table, text = planned(root, *device, group, memory, rests, model(tmp_path, SMALL))
+    assert code == 0, text
+    parts = ("engine: weights", "engine: keys and values, and the rest")
+    assert sum(table[name][0] for name in parts) == pytest.approx(0.4 * 80, abs=0.02)
+    assert sum(table[name][-1] for name in parts) == 0
+    assert "rollout: a copy of the weights" not in table
+
+
+def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
+    root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
+    dynamic = (
+        "preset=grpo",
+        "actor_rollout_ref.actor.use_dynamic_bsz=true",
+        "actor_rollout_ref.rollout.n=8",
+        model(tmp_path, SMALL),
+    )
+    sizes = ("data.train_batch_size=64", "actor_rollout_ref.actor.ppo_mini_batch_size=64", "local.device=cuda")
+    found = [
+        planned(root, "--memory", "80", *dynamic, *sizes, f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu={tokens}")
+        for tokens in (16_384, 65_536)
+    ]
+    fewer, more = (table["activations"][-1] for _, table, _ in found)
+    assert more >= 4 * fewer > 0
 
 
 @pytest.mark.parametrize("release", newest_release("0.6.1"))
