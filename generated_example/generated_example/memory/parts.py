@@ -123,11 +123,12 @@ class Planner:
             quantization=quantization,
             max_logits_mb=config.local.max_logits_mb,
         )
-        works: tuple[str, ...] = ("gen", "old_log_prob", "update_actor")
+        works: tuple[str, ...] = ("old_log_prob", "update_actor")
         if not self._own_reference(config):
             works = (*works, "ref")
-        if config.actor_rollout_ref.rollout.name == "hf" and (self.processes > 1 or config.local.devices.rollout):
-            works = works[1:]
+        elsewhere = config.local.devices.rollout not in (None, config.local.devices.policy)
+        if section.rollout.name == "hf" and self.processes == 1 and not elsewhere:
+            works = (*works, "gen")  # it writes the responses itself
         return Role("policy", shape, section.actor, fsdp_config, works, "update_actor")
 
     def _reference(self, config: Any) -> Role:
