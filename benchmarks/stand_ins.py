@@ -249,7 +249,8 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     """Write rows for a project's config; returns the file."""
     import pandas
 
-    code = "\n".join(path.read_text() for path in sorted(Path().glob("*/custom/verl_*.py")))
+    files = [*Path().glob("*/custom/verl_*.py"), *Path().glob("*/custom/from_run/**/reward_score/__init__.py")]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
     named = f"{config['data.train_files']} {config['data.val_files']} {config['trainer.project_name']}"
     known = _ASKED.findall(code)
     source = next((name for pattern, name in _SOURCES if re.search(pattern, named, re.IGNORECASE)), "openai/gsm8k")
