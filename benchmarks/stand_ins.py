@@ -252,7 +252,7 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     files = [*Path().glob("*/custom/verl_*.py"), *Path().glob("*/custom/from_run/**/reward_score/__init__.py")]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
     named = f"{config['data.train_files']} {config['data.val_files']} {config['trainer.project_name']}"
-    known = _ASKED.findall(code)
+    known = [*_ASKED.findall(code), *_keys_looked_up(code)]
     source = next((name for pattern, name in _SOURCES if re.search(pattern, named, re.IGNORECASE)), "openai/gsm8k")
     source = known[0] if known and source not in known else source
     keys = {name: sorted(set(pattern.findall(code))) for name, pattern in _KEYS.items()}
@@ -283,3 +283,9 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     pandas.DataFrame(made).to_parquet(file)
     return place
+
+
+def _keys_looked_up(code: str) -> list[str]:
+    """Return the first data source of a table that code looks them up in."""
+    tables = re.findall(r"(\w+)(?:\.get\(|\[)data_source", code)
+    return [key for name in tables for key in re.findall(rf"\b{name}\s*=\s*\{{\s*[\"']([^\"']+)[\"']", code)]
