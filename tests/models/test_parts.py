@@ -124,6 +124,23 @@ def test_the_toy_environment_has_nothing_to_do_with_rows_of_something_else(confi
     check(config(*turns))
 
 
+@pytest.mark.parametrize("said", ["a.yaml", ["a.yaml", "b.yaml"], None])
+def test_a_dataset_class_gets_its_files_as_the_config_has_them(
+    tmp_path: Path, config: Callable[..., Any], said: Any
+) -> None:
+    file = tmp_path / "rows.py"
+    file.write_text(
+        "from torch.utils.data import Dataset\n\n\nclass Rows(Dataset):\n"
+        "    def __init__(self, data_files, **more):\n        raise ValueError(f'got {data_files}')\n"
+    )
+    data = config(f"data.custom_cls.path={file}", "data.custom_cls.name=Rows").data
+    data.train_files = said
+    datasets = module("data.datasets")
+    with pytest.raises(module("training.hook_errors").HookError) as caught:
+        datasets.dataset_of_files(datasets.file_list(said), "train", data, None)
+    assert f"got {said or ['train']}" in str(caught.value)
+
+
 def test_a_reward_function_that_asks_a_served_model_is_told_of_it(config: Callable[..., Any], tmp_path: Path) -> None:
     file, section = tmp_path / "reward.py", module("settings.reward_keys").FUNCTION
     file.write_text("async def score(data_source, *, reward_router_address, reward_model_tokenizer=None): ...\n")
