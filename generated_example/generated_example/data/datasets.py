@@ -159,12 +159,14 @@ def _build(
     split: str, files: list[str], data: Any, tokenizer: Any, processor: Any, rows: list[dict[str, Any]] | None = None
 ) -> Dataset:
     custom = data.get("custom_cls") or {}
-    source: list[Any] = files
+    source: Any = files
     if rows is not None:
         cls: Any = RowPrompts
         source = [rows]
     elif custom.get("path"):
         cls = load_class(str(custom["path"]), custom.get("name"))
+        said = data.get(f"{split}_files")
+        source = said if file_list(said) == files else files  # as the config has it, one or several, as verl hands it on
     elif files:
         cls = PromptDataset
         source = [_in_schema(file, split, data) for file in files]

@@ -1,6 +1,7 @@
 # vextract:template base/__package__/settings/path_checks.py - edit freely
 """Check that the files and directories that a config names are there, before anything slow is imported."""
 
+import ast
 import os
 import shlex
 from collections.abc import Iterable, Iterator
@@ -31,6 +32,8 @@ CODE = (
     f"{reward_keys.MANAGER.rpartition('.')[0]}.module.path",
     "data.custom_cls.path",
 )
+# Arguments of a reward function for a reward model that writes.
+SERVED = ("reward_router_address", "reward_model_tokenizer")
 
 
 def check_paths(config: DictConfig) -> None:
@@ -66,6 +69,8 @@ def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
         for path in _paths(config, key):
             if "://" not in path and not Path(path).expanduser().is_file():
                 yield f"{key} is not a file: {path}", "give the path of a Python file"
+    for path in _paths(config, CODE[0]):
+        yield from _unserved(config, path)
     resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
     begin = config.local.checkpoint.begin_from
     if begin is not None and not _exists(begin):
@@ -81,6 +86,31 @@ def _readers_of_whole_models(config: DictConfig) -> Iterator[tuple[str, str]]:
     beside_adapter = ENGINE == "vllm" and (model.lora_rank > 0 or model.lora_adapter_path) and not model.lora.merge
     if beside_adapter or not str(rollout.load_format).startswith("dummy"):
         yield "actor_rollout_ref.model.path", f"{ENGINE} (rollout.load_format={rollout.load_format})"
+
+
+def _unserved(config: DictConfig, path: str) -> Iterator[tuple[str, str]]:
+    """Yield what a reward function has to be given that asks a model which verl would serve."""
+    name = OmegaConf.select(config, f"{reward_keys.FUNCTION}.name") or "compute_score"
+    given = OmegaConf.select(config, f"{reward_keys.FUNCTION}.reward_kwargs") or {}
+    try:
+        tree = ast.parse(Path(path).expanduser().read_bytes())
+    except (OSError, SyntaxError, ValueError):  # its import says more
+        return
+    functions = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    needed = [item for node in functions if node.name == name for item in _required(node.args)]
+    for argument in [item for item in needed if item in SERVED and item not in given]:
+        yield (
+            f"{name} in {path} takes {argument}: it asks a reward model that verl serves, and nothing here does",
+            f"serve it, and set +{reward_keys.FUNCTION}.reward_kwargs.{argument}=...",
+        )
+
+
+def _required(taken: ast.arguments) -> list[str]:
+    """Return the names of the arguments that have no default."""
+    plain = taken.posonlyargs + taken.args
+    needed = plain[: len(plain) - len(taken.defaults)]
+    needed += [item for item, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if default is None]
+    return [item.arg for item in needed]
 
 
 def _paths(config: DictConfig, key: str) -> Iterable[str]:
