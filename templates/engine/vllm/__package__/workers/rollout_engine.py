@@ -88,11 +88,10 @@ class RolloutEngine(VllmRollout):
         Raises:
             RolloutError: vLLM failed.
         """
-        generation_config = self.policy.module.generation_config
-        eos, pad = generation_config.eos_token_id, generation_config.pad_token_id  # type: ignore[union-attr]
+        pad = self.policy.module.generation_config.pad_token_id  # type: ignore[union-attr]
         meta_info = {
             **prompts.meta_info,
-            "eos_token_id": self.tokenizer.eos_token_id if eos is None else eos,
+            "eos_token_id": self._eos(),
             "pad_token_id": self.tokenizer.pad_token_id if pad is None else pad,
         }
         columns = dict(prompts.non_tensor_batch)
@@ -116,7 +115,9 @@ class RolloutEngine(VllmRollout):
         engine, with_log_probs = self.inference_engine.llm_engine, bool(self.config.calculate_log_probs)
         longest = engine.model_config.max_model_len
         adapter = None if self.adapter is None else self.adapter.adapter
-        return contextlib.closing(VllmWriter(engine, params, self.device, longest, with_log_probs, adapter))
+        ends = self._eos()
+        eos = ends if isinstance(ends, list) else [ends]
+        return contextlib.closing(VllmWriter(engine, params, self.device, longest, with_log_probs, eos, adapter))
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
@@ -170,6 +171,11 @@ class RolloutEngine(VllmRollout):
         weights = with_output_matrix(self.policy.full_weights(device=None), self.policy.module, packs_head)
         self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         self.inference_engine.reset_prefix_cache()
+
+    def _eos(self) -> Any:
+        """Return the token that ends a response, or a list of them."""
+        eos = self.policy.module.generation_config.eos_token_id  # type: ignore[union-attr]
+        return self.tokenizer.eos_token_id if eos is None else eos
 
     @contextlib.contextmanager
     def _counting(self, requests: int) -> Iterator[None]:

@@ -4,7 +4,7 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from .devices import computing_on
 from .rollout_interface import RolloutError, Turn
+from .servers.assembly import counted
 from .vllm_setup import explain_failure
 
 _numbers = itertools.count()
@@ -27,6 +28,7 @@ class VllmWriter:
         device: where it computes.
         max_model_len: tokens of a context and what follows it, at most.
         with_log_probs: whether the log-probabilities of tokens are wanted.
+        eos: the tokens that end a turn.
         adapter: that turns are written with; None: the model alone.
     """
 
@@ -37,6 +39,7 @@ class VllmWriter:
         device: torch.device,
         max_model_len: int,
         with_log_probs: bool,
+        eos: Collection[int],
         adapter: LoRARequest | None,
     ) -> None:
         self.engine = engine
@@ -44,6 +47,7 @@ class VllmWriter:
         self.device = device
         self.max_model_len = max_model_len
         self.with_log_probs = with_log_probs
+        self.eos = eos
         self.adapter = adapter
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._steps: asyncio.Task[None] | None = None
@@ -63,9 +67,10 @@ class VllmWriter:
             self._steps = asyncio.ensure_future(self._run())
         completion = (await answer).outputs[0]
         tokens = list(completion.token_ids)
+        tokens = tokens[: counted(tokens, self.eos)]
         if not self.with_log_probs:
             return tokens, None
-        return tokens, [entry[token].logprob for token, entry in zip(tokens, completion.logprobs, strict=True)]
+        return tokens, [entry[token].logprob for token, entry in zip(tokens, completion.logprobs, strict=False)]
 
     def leave(self) -> None:
         """Do nothing: no turn waits for another."""
