@@ -16,9 +16,15 @@ _CONFIG = "config/"
 _MAIN = "ppo_trainer.yaml"
 # Modules that list settings by name, for checks of the config itself: that is no use of them.
 _TABLES = (
-    *("flag_names.py", "former_keys.py", "ranges.py", "recipe_names.py", "setting_checks.py", "setting_types.py"),
-    *("shipped_settings.py", "short_names.py", "trl_names.py", "unread.py"),
+    "former_keys.py",
+    "ranges.py",
+    "setting_checks.py",
+    "setting_types.py",
+    "shipped_settings.py",
+    "unread.py",
 )
+# Folders of such modules; and of the plan of a run's memory, which reckons with what other code reads.
+_TABLE_FOLDERS = ("api/names/", "memory/")
 # Comments, docstrings and messages: a word in them is no use of it. What an f-string has in braces is.
 _STRING_OR_COMMENT = re.compile(
     r"""(?P<string>\"\"\"[^\\"]*(?:(?:\\.|"(?!""))[^\\"]*)*\"\"\"|'''[^\\']*(?:(?:\\.|'(?!''))[^\\']*)*'''
@@ -62,10 +68,14 @@ def unread_settings(files: Mapping[str, str], shipped: Mapping[str, list[Any]], 
         shipped: What `shipped_values` returns of them.
         package: The project's.
     """
+    tables = tuple(f"{package}/{folder}" for folder in _TABLE_FOLDERS)
     code = [
         text
         for path, text in sorted(files.items())
-        if path.endswith(".py") and path.startswith((f"{package}/", "main.py")) and not path.endswith(_TABLES)
+        if path.endswith(".py")
+        and path.startswith((f"{package}/", "main.py"))
+        and not path.endswith(_TABLES)
+        and not path.startswith(tables)
     ]
     used = _used(code, {_last(key) for key in shipped})
     return {key: values for key, values in shipped.items() if _last(key) not in used}
