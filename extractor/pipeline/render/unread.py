@@ -17,6 +17,7 @@ _MAIN = "ppo_trainer.yaml"
 # Modules that list settings by name, for checks of the config itself: that is no use of them.
 _TABLES = (
     "former_keys.py",
+    "path_checks.py",
     "ranges.py",
     "setting_checks.py",
     "setting_types.py",

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # Modules that list settings by name, for checks: that does not count as a use.
 TABLES = (
     "former_keys.py",
+    "path_checks.py",
     "ranges.py",
     "setting_checks.py",
     "setting_types.py",
