@@ -166,7 +166,8 @@ def _build(
     elif custom.get("path"):
         cls = load_class(str(custom["path"]), custom.get("name"))
         said = data.get(f"{split}_files")
-        source = said if file_list(said) == files else files  # as the config has it, one or several, as verl hands it on
+        # As the config has it, one or several: so verl hands it on.
+        source = said if file_list(said) == files else files
     elif files:
         cls = PromptDataset
         source = [_in_schema(file, split, data) for file in files]

@@ -20,11 +20,17 @@ UNREAD: dict[str, tuple[object, ...]] = {
     "actor_rollout_ref.rollout.enable_chunked_prefill": (True,),
     "actor_rollout_ref.rollout.enable_prefix_caching": (True,),
     "actor_rollout_ref.rollout.enforce_eager": (False,),
+    "actor_rollout_ref.rollout.free_cache_engine": (True,),
+    "actor_rollout_ref.rollout.gpu_memory_utilization": (0.5,),
     "actor_rollout_ref.rollout.ignore_eos": (False,),
+    "actor_rollout_ref.rollout.load_format": ("dummy",),
     "actor_rollout_ref.rollout.max_model_len": (None,),
     "actor_rollout_ref.rollout.max_num_batched_tokens": (8192,),
     "actor_rollout_ref.rollout.max_num_seqs": (1024,),
+    "actor_rollout_ref.rollout.tensor_model_parallel_size": (1,),
     "local.quantization.bnb_4bit_quant_type": ("nf4",),
+    "local.quantization.bnb_4bit_use_double_quant": (True,),
+    "local.quantization.load_in_4bit": (False,),
 }
 
 # What would read them, if the project had it.
@@ -34,11 +40,17 @@ READERS: dict[str, str] = {
     "actor_rollout_ref.rollout.enable_chunked_prefill": "engine vllm",
     "actor_rollout_ref.rollout.enable_prefix_caching": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.enforce_eager": "engine sglang, engine vllm",
+    "actor_rollout_ref.rollout.free_cache_engine": "engine sglang, engine vllm",
+    "actor_rollout_ref.rollout.gpu_memory_utilization": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.ignore_eos": "engine sglang, engine vllm",
+    "actor_rollout_ref.rollout.load_format": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.max_model_len": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.max_num_batched_tokens": "engine vllm",
     "actor_rollout_ref.rollout.max_num_seqs": "engine sglang, engine vllm",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size": "engine sglang, engine vllm",
     "local.quantization.bnb_4bit_quant_type": "feature qlora",
+    "local.quantization.bnb_4bit_use_double_quant": "feature qlora",
+    "local.quantization.load_in_4bit": "feature qlora",
 }
 
 # What this release of verl makes one number of token losses by, and estimates a KL divergence by.

@@ -9,11 +9,12 @@ is made for and whichever it is taken to. Other names may go with an upgrade.
 SURFACE: dict[str, tuple[str, ...]] = {
     "data.datasets": ("DataError",),
     "data.encoding": ("encoded",),
-    "data.hub": ("load_rows",),
-    "data.rows": ("RowsDataset",),
+    "data.hub": ("load_rows", "rows_unless_sample"),
+    "data.rows": ("RowsDataset", "rows_of_environment"),
     "vendored.data.rl_dataset": ("RLHFDataset",),
     "data.toy": ("ensure_toy_model",),
     "vendored.protocol": ("DataProto",),
+    "episodes.factories": ("resolved",),
     "rewards.components": ("ComponentError", "WeightedComponents"),
     "rewards.manager": ("GIVEN", "TextRewardManager"),
     "rewards.text": (
