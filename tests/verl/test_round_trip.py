@@ -188,6 +188,25 @@ def test_names_that_no_release_has_and_keys_that_follow_others(tmp_path: Path) -
     assert any("critic.model.use_rmpad as critic.model.use_remove_padding" in note for note in report["run"]["notes"])
 
 
+@pytest.mark.parametrize(
+    ("estimator", "key", "feature"),
+    [
+        ("gae", "critic.model.use_remove_padding", "remove_padding"),
+        ("gae", "critic.use_dynamic_bsz", "dynamic_bsz"),
+        ("grpo", "actor_rollout_ref.ref.log_prob_use_dynamic_bsz", "dynamic_bsz"),
+        ("grpo", "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz", "dynamic_bsz"),
+    ],
+)
+def test_what_one_model_alone_asks_for_comes_with_its_feature(
+    tmp_path: Path, estimator: str, key: str, feature: str
+) -> None:
+    group = "actor_rollout_ref.rollout.n=4" if estimator == "grpo" else "critic.model.path=/m"
+    made, report = converted(tmp_path, f"algorithm.adv_estimator={estimator} {group}", f"{key}=True")
+    assert made[key] is True
+    assert feature in report["options"]["features"]
+    assert made["actor_rollout_ref.actor.use_dynamic_bsz"] is False
+
+
 def test_of_two_names_of_one_setting_the_newer_counts(tmp_path: Path) -> None:
     """Whichever of them comes first; the older one counts where it stands alone."""
     made, report = converted(
