@@ -1,4 +1,8 @@
-"""The command line. Only this package prints; the commands are modules of their own."""
+"""The command line. Only this package prints; the commands are modules of their own.
+
+Modules with options do without `from __future__ import annotations`: typer reads the annotations at every start, and
+would compile each of them from its text. Names that only type checkers import are quoted there.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """`vextract adopt`: a project from a copy of verl that was edited by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -75,7 +73,7 @@ def command(
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
 
 
-def _write(target: Path, adoption: Adoption, found: Recognised) -> None:
+def _write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
     from extractor import __version__
     from extractor.pipeline import apply
     from extractor.project import base, lock
@@ -87,7 +85,7 @@ def _write(target: Path, adoption: Adoption, found: Recognised) -> None:
     apply.create(target, adoption.plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
 
 
-def _show(found: Recognised, adoption: Adoption, verbose: bool, below: int) -> None:
+def _show(found: "Recognised", adoption: "Adoption", verbose: bool, below: int) -> None:
     from extractor.usecases.adopt import Outcome
 
     head = [f"copy of verl: {found.copy.root}"]
@@ -119,23 +117,23 @@ def _show(found: Recognised, adoption: Adoption, verbose: bool, below: int) -> N
     screen.show(head, sections, verbose=verbose, below=below)
 
 
-def _behind(found: Recognised) -> str:
+def _behind(found: "Recognised") -> str:
     if not found.newer:
         return "that is the newest supported release"
     count = "1 supported release" if len(found.newer) == 1 else f"{len(found.newer)} supported releases"
     return f"behind by {count}: {', '.join(found.newer)}"
 
 
-def _line(edit: Edit) -> str:
+def _line(edit: "Edit") -> str:
     place = f"-> {edit.where}" if not edit.why else f"({edit.why})"
     return f"  {edit.upstream_path}: {edit.symbol}, {edit.what} {place}"
 
 
-def _share(share: Share, noun: str) -> str:
+def _share(share: "Share", noun: str) -> str:
     return f"{share.carried} of {share.total} {noun} ({share.percent:.0f} %)"
 
 
-def _report(found: Recognised, adoption: Adoption, target: Path | None, written: bool) -> dict[str, object]:
+def _report(found: "Recognised", adoption: "Adoption", target: Path | None, written: bool) -> dict[str, object]:
     options = adoption.options
     return {
         "path": str(target) if target is not None else None,

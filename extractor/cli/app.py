@@ -1,7 +1,5 @@
 """The commands of `vextract`, and the one place where an error becomes text and an exit code."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

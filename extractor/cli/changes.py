@@ -1,7 +1,5 @@
 """`vextract changes`: what changed between two releases in the code that a project vendors."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -73,7 +71,7 @@ def command(
             screen.show([f"{head}: {counted(found)}"], sections(found, chosen, diff, whole), verbose=whole)
 
 
-def select(found: Changes, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:
+def select(found: "Changes", names: tuple[str, ...]) -> "tuple[SymbolChange, ...]":
     """Return the symbols of these names, or of files of these names; all of them without names.
 
     Raises:
@@ -93,7 +91,7 @@ def select(found: Changes, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:
     return tuple(item for item in found.symbols if any(item in items for items in known.values()))
 
 
-def _names(item: SymbolChange) -> set[str]:
+def _names(item: "SymbolChange") -> set[str]:
     found = set()
     for place in (item.old, item.new):
         if place is not None:
@@ -101,16 +99,16 @@ def _names(item: SymbolChange) -> set[str]:
     return found
 
 
-def counted(found: Changes) -> str:
+def counted(found: "Changes") -> str:
     """Write "12 changed, 3 added"."""
     return _counted(found.counts()) or "nothing vendored"
 
 
-def _counted(counts: Mapping[ChangeKind, int]) -> str:
+def _counted(counts: "Mapping[ChangeKind, int]") -> str:
     return ", ".join(f"{number} {_SAID.get(change.value, change.value)}" for change, number in counts.items() if number)
 
 
-def sections(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool, verbose: bool) -> list[screen.Section]:
+def sections(found: "Changes", chosen: "tuple[SymbolChange, ...]", diff: bool, verbose: bool) -> list[screen.Section]:
     """Return the report, what the owner has to do about it first; unless `verbose` the symbols are counted by file."""
     symbols = _symbols(found, [item for item in chosen if item.change.value != "unchanged"], diff)
     return [
@@ -123,7 +121,7 @@ def sections(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool, verbo
     ]
 
 
-def _symbols(found: Changes, chosen: Sequence[SymbolChange], diff: bool) -> list[str]:
+def _symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[str]:
     """Return the symbols by file."""
     lines: list[str] = []
     file = None
@@ -138,7 +136,7 @@ def _symbols(found: Changes, chosen: Sequence[SymbolChange], diff: bool) -> list
     return lines
 
 
-def _files(chosen: Sequence[SymbolChange]) -> list[str]:
+def _files(chosen: "Sequence[SymbolChange]") -> list[str]:
     """Count the changed symbols of each file, by kind; the file with the most changes to code that was there first."""
     files: dict[str, Counter[ChangeKind]] = {}
     for item in chosen:
@@ -154,11 +152,11 @@ def _files(chosen: Sequence[SymbolChange]) -> list[str]:
     ]
 
 
-def _fields(found: Changes) -> list[str]:
+def _fields(found: "Changes") -> list[str]:
     return [f"  {item.symbol}: {_marks(item.gained, item.lost)}" for item in found.fields]
 
 
-def _owner_lines(found: Changes) -> list[str]:
+def _owner_lines(found: "Changes") -> list[str]:
     """Return what the owner's config files have to change."""
     lines = []
     for key in found.owner_keys:
@@ -169,15 +167,15 @@ def _owner_lines(found: Changes) -> list[str]:
     return lines
 
 
-def _registries(found: Changes) -> list[str]:
+def _registries(found: "Changes") -> list[str]:
     return [f"  {item.registry}: {_marks(item.gained, item.lost) or 'the same'}" for item in found.registries]
 
 
-def _marks(gained: Iterable[str], lost: Iterable[str]) -> str:
+def _marks(gained: "Iterable[str]", lost: "Iterable[str]") -> str:
     return " ".join([*(f"+{name}" for name in gained), *(f"-{name}" for name in lost)])
 
 
-def _keys(title: str, keys: KeyChanges) -> list[screen.Section]:
+def _keys(title: str, keys: "KeyChanges") -> list[screen.Section]:
     lines = [f"  + {key}" for key in keys.gained]
     lines += [f"  - {item.key}" + (f"  (now {item.renamed_to})" if item.renamed_to else "") for item in keys.lost]
     lines += [f"  ~ {item.key}: {item.old} -> {item.new}" for item in keys.defaults]
@@ -186,7 +184,7 @@ def _keys(title: str, keys: KeyChanges) -> list[screen.Section]:
     return [screen.Section(lines, title)]
 
 
-def as_json(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool) -> dict[str, object]:
+def as_json(found: "Changes", chosen: "tuple[SymbolChange, ...]", diff: bool) -> dict[str, object]:
     """Return the whole report as JSON's types."""
     from dataclasses import asdict
 
@@ -204,7 +202,7 @@ def as_json(found: Changes, chosen: tuple[SymbolChange, ...], diff: bool) -> dic
     }
 
 
-def _symbol(item: SymbolChange, found: Changes, diff: bool) -> dict[str, object]:
+def _symbol(item: "SymbolChange", found: "Changes", diff: bool) -> dict[str, object]:
     report: dict[str, object] = {
         "symbol": item.place.symbol,
         "kind": item.place.kind,
@@ -220,7 +218,7 @@ def _symbol(item: SymbolChange, found: Changes, diff: bool) -> dict[str, object]
     return report
 
 
-def _features(manifests: tuple[Manifest, Manifest], wanted: tuple[str, ...]) -> tuple[str, ...]:
+def _features(manifests: "tuple[Manifest, Manifest]", wanted: tuple[str, ...]) -> tuple[str, ...]:
     """Check that at least one of the two releases has each feature."""
     from extractor.values.errors import UsageError
 
@@ -232,8 +230,8 @@ def _features(manifests: tuple[Manifest, Manifest], wanted: tuple[str, ...]) -> 
 
 
 def _generate(
-    manifest: Manifest, engine: str, algorithm: str, wanted: tuple[str, ...], offline: bool
-) -> tuple[Generated, Source]:
+    manifest: "Manifest", engine: str, algorithm: str, wanted: tuple[str, ...], offline: bool
+) -> "tuple[Generated, Source]":
     from extractor.pipeline import generate
     from extractor.pipeline.source import open_source
     from extractor.values.options import Options

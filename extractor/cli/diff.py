@@ -1,7 +1,5 @@
 """`vextract diff`: the owner's edits."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -74,7 +72,7 @@ def _split(paths: list[Path]) -> tuple[Path, list[str]]:
     return root, only
 
 
-def _show_stat(found: tuple[FileDiff, ...], verbose: bool) -> None:
+def _show_stat(found: "tuple[FileDiff, ...]", verbose: bool) -> None:
     width = max((len(item.path) for item in found), default=0)
     most = max((item.added + item.removed for item in found), default=0)
     # What a terminal has beside the path, the number and what stands between them.
@@ -94,7 +92,7 @@ def _length(lines: int, scale: float) -> int:
     return max(1, round(lines * scale)) if lines else 0
 
 
-def _report(item: FileDiff) -> dict[str, object]:
+def _report(item: "FileDiff") -> dict[str, object]:
     return {
         "path": item.path,
         "added": item.added,

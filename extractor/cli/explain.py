@@ -1,7 +1,5 @@
 """`vextract explain`: why a file or a symbol is in the project."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,7 +43,7 @@ def command(
     )
 
 
-def _explain(root: Path, locked: Lock, name: str, origin: Path | None, offline: bool) -> tuple[Explanation, ...]:
+def _explain(root: Path, locked: "Lock", name: str, origin: Path | None, offline: bool) -> "tuple[Explanation, ...]":
     from extractor.project import base
     from extractor.usecases import restore
     from extractor.usecases.explain import Ours, explain
@@ -75,7 +73,7 @@ def _in_project(root: Path, name: str) -> str:
     return name
 
 
-def _lines(item: Explanation) -> list[str]:
+def _lines(item: "Explanation") -> list[str]:
     lines = [item.subject]
     if item.path != item.subject:
         lines.append(f"  in       {item.path}")
@@ -97,7 +95,7 @@ def _block(label: str, lines: list[str] | tuple[str, ...]) -> list[str]:
     return [f"  {label if number == 0 else '':8} {line}" for number, line in enumerate(lines)]
 
 
-def _edge(edge: Edge) -> str:
+def _edge(edge: "Edge") -> str:
     if edge.how == "root":
         return f"{edge.symbol} is a root ({edge.origin})"
     return f"{edge.symbol} <- {edge.origin} {edge.how} it{f' (line {edge.line})' if edge.line else ''}"

@@ -1,7 +1,5 @@
 """`vextract export`: a project's experiment on full verl."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -86,13 +84,13 @@ def command(
     output.data(f"next:\n  cd {target}\n  pip install -r requirements.txt\n  bash run.sh")
 
 
-def _counts(made: Export) -> dict[str, int]:
+def _counts(made: "Export") -> dict[str, int]:
     from extractor.usecases.export import Status
 
     return {status.value: sum(key.status is status for key in made.keys) for status in Status}
 
 
-def _report(target: Path, made: Export, release: str, dry_run: bool) -> dict[str, object]:
+def _report(target: Path, made: "Export", release: str, dry_run: bool) -> dict[str, object]:
     return {
         "path": str(target),
         "written": not dry_run,

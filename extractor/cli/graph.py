@@ -1,7 +1,5 @@
 """`vextract graph`: the modules of a project, as a tree or as a picture."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -51,7 +49,7 @@ def command(
         _print_groups(graph)
 
 
-def _picture(graph: Graph, verbose: bool) -> str:
+def _picture(graph: "Graph", verbose: bool) -> str:
     if verbose:
         from extractor.usecases.graph.drawing import draw
 
@@ -61,7 +59,7 @@ def _picture(graph: Graph, verbose: bool) -> str:
     return draw_groups(graph)
 
 
-def _print_groups(graph: Graph) -> None:
+def _print_groups(graph: "Graph") -> None:
     """Print a row for each group: its size, and the groups that it imports from, those with most imports first."""
     from extractor.usecases.graph.matrix import size
 
@@ -80,7 +78,7 @@ def _print_groups(graph: Graph) -> None:
     screen.show(head, [screen.Section(lines, prefix="")], verbose=False)
 
 
-def _print(graph: Graph) -> None:
+def _print(graph: "Graph") -> None:
     from rich.console import Console
     from rich.text import Text
     from rich.tree import Tree
@@ -104,7 +102,7 @@ def _print(graph: Graph) -> None:
     output.data(captured.get().rstrip("\n"), styled=True)
 
 
-def _line(module: Module, name: str, width: int) -> Text:
+def _line(module: "Module", name: str, width: int) -> "Text":
     from rich.text import Text
 
     style = {"vendored": "blue", "hook": "green", "owner": "yellow"}.get(module.kind, "")
@@ -112,7 +110,7 @@ def _line(module: Module, name: str, width: int) -> Text:
     return Text.assemble((name.ljust(width), style), (f"  {module.lines:>6,}", ""), (f"  {marks}", "dim"))
 
 
-def _report(graph: Graph) -> dict[str, object]:
+def _report(graph: "Graph") -> dict[str, object]:
     return {
         "title": graph.title,
         "groups": [

@@ -1,7 +1,5 @@
 """`vextract manifest draft`: what it takes to support another release."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -94,14 +92,14 @@ def _write(out: Path, text: str) -> None:
         raise UsageError(f"{out}: cannot be written: {error.strerror}", hint="choose another place") from None
 
 
-def _summary(made: Draft) -> str:
+def _summary(made: "Draft") -> str:
     if made.done:
         return "nothing is left to decide; tests tell whether it is right"
     count = len(made.todo)
     return f"{count} thing{'' if count == 1 else 's'} to decide"
 
 
-def finding_json(item: Finding) -> dict[str, object]:
+def finding_json(item: "Finding") -> dict[str, object]:
     """Return one finding, as JSON's types."""
     return {
         "kind": item.kind.value,
@@ -113,7 +111,7 @@ def finding_json(item: Finding) -> dict[str, object]:
     }
 
 
-def _report(made: Draft, found: Fit, out: Path | None) -> dict[str, object]:
+def _report(made: "Draft", found: "Fit", out: Path | None) -> dict[str, object]:
     return {
         "release": made.release,
         "follows": made.follows,

@@ -1,7 +1,5 @@
 """`vextract new`: make a project."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -154,12 +152,12 @@ def _check_about_a_run(run: Path | None, *settings: object) -> None:
         )
 
 
-def _show_files(head: str, tree: Tree, verbose: bool) -> None:
+def _show_files(head: str, tree: "Tree", verbose: bool) -> None:
     files = [f"add  {file.kind.value:8}  {file.path}" for file in tree]
     screen.show([head], [screen.Section(files, prefix="add  ")], verbose=verbose)
 
 
-def _show_made(path: Path, options: Options, size: str) -> None:
+def _show_made(path: Path, options: "Options", size: str) -> None:
     """Say what was made and how to go on."""
     named = "" if options.package == path.name else f", package {options.package}"
     output.data(f"made {path}{named}: {size}")
@@ -172,12 +170,12 @@ def _given(context: typer.Context, name: str) -> bool:
     return where is not None and where.name != "DEFAULT"
 
 
-def _size(made: NewProject) -> str:
+def _size(made: "NewProject") -> str:
     files, lines = made.vendored
     return f"{files} files, {lines:,} lines: {lines / max(made.source.lines, 1):.0%} of verl {made.source.release}"
 
 
-def _report(target: Path, made: NewProject, dry_run: bool) -> dict[str, object]:
+def _report(target: Path, made: "NewProject", dry_run: bool) -> dict[str, object]:
     from extractor.values.tree import FileKind
 
     options, source = made.options, made.source

@@ -1,7 +1,5 @@
 """`vextract provenance` and `vextract verify --provenance`: the statement of a project, and its check."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +27,7 @@ def command(path: Project = Path(), file: Output = None) -> None:
     print_or_write(statement(locked, wheel=wheel_of(locked)), file)
 
 
-def check(root: Path, given: Path | None, *, strict: bool, from_: Path | None, offline: bool) -> Report:
+def check(root: Path, given: Path | None, *, strict: bool, from_: Path | None, offline: bool) -> "Report":
     """Make a project anew and compare."""
     from extractor.project import lock
     from extractor.usecases import restore

@@ -1,7 +1,5 @@
 """The questions of `vextract new` in a terminal. Each has an option, and what that says is not asked."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Sequence
@@ -68,7 +66,7 @@ def command_line(context: typer.Context, answers: Answers) -> str:
     return shlex.join(words)
 
 
-def _ask(context: typer.Context, console: Console) -> Answers:
+def _ask(context: typer.Context, console: "Console") -> Answers:
     from extractor.values import releases
     from extractor.values.options import RECIPES
 
@@ -96,7 +94,7 @@ def _ask(context: typer.Context, console: Console) -> Answers:
     )
 
 
-def _place(console: Console, package: str | None) -> tuple[Path, str | None]:
+def _place(console: "Console", package: str | None) -> tuple[Path, str | None]:
     """Ask for a path that a project can go to, and for the package's name where that does not follow from it."""
     from rich.prompt import Prompt
 
@@ -117,7 +115,7 @@ def _place(console: Console, package: str | None) -> tuple[Path, str | None]:
     return path, package
 
 
-def _package(console: Console, suggested: str) -> str:
+def _package(console: "Console", suggested: str) -> str:
     from rich.prompt import Prompt
 
     from extractor.project import location
@@ -131,7 +129,7 @@ def _package(console: Console, suggested: str) -> str:
     return name
 
 
-def _one_of(console: Console, question: str, names: Sequence[str], default: str) -> str:
+def _one_of(console: "Console", question: str, names: Sequence[str], default: str) -> str:
     from rich.prompt import Prompt
 
     few = len(names) <= _SHOWN_IN_THE_QUESTION

@@ -1,7 +1,5 @@
 """`vextract sbom`: a project's bill of materials."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import datetime, timezone
@@ -42,7 +40,7 @@ def print_or_write(document: object, file: Path | None) -> None:
         output.write_file(file, f"{text}\n")
 
 
-def wheel_of(locked: Lock) -> str | None:
+def wheel_of(locked: "Lock") -> str | None:
     """Return the name of the file on the package index that a project was made from, where its manifest has that."""
     from extractor.values import releases
 

@@ -1,7 +1,5 @@
 """`vextract status`: what has become of a project's files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +38,7 @@ def command(
     return 1 if check and found.drift else 0
 
 
-def _show(found: Status, verbose: bool) -> None:
+def _show(found: "Status", verbose: bool) -> None:
     from extractor.usecases.status import State
 
     options = found.lock.options
@@ -70,11 +68,11 @@ def _show(found: Status, verbose: bool) -> None:
         output.note(text)
 
 
-def _line(file: FileStatus) -> str:
+def _line(file: "FileStatus") -> str:
     return f"{file.state.value:10}  {file.path}{f'  ({file.note})' if file.note else ''}"
 
 
-def _next(found: Status) -> list[str]:
+def _next(found: "Status") -> list[str]:
     """Return what to do about it."""
     from extractor.project.journal import Phase
     from extractor.usecases.status import State
@@ -94,7 +92,7 @@ def _next(found: Status) -> list[str]:
     return lines
 
 
-def _report(root: Path, found: Status) -> dict[str, object]:
+def _report(root: Path, found: "Status") -> dict[str, object]:
     options = found.lock.options
     return {
         "path": str(root),

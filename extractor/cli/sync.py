@@ -1,7 +1,5 @@
 """`vextract sync`: restore vendored files, byte for byte."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +42,7 @@ def command(
         _show(plan, emitted, dry_run, verbose)
 
 
-def _show(plan: Plan, emitted: Emitted, dry_run: bool, verbose: bool) -> None:
+def _show(plan: "Plan", emitted: "Emitted", dry_run: bool, verbose: bool) -> None:
     from extractor.pipeline.plan import Reason, Verdict
 
     restored = plan.paths(Verdict.ADD)
@@ -60,7 +58,7 @@ def _show(plan: Plan, emitted: Emitted, dry_run: bool, verbose: bool) -> None:
     screen.show(head, [screen.Section(lines, prefix=" " * 10) for lines in lists], verbose=verbose)
 
 
-def _report(root: Path, plan: Plan, emitted: Emitted, dry_run: bool) -> dict[str, object]:
+def _report(root: Path, plan: "Plan", emitted: "Emitted", dry_run: bool) -> dict[str, object]:
     from extractor.pipeline.plan import Reason, Verdict
 
     return {

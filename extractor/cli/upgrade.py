@@ -1,7 +1,5 @@
 """`vextract upgrade`: another verl, other options or newer templates, and the owner's edits kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -76,7 +74,7 @@ def command(
 
 
 def _dry_run(
-    root: Path, request: Request, origin: Path | None, offline: bool, diff: bool, verbose: bool, json: bool
+    root: Path, request: "Request", origin: Path | None, offline: bool, diff: bool, verbose: bool, json: bool
 ) -> int:
     from extractor.cli import changes
 
@@ -93,7 +91,7 @@ def _dry_run(
 
 
 def _upgrade(
-    root: Path, request: Request, origin: Path | None, offline: bool, allow_dirty: bool, verbose: bool, json: bool
+    root: Path, request: "Request", origin: Path | None, offline: bool, allow_dirty: bool, verbose: bool, json: bool
 ) -> int:
     from extractor.pipeline import apply
     from extractor.project import journal
@@ -120,7 +118,7 @@ def _upgrade(
     return 1 if upgrade_report.counts_of(found.plan)["conflict"] else 0
 
 
-def _prepare(root: Path, request: Request, origin: Path | None, offline: bool) -> Upgrade:
+def _prepare(root: Path, request: "Request", origin: Path | None, offline: bool) -> "Upgrade":
     from extractor.project import journal
     from extractor.project.journal import Phase
     from extractor.usecases import upgrade
@@ -141,7 +139,7 @@ def _prepare(root: Path, request: Request, origin: Path | None, offline: bool) -
     return found
 
 
-def _changes(root: Path, found: Upgrade, origin: Path | None, offline: bool) -> Changes | None:
+def _changes(root: Path, found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
     """Return what changed in the vendored code; None where the present release cannot be had to compare with."""
     from extractor.pipeline.plan import Verdict
     from extractor.usecases import restore
@@ -191,7 +189,7 @@ def _continue(root: Path, json: bool) -> int:
     return 0
 
 
-def _say_unfinished(entry: Journal, json: bool) -> None:
+def _say_unfinished(entry: "Journal", json: bool) -> None:
     from extractor.project import journal
 
     conflicts = journal.paths(entry.conflicts)
@@ -219,7 +217,7 @@ def _abort(root: Path, json: bool) -> int:
     return 0
 
 
-def _nothing(leftovers: bool, what: str) -> VextractError:
+def _nothing(leftovers: bool, what: str) -> "VextractError":
     from extractor.values.errors import UsageError
 
     why = (

@@ -1,7 +1,5 @@
 """`vextract verify`: prove that a project is closed, free of Ray, as locked, and computes what upstream computes."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -85,7 +83,7 @@ def command(
     return _finish(root, report, hint, verbose=verbose, json=json)
 
 
-def _finish(root: Path, report: Report, hint: str, *, verbose: bool, json: bool) -> int:
+def _finish(root: Path, report: "Report", hint: str, *, verbose: bool, json: bool) -> int:
     if json:
         output.data_json({"path": str(root), "ok": report.ok, "checks": [asdict(check) for check in report.checks]})
     else:
@@ -96,7 +94,7 @@ def _finish(root: Path, report: Report, hint: str, *, verbose: bool, json: bool)
     return 0 if report.ok else 1
 
 
-def _show(report: Report, verbose: bool) -> None:
+def _show(report: "Report", verbose: bool) -> None:
     """Print what failed first; what the cases did not run is for whoever asks."""
     from extractor.usecases.verify import Status
 

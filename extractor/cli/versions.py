@@ -1,7 +1,5 @@
 """`vextract versions`: the supported releases of verl."""
 
-from __future__ import annotations
-
 import sys
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -45,7 +43,7 @@ def command(
         _show_matrix(manifests, releases.default())
 
 
-def _about(name: str, manifests: Sequence[Manifest]) -> list[str]:
+def _about(name: str, manifests: "Sequence[Manifest]") -> list[str]:
     """Return what a feature, a preset or an engine is, and which releases have it.
 
     Raises:
@@ -77,7 +75,7 @@ def _about(name: str, manifests: Sequence[Manifest]) -> list[str]:
     return [f"{name}  {what}", f"  in verl {', '.join(told)}"]
 
 
-def _show_matrix(manifests: Sequence[Manifest], default: str) -> None:
+def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
     """One row for each engine and feature, one column for each release."""
     engines = sorted({name for manifest in manifests for name in manifest.engines})
     features = sorted({feature.name for manifest in manifests for feature in manifest.features})
@@ -105,11 +103,11 @@ def _show_matrix(manifests: Sequence[Manifest], default: str) -> None:
     screen.show(head, [screen.Section([line.rstrip() for line in lines], prefix="")], tail, verbose=False)
 
 
-def _marks(found: Iterable[bool]) -> list[str]:
+def _marks(found: "Iterable[bool]") -> list[str]:
     return [_YES if item else _NO for item in found]
 
 
-def _lines(manifest: Manifest, default: str) -> list[str]:
+def _lines(manifest: "Manifest", default: str) -> list[str]:
     width = max((len(feature.name) for feature in manifest.features), default=0)
     lines = [
         f"verl {manifest.release}{' (default)' if manifest.release == default else ''}",
@@ -124,7 +122,7 @@ def _lines(manifest: Manifest, default: str) -> list[str]:
     return lines
 
 
-def _report(manifest: Manifest, default: str) -> dict[str, object]:
+def _report(manifest: "Manifest", default: str) -> dict[str, object]:
     return {
         "release": manifest.release,
         "default": manifest.release == default,

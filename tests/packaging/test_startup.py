@@ -24,6 +24,16 @@ def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
     assert HEAVY.isdisjoint(json.loads(done.stderr))
 
 
+def test_no_annotation_of_a_command_is_compiled_from_text() -> None:
+    from extractor.cli.app import app
+
+    commands = [info.callback for info in app.registered_commands if info.callback is not None]
+    assert len(commands) > 10
+    for command in commands:
+        texts = [name for name, annotation in command.__annotations__.items() if isinstance(annotation, str)]
+        assert not texts, f"{command.__module__}: {texts}"
+
+
 @pytest.mark.usefixtures("verl")
 def test_nothing_of_a_generated_project_is_imported_to_make_one() -> None:
     """torch and verl are no requirements: extraction reads source, it runs none."""
