@@ -1,0 +1,37 @@
+"""What a step consists of has one list; whatever shows the phases must know each of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from tests.project.support import REPOSITORY
+
+TEMPLATES = REPOSITORY / "templates"
+BASE = TEMPLATES / "base" / "__package__"
+
+
+def _constant(path: Path, name: str) -> ast.expr:
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == name:
+            return statement.value
+    raise AssertionError(f"{path}: no {name}")
+
+
+def test_every_phase_that_is_timed_is_in_the_list_and_has_its_colors() -> None:
+    timing = BASE / "tracking" / "timing.py"
+    within, after = (ast.literal_eval(_constant(timing, name)) for name in ("STEP_PHASES", "AFTER_STEP"))
+    timed = {
+        name
+        for path in TEMPLATES.rglob("*.py*")
+        for name in re.findall(r'timed\("(\w+)", ', path.read_text(encoding="utf-8"))
+    }
+    assert timed - {"step"} == {*within, *after}
+
+    style = (BASE / "report" / "page.css").read_text(encoding="utf-8")
+    assert set(re.findall(r"--phase-(\w+):", style)) == {*within, "other", *after}
+
+    colors = _constant(BASE / "tracking" / "plots.py", "PHASES")
+    assert isinstance(colors, ast.Dict)
+    assert [ast.literal_eval(key) for key in colors.keys if key is not None] == list(within)
