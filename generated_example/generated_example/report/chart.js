@@ -391,8 +391,7 @@ class Layers extends Chart {
   }
 }
 
-const PHASES = ["gen", "gen_max", "reward", "old_log_prob", "ref", "values", "adv", "update_critic", "update_actor", "other", "testing", "save_checkpoint"];
-const phaseColor = name => `var(--phase${PHASES.indexOf(name)})`;
+const phaseColor = name => `var(--phase-${name})`;
 const seconds = value => value < 1 ? `${format(Number((value * 1000).toPrecision(3)))} ms` : `${format(Number(value.toPrecision(3)))} s`;
 
 function wholeRange() {

@@ -87,7 +87,7 @@ function setUpPhases() {
     bars.append(element("div", {class: "bar", "data-run": run}, element("b", {}, data.runs[run].name), bar, element("span", {}, seconds(totals[run]))));
     find("layers").append(new Layers(run).figure);
   });
-  const names = PHASES.filter(name => means.some(mean => mean && name in mean));
+  const names = data.phases.filter(name => means.some(mean => mean && name in mean));
   const only = means.filter(Boolean).length === 1 ? means.find(Boolean) : null;
   find("phases").append(...names.map(name => element("li", {}, element("i", {class: "swatch", color: phaseColor(name)}),
     only ? `${name} ${seconds(only[name])}, ${(100 * only[name] / Object.values(only).reduce((a, b) => a + b, 0)).toFixed(0)}%` : name)));

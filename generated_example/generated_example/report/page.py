@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from .curves import curve_groups, extremes, metric_names
-from .phases import phase_layers
+from .phases import PHASES, phase_layers
 from .runs import Run, number
 from .samples import sample_splits
 
@@ -41,6 +41,7 @@ def render(runs: Sequence[Run], version: str | None = None) -> str:
             {"name": run.name, "axes": axis.data(), "phases": phase}
             for run, axis, phase in zip(runs, axes, phases, strict=True)
         ],
+        "phases": PHASES,
         "groups": groups,
         "samples": samples,
         "version": version,

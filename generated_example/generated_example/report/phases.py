@@ -3,24 +3,12 @@
 
 from typing import Any
 
+from ..tracking.timing import AFTER_STEP, STEP_PHASES
 from .curves import Axes, buckets, short
 from .runs import Run, number
 
-# What a step consists of, in its order; the rest of timing_s/step is `other`. Then what comes after a step.
-WITHIN = (
-    "gen",
-    "gen_max",
-    "reward",
-    "old_log_prob",
-    "ref",
-    "values",
-    "adv",
-    "reward_model",
-    "update_critic",
-    "update_actor",
-)
-OTHER = "other"
-AFTER = ("testing", "save_checkpoint")
+OTHER = "other"  # the rest of timing_s/step
+PHASES = (*STEP_PHASES, OTHER, *AFTER_STEP)
 POINTS = 300
 
 
@@ -35,7 +23,7 @@ def phase_layers(run: Run, axes: Axes) -> dict[str, Any] | None:
     if not rows:
         return None
     times = [_times(run.rows[row]) for row in rows]
-    names = [name for name in (*WITHIN, OTHER, *AFTER) if any(time[name] for time in times)]
+    names = [name for name in PHASES if any(time[name] for time in times)]
     parted = buckets(len(rows), POINTS)
     usual = times[1:] if len(times) > 3 else times  # the first step pays for warming up
     means = {name: [sum(times[i][name] for i in part) / len(part) for part in parted] for name in names}
@@ -47,6 +35,6 @@ def phase_layers(run: Run, axes: Axes) -> dict[str, Any] | None:
 
 
 def _times(row: Any) -> dict[str, float]:
-    known = {name: number(row.get(f"timing_s/{name}")) or 0.0 for name in (*WITHIN, *AFTER)}
+    known = {name: number(row.get(f"timing_s/{name}")) or 0.0 for name in (*STEP_PHASES, *AFTER_STEP)}
     step = number(row.get("timing_s/step")) or 0.0
-    return {**known, OTHER: max(0.0, step - sum(known[name] for name in WITHIN))}
+    return {**known, OTHER: max(0.0, step - sum(known[name] for name in STEP_PHASES))}

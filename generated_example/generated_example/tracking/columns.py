@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .timing import AFTER_STEP, STEP_PHASES
+
 Metrics = Mapping[str, float]
 
 
@@ -63,20 +65,6 @@ COLUMNS = (
     Column("tokens/s", ("perf/throughput",), _large, 8),
     Column("s/step", ("perf/time_per_step", "timing_s/step"), _seconds, 3),
 )
-PHASES = (
-    "gen",
-    "gen_max",
-    "reward",
-    "old_log_prob",
-    "ref",
-    "values",
-    "adv",
-    "reward_model",
-    "update_critic",
-    "update_actor",
-    "testing",
-    "save_checkpoint",
-)
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -121,7 +109,8 @@ def one_line(metrics: Metrics) -> str:
 
 def phase_times(metrics: Metrics, width: int | None = None, separator: str = "  ") -> str:
     """Return where a step's time went: `gen 9.6 s  reward 31 ms  ...`; the longest ones, if not all fit the width."""
-    known = {phase: metrics[f"timing_s/{phase}"] for phase in PHASES if f"timing_s/{phase}" in metrics}
+    timed = ((phase, metrics.get(f"timing_s/{phase}")) for phase in (*STEP_PHASES, *AFTER_STEP))
+    known = {phase: seconds for phase, seconds in timed if seconds is not None}
     shown = list(known)
     while True:
         text = separator.join(f"{phase} {duration(known[phase])}" for phase in shown)

@@ -12,11 +12,13 @@ Rows = Sequence[dict[str, Any]]
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#3b6fb6", "#e08214", "#4d9a51", "#c0504d", "#7f5fa8", "#8a8a8a"
 PHASES = {
     "gen": BLUE,
+    "gen_max": "#86b4e3",
     "reward": GREEN,
     "old_log_prob": ORANGE,
     "ref": PURPLE,
     "values": "#b39ddb",
     "adv": GREY,
+    "reward_model": "#2f8f83",
     "update_critic": "#e6a5a3",
     "update_actor": RED,
 }

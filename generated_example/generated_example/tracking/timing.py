@@ -11,6 +11,21 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+# What a step consists of, in its order, as upstream's timing_s/* calls it; then what comes after a step.
+STEP_PHASES = (
+    "gen",
+    "gen_max",
+    "reward",
+    "old_log_prob",
+    "ref",
+    "values",
+    "adv",
+    "reward_model",
+    "update_critic",
+    "update_actor",
+)
+AFTER_STEP = ("testing", "save_checkpoint")
+
 
 @dataclass
 class Phase:
