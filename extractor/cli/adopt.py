@@ -61,7 +61,7 @@ def command(
         if place is not None and not dry_run:
             say(f"writing {target}")
             _write(place, adoption, found)
-    for text in (*found.unread, *adoption.generated.warnings):
+    for text in (*found.warnings, *adoption.generated.warnings):
         output.warning(text)
     if json:
         output.data_json(_report(found, adoption, place, written))
@@ -89,6 +89,8 @@ def _show(found: "Recognised", adoption: "Adoption", verbose: bool, below: int) 
     from extractor.usecases.adopt import Outcome
 
     head = [f"copy of verl: {found.copy.root}"]
+    if found.copy.others:
+        head.append(f"other copies of verl here: {', '.join(map(str, found.copy.others))} (name one to adopt it)")
     if found.copy.prefixes:
         head.append(f"imports itself as: {', '.join(found.copy.prefixes)}")
     score = found.score
@@ -138,7 +140,12 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
     return {
         "path": str(target) if target is not None else None,
         "written": written,
-        "fork": {"path": str(found.copy.root), "imports": list(found.copy.prefixes), "says": found.copy.says},
+        "fork": {
+            "path": str(found.copy.root),
+            "others": list(map(str, found.copy.others)),
+            "imports": list(found.copy.prefixes),
+            "says": found.copy.says,
+        },
         "release": found.source.release,
         "newer": list(found.newer),
         "scores": [
@@ -177,5 +184,5 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
             "hunks": {"carried": adoption.hunks.carried, "total": adoption.hunks.total},
             "symbols": {"carried": adoption.symbols.carried, "total": adoption.symbols.total},
         },
-        "warnings": [*found.unread, *adoption.generated.warnings],
+        "warnings": [*found.warnings, *adoption.generated.warnings],
     }

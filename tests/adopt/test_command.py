@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,25 @@ def test_nothing_is_written(run, tmp_path: Path) -> None:
         assert "carried over: 1 of 1 hunks (100 %), 1 of 1 symbols (100 %)" in result.out
         assert "nothing was written" in result.err
         assert sorted(os.listdir(tmp_path)) == ["repo"]
+
+
+def test_a_second_copy_is_named_and_a_recipe_is_none(run, tmp_path: Path) -> None:
+    source = source_of("0.6.1")
+    top = tmp_path / "repo"
+    Fork(top / "first", source).append(ALGOS, "\nMINE = 1\n")
+    Fork(top / "second", source)
+    recipe = top / "recipe" / "trainer" / "main_ppo.py"
+    recipe.parent.mkdir(parents=True)
+    recipe.write_text(source.read("verl/trainer/main_ppo.py"))
+
+    result = run("adopt", top)
+    assert f"copy of verl: {top / 'first' / 'verl'}" in result.out
+    assert f"other copies of verl here: {top / 'second' / 'verl'} (name one" in result.out
+    assert json.loads(run("adopt", top, "--json").out)["fork"]["others"] == [str(top / "second" / "verl")]
+
+    result = run("adopt", recipe.parents[1])
+    assert result.code == 0
+    assert re.search(r"has 1 file of verl's \d+: is it your copy of verl\?", result.err)
 
 
 def test_release_can_be_forced(run, tmp_path: Path) -> None:

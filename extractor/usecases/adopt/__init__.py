@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Adoption", "Copy", "Edit", "Outcome", "ForkFile", "Recognised", "Score", "Share", "adopt", "recognise"]
 
 _LEAST = 0.1
+# Somebody's files that merely have the places and names of some of verl's are fewer than this share of its files.
+_FEW_FILES = 0.1
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,17 @@ class Recognised:
     def score(self) -> Score:
         """Return how near it is to the release that it is taken for."""
         return next(score for score in self.scores if score.release == self.source.release)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what makes the result doubtful: releases that were not compared, a copy with hardly a file of verl."""
+        score = self.score
+        there = score.identical + score.edited
+        if there >= _FEW_FILES * (there + score.missing):
+            return self.unread
+        files = "1 file" if there == 1 else f"{there} files"
+        doubt = f"{self.copy.root} has {files} of verl's {there + score.missing}: is it your copy of verl?"
+        return (*self.unread, doubt)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ class Copy:
     Attributes:
         root: The directory that stands for upstream's verl/.
         top: The directory that was searched.
+        others: Other directories in it that hold a copy, too.
         prefixes: Dotted names under which the copy imports itself, the longest first; "verl" itself is not listed.
         files: Bytes by upstream path ("verl/protocol.py") of what lies at the place of one of upstream's files.
         own: Bytes of the other Python files of the copy, by the path that they would have below verl/.
@@ -24,6 +25,7 @@ class Copy:
 
     root: Path
     top: Path
+    others: tuple[Path, ...]
     prefixes: tuple[str, ...]
     files: Mapping[str, bytes] = field(repr=False)
     own: Mapping[str, bytes] = field(repr=False)

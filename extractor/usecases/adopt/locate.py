@@ -19,6 +19,8 @@ from extractor.values.modules import module_name
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist", "wandb", "outputs"}
 _SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
 _FEWEST = 3
+# A second copy has at least so much of what the first has; a recipe beside it that replaces some files has less.
+_LIKE_THE_FIRST = 0.5
 _HINT = "pass the directory that holds your copy of verl, or one above it"
 _VERSION = "version/version"
 
@@ -46,9 +48,10 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
             hint="look at what lies there, and its permissions",
         ) from None
     upstream = {path.removeprefix("verl/") for source in sources.values() for path in source.files}
-    root = _root(found, sources)
-    if root is None:
+    roots = _roots(found, sources)
+    if not roots:
         raise UsageError(f"{directory}: no copy of verl in it: no file that looks like one of upstream's", hint=_HINT)
+    root, *others = roots
     prefix = f"{root}/" if root else ""
     inside = {path.removeprefix(prefix): data for path, data in found.items() if path.startswith(prefix)}
     place = top / root if root else top
@@ -56,6 +59,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
     return Copy(
         root=place,
         top=top,
+        others=tuple(top / other for other in others),
         prefixes=_prefixes(place, inside, upstream),
         files={f"verl/{path}": data for path, data in sorted(inside.items()) if path in upstream},
         own={
@@ -91,8 +95,8 @@ def _files(top: Path) -> Iterator[tuple[str, bytes]]:
         yield name, data
 
 
-def _root(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> str | None:
-    """Return the directory below which most lines stand where upstream has them."""
+def _roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> list[str]:
+    """Return the directories below which lines stand where upstream has them: the one with most, then other copies."""
     upstream: dict[str, set[str]] = {}
     for source in sources.values():
         for path, data in source.files.items():
@@ -115,7 +119,8 @@ def _root(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> str | No
                 votes[root] += common
                 files[root] += 1
     good = [root for root in votes if files[root] >= _FEWEST or votes[root] >= 50]
-    return min(good, key=lambda root: (-votes[root], root)) if good else None
+    good.sort(key=lambda root: (-votes[root], root))
+    return good[:1] + [root for root in good[1:] if votes[root] >= _LIKE_THE_FIRST * votes[good[0]]]
 
 
 def _telling(data: bytes) -> set[str]:
