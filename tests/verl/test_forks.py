@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from extractor.pipeline.source import Source
 from extractor.usecases.export.keys import candidates
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun import (
@@ -23,6 +25,7 @@ from extractor.usecases.fromrun import (
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
 from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.usecases.fromrun.recipient import Recipient, Taken
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -315,7 +318,11 @@ TREE = Tree.of(
 
 def settled(wanted: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[Remark]]:
     project = {"data.train_batch_size": 8, "actor_rollout_ref.actor.ppo_mini_batch_size": 8}
-    return startable.settle(TREE, "p", wanted, project, wanted, wanted, Places((folder,)))
+    return startable.settle(recipient(folder, wanted), project, wanted, wanted)
+
+
+def recipient(folder: Path, wanted: dict[str, Any], tree: Tree = TREE) -> Recipient:
+    return Recipient(tree, "p", Source("0.0.0", "checkout", "", {}, {}, ""), Places((folder,)), wanted)
 
 
 def test_a_step_takes_at_most_one_batch(tmp_path: Path) -> None:
@@ -391,15 +398,16 @@ def test_an_estimator_that_the_checkout_registers_comes_along(tmp_path: Path) ->
             File("p/vendored/core_algos.py", FileKind.VENDORED, core.encode(), "verl/trainer/ppo/core_algos.py"),
         ]
     )
-    found, remarks = registered.take(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "mine"})
-    files = {file.path: file.data.decode() for file in found}
+    project = Recipient(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "mine"})
+    taken = registered.take(project)
+    files = {file.path: file.data.decode() for file in taken.tree}
     assert "from . import verl_algorithms" in files["p/custom/algorithms.py"]
     assert "from p.custom.from_run.helpers.ranks import centred" in files["p/custom/verl_algorithms.py"]
     assert "p/custom/from_run/helpers/ranks.py" in files
     assert "verl.trainer" not in files["p/custom/verl_algorithms.py"].replace("from_run.verl.trainer", "")
-    assert [item.what for item in remarks] == ["changed"]
-    assert estimators.is_computed(files, "p", "mine")
-    assert registered.take(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "grpo"})[1] == []
+    assert [item.what for item in taken.remarks] == ["changed"]
+    assert registered.is_known(files, registered.ESTIMATOR, "mine")
+    assert registered.take(replace(project, settings={"algorithm.adv_estimator": "grpo"})).remarks == []
 
 
 TRAINER = """
@@ -437,10 +445,11 @@ def test_an_estimator_that_a_trainer_chooses_is_registered(tmp_path: Path) -> No
     places = run_of(tmp_path, LAUNCH, fork).places
     tree = Tree.of([*TREE, File("p/custom/algorithms.py", FileKind.HOOK, b"import os\n")])
     key = "algorithm.adv_estimator"
-    found, remarks = estimators.take(tree, "p", source_of(NEWEST[-1]), places, {key: "mine"})
-    files = {file.path: file.data.decode() for file in found}
-    assert remarks[0].what == "changed"
-    assert estimators.is_computed(files, "p", "mine")
+    project = Recipient(tree, "p", source_of(NEWEST[-1]), places, {key: "mine"})
+    taken = estimators.take(project)
+    files = {file.path: file.data.decode() for file in taken.tree}
+    assert taken.remarks[0].what == "changed"
+    assert registered.is_known(files, key, "mine")
     assert "from . import verl_estimator" in files["p/custom/algorithms.py"]
     assert (
         "compute_mine(token_level_rewards=token_level_rewards, eos_mask=response_mask)"
@@ -448,7 +457,7 @@ def test_an_estimator_that_a_trainer_chooses_is_registered(tmp_path: Path) -> No
     )
     assert "far_away" not in files["p/custom/verl_core_algos.py"]
     for name in ("other", "nobody_s", "grpo"):
-        assert estimators.take(tree, "p", source_of(NEWEST[-1]), places, {key: name}) == (tree, [])
+        assert estimators.take(replace(project, settings={key: name})) == Taken(tree)
 
 
 @pytest.mark.parametrize(("lower", "bounds"), [(0.8, "0.5_1.25"), (None, "0.5_2")])
@@ -458,7 +467,7 @@ def test_rejection_sampling_of_earlier_releases(tmp_path: Path, lower: float | N
     later = Tree.of(
         [*TREE, File("p/training/rollout_corr_helper.py", FileKind.VENDORED, b'OPTIONS = {"seq_mean_k1"}\n')]
     )
-    changed, remarks = startable.settle(later, "p", run, {}, run, run, Places((tmp_path,)))
+    changed, remarks = startable.settle(recipient(tmp_path, run, later), {}, run, run)
     assert changed == {key: "seq_mean_k1", f"{key}_threshold": bounds}
     assert [item.what for item in remarks] == ["changed"]
     assert settled(run, tmp_path) == ({}, [])
@@ -508,10 +517,10 @@ def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
 
 def test_a_critic_that_the_run_does_not_say_starts_from_the_policys_model(tmp_path: Path) -> None:
     critic = {"critic.model.path": "~/models/no-such-model"}
-    changed, remarks = startable.settle(TREE, "p", critic, {"critic.model.path": "m"}, {}, (), Places((tmp_path,)))
+    changed, remarks = startable.settle(recipient(tmp_path, critic), {"critic.model.path": "m"}, {}, ())
     assert changed == {"critic.model.path": "${actor_rollout_ref.model.path}"}
     assert [item.what for item in remarks] == ["changed"]
-    said = startable.settle(TREE, "p", critic, {"critic.model.path": "m"}, {}, tuple(critic), Places((tmp_path,)))
+    said = startable.settle(recipient(tmp_path, critic), {"critic.model.path": "m"}, {}, tuple(critic))
     assert said[0] == {}
     assert [item.what for item in said[1]] == ["to do"]
 
@@ -525,11 +534,9 @@ def test_a_path_that_is_empty_has_to_be_supplied(tmp_path: Path) -> None:
 def test_a_reward_model_that_is_not_used_need_not_be_there(tmp_path: Path) -> None:
     path, switch = "reward.reward_model.model_path", "reward.reward_model.enable"
     project: dict[str, Any] = {path: None, switch: False}
-    changed, remarks = startable.settle(TREE, "p", {path: "~/no/such"}, project, {}, (), Places((tmp_path,)))
+    changed, remarks = startable.settle(recipient(tmp_path, {path: "~/no/such"}), project, {}, ())
     assert (changed, remarks) == ({path: None}, [])
-    changed, remarks = startable.settle(
-        TREE, "p", {path: "~/no/such", switch: True}, project, {}, (), Places((tmp_path,))
-    )
+    changed, remarks = startable.settle(recipient(tmp_path, {path: "~/no/such", switch: True}), project, {}, ())
     assert (changed, [item.key for item in remarks]) == ({}, [path])
 
 

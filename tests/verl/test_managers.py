@@ -12,6 +12,7 @@ import pytest
 
 from extractor.usecases.fromrun import managers, scorers, startable
 from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.recipient import Recipient
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 
@@ -100,8 +101,12 @@ def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def take(places: Places, name: str = "mine") -> tuple[Tree, list[str]]:
-    tree, remarks = managers.take(TREE, "pkg_of_run", source_of(NEWEST[-1]), places, {KEY: name})
-    return tree, [f"{item.what}: {item.why}" for item in remarks]
+    taken = managers.take(recipient(TREE, places, {KEY: name}))
+    return taken.tree, [f"{item.what}: {item.why}" for item in taken.remarks]
+
+
+def recipient(tree: Tree, places: Places, settings: dict[str, Any]) -> Recipient:
+    return Recipient(tree, "pkg_of_run", source_of(NEWEST[-1]), places, settings)
 
 
 def written(tree: Tree, folder: Path) -> None:
@@ -125,7 +130,7 @@ def test_a_class_that_a_program_chooses_is_called_as_a_project_does(tmp_path: Pa
     manager = registered(tree, imports)(tokenizer=None, num_examine=0, compute_score=None, reward_fn_key="data_source")
     assert manager([1, 3]) == [1.0, 2.0]
     assert manager([1], return_dict=True) == {"reward_tensor": [1.0], "reward_extra_info": {}}
-    _, remarks = startable.settle(tree, "pkg_of_run", {KEY: "mine"}, {}, {}, (), Places(()))
+    _, remarks = startable.settle(recipient(tree, Places(()), {KEY: "mine"}), {}, {}, ())
     assert remarks == []
 
 
@@ -205,8 +210,8 @@ PROJECT = {KEY: "env", "reward.custom_reward_function.path": None}
 
 def scored(places: Places, settings: dict[str, Any]) -> tuple[Tree, dict[str, Any], list[str]]:
     program = "verl.trainer.main_ppo"
-    found = scorers.take(TREE, "pkg_of_run", source_of(NEWEST[-1]), places, program, settings, PROJECT)
-    return found[0], found[1], [item.what for item in found[2]]
+    found = scorers.take(recipient(TREE, places, settings), program, PROJECT)
+    return found.tree, found.settings, [item.what for item in found.remarks]
 
 
 @pytest.mark.usefixtures("verl")

@@ -17,6 +17,7 @@ from extractor.usecases.fromrun import named_files, report
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.recipient import Recipient, Taken
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import limits, readers
 from extractor.values.configtree import compose, flatten
@@ -135,15 +136,11 @@ def assemble(
         settings: By the project's keys.
         source: verl, of the run's release.
     """
-    files = {file.path: file for file in tree}
-    chosen = dict(settings)
-    remarks: list[Remark] = []
+    taken = Taken(tree) if run.hints else named_files.take(Recipient(tree, package, source, run.places, settings))
+    files = {file.path: file for file in taken.tree}
     if run.hints:
         _take_hooks(files, package, run)
-    else:
-        copies, changed, remarks = named_files.take(tree, package, source, run.places, chosen)
-        files.update(copies)
-        chosen.update(changed)
+    chosen = {**settings, **taken.settings}
     main = files[f"{_CONFIG}ppo_trainer.yaml"]
     text, count = _DEFAULT.subn(rf"\g<1>{RECIPE}", main.data.decode())
     if count != 1:
@@ -156,7 +153,7 @@ def assemble(
     path = f"{_CONFIG}recipe/{RECIPE}.yaml"
     files[path] = File(path, FileKind.HOOK, (head + _yaml(body)).encode())
     _over_toy(files, chosen)
-    return Assembled(Tree.of(list(files.values())), chosen, tuple(remarks))
+    return Assembled(Tree.of(list(files.values())), chosen, tuple(taken.remarks))
 
 
 def _over_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:

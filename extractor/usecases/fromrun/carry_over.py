@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.usecases.fromrun.recipient import Recipient
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import releases
 from extractor.values.configtree import nearest
@@ -212,17 +214,15 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     settings, dropped = assemble.without_readers(tree, options.package, settings)
     stated = settings_of.stated_by(found.run)
     if not found.run.hints:
-        for part in (registered, estimators, managers):
-            tree, about = part.take(tree, options.package, found.target.source, found.run.places, settings)
-            remarks = [*remarks, *about]
-        tree, scored, scoring = scorers.take(
-            tree, options.package, found.target.source, found.run.places, found.run.program, settings, project
-        )
-        settings.update(scored)
-        remarks = [*remarks, *scoring]
-        mended, about = startable.settle(
-            tree, options.package, settings, project, found.experiment.wanted, stated, found.run.places
-        )
+        of_run = Recipient(tree, options.package, found.target.source, found.run.places, settings)
+        parts = (registered.take, estimators.take, managers.take)
+        for take in (*parts, partial(scorers.take, program=found.run.program, before=project)):
+            taken = take(of_run)
+            settings = {**settings, **taken.settings}
+            remarks = [*remarks, *taken.remarks]
+            of_run = replace(of_run, tree=taken.tree, settings=settings)
+        tree = of_run.tree
+        mended, about = startable.settle(of_run, project, found.experiment.wanted, stated)
         settings, remarks = {**settings, **mended}, [*remarks, *about]
         wanted = {key: value for key, value in wanted.items() if key not in mended}
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}

@@ -7,19 +7,13 @@ elif adv_estimator == AdvantageEstimator.RAFT:
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
 
-from extractor.pipeline.source import Source
-from extractor.usecases.fromrun.files import Copying, Places
-from extractor.usecases.fromrun.meaning import Remark
-from extractor.values import readers
+from extractor.usecases.fromrun import registered
+from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
-from extractor.values.tree import File, FileKind, Tree
 
-KEY = "algorithm.adv_estimator"
+KEY = registered.ESTIMATOR
 _TRAINER, _FORMULAS = "verl/trainer/ppo/ray_trainer.py", "verl/trainer/ppo/core_algos.py"
 # What a registered estimator is called with, by the names that forks have for it.
 _GIVEN = {
@@ -28,7 +22,7 @@ _GIVEN = {
     "eos_mask": "response_mask",
     "index": "index",
 }
-_COPY, _TARGET, _IMPORTED_BY = "custom/verl_core_algos", "custom/verl_estimator", "custom/algorithms.py"
+_COPY, _TARGET = "custom/verl_core_algos", "custom/verl_estimator"
 _HOOK = '''# vextract:hook  yours: written once, never touched by an upgrade
 """The advantage estimator {name}, as {place} of the run's checkout calls it."""
 
@@ -49,55 +43,30 @@ def advantage(token_level_rewards: Any, response_mask: Any, index: Any = None, *
 '''
 
 
-def take(
-    tree: Tree, package: str, source: Source, places: Places, settings: Mapping[str, Any]
-) -> tuple[Tree, list[Remark]]:
-    """Copy the function of an estimator that a project does not have, and register it.
+def take(project: Recipient) -> Taken:
+    """Copy the function of an estimator that a project does not have, and register it; nothing where it does more.
 
-    Args:
-        tree: The project's files.
-        package: Its package.
-        source: verl, of the run's release.
-        places: Where the run may have been started from.
-        settings: By the project's keys.
-
-    Returns:
-        The tree with the copy, which `custom/algorithms.py` imports, and what a user should know; nothing where the
-        checkout's trainer does more than call a function of rewards.
+    `custom/algorithms.py` imports the hook that registers it.
     """
-    files = {file.path: file for file in tree}
-    code = {path: file.data.decode() for path, file in files.items() if path.endswith(".py")}
-    hook, name = f"{package}/{_IMPORTED_BY}", str(settings.get(KEY))
-    if settings.get(KEY) is None or is_computed(code, package, name):
-        return tree, []
-    trainer, formulas = (_text(places, path) for path in (_TRAINER, _FORMULAS))
+    name = str(project.settings.get(KEY))
+    if project.settings.get(KEY) is None or registered.is_known(project.code, KEY, name):
+        return Taken(project.tree)
+    trainer, formulas = project.text(_TRAINER), project.text(_FORMULAS)
     call = next(_calls(ast.parse(trainer), name), None)
-    if call is None or hook not in files or f"def {call[0]}(" not in formulas:
-        return tree, []
+    if call is None or not project.has(registered.IMPORTED_BY) or f"def {call[0]}(" not in formulas:
+        return Taken(project.tree)
     function, arguments = call
-    copying = Copying(package, tree, source, places)
+    copying = project.copying()
     try:
         copied = copying.copy(formulas, [function])
     except (SyntaxError, UsageError):
-        return tree, []
+        return Taken(project.tree)
     if copied.missing:
-        return tree, []
-    texts = {
-        f"{package}/{_COPY}.py": copied.text,
-        f"{package}/{_TARGET}.py": _HOOK.format(
-            name=name, place=_TRAINER, function=function, arguments=", ".join(arguments)
-        ),
-        **{f"{package}/{path}": text for path, text in copying.files.items()},
-    }
-    files.update({path: File(path, FileKind.HOOK, text.encode()) for path, text in texts.items()})
-    line = f"\nfrom . import {_TARGET.rpartition('/')[2]}  # noqa: E402, F401  what the run names\n"
-    files[hook] = replace(files[hook], data=files[hook].data.rstrip() + b"\n" + line.encode())
-    why = f"copied from {_FORMULAS} of the run's checkout to {package}/{_TARGET}.py"
-    remarks = [Remark(KEY, name, "changed", why)]
-    if copied.packages:
-        why = f"{package}/{_TARGET}.py needs packages: pip install {' '.join(copied.packages)}"
-        remarks.append(Remark(KEY, name, "to do", why))
-    return Tree.of(list(files.values())), remarks
+        return Taken(project.tree)
+    text = _HOOK.format(name=name, place=_TRAINER, function=function, arguments=", ".join(arguments))
+    files = {f"{_COPY}.py": copied.text, f"{_TARGET}.py": text, **copying.files}
+    tree = project.with_hooks(files, {_TARGET: registered.IMPORTED_BY})
+    return Taken(tree, copied_remarks(KEY, name, _FORMULAS, f"{project.package}/{_TARGET}.py", copied))
 
 
 def _calls(tree: ast.Module, name: str) -> Iterator[tuple[str, list[str]]]:
@@ -129,30 +98,3 @@ def _calls(tree: ast.Module, name: str) -> Iterator[tuple[str, list[str]]]:
                 given = {item.arg: _GIVEN.get(str(item.arg)) for item in call.keywords}
                 if not call.args and given and None not in given.values():
                     yield call.func.attr, [f"{key}={here}" for key, here in given.items()]  # type: ignore[attr-defined]
-
-
-def _text(places: Places, path: str) -> str:
-    file = places.find(path)
-    try:
-        text = "" if file is None else readers.read_text(file)
-        readers.python(text)
-    except (OSError, SyntaxError, UsageError):
-        return ""
-    return text
-
-
-def is_computed(code: Mapping[str, str], package: str, name: str) -> bool:
-    """Tell whether a project has an advantage estimator of a name.
-
-    Args:
-        code: The project's Python files, by path.
-        package: Its package.
-        name: Of the estimator.
-    """
-    decorated = re.compile(rf"register_adv_est\(\s*[\"']{re.escape(name)}[\"']")
-    named = re.compile(rf"[\"']{re.escape(name)}[\"']")
-    return any(
-        decorated.search(text) or ("AdvantageEstimator" in text and named.search(text))
-        for path, text in code.items()
-        if path.startswith(f"{package}/")
-    )

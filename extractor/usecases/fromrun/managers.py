@@ -5,24 +5,22 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun import registered
-from extractor.usecases.fromrun.files import Copying, Places
+from extractor.usecases.fromrun.files import SCORERS, Copying, Places
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
 from extractor.values.modules import absolute
-from extractor.values.tree import File, FileKind, Tree
 
 KEYS = ("reward.reward_manager.name", "reward_model.reward_manager")
 # Gives every response the score that `naive` gives it, in processes side by side: that does for it.
 AS_NAIVE = "prime"
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
-TARGET, _IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager.py"
-_SCORERS = "verl.utils.reward_score"
+TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
 _PLAIN = '''# vextract:hook  yours: written once, never touched by an upgrade
 """The reward manager {name}, which the run names: {place} registers it."""
@@ -76,73 +74,32 @@ class _Manager:
     scorer: tuple[str, str] | None = None
 
 
-def names(code: Mapping[str, str], package: str) -> set[str]:
-    """Return the names of the reward managers that a project has.
-
-    Args:
-        code: The project's Python files, by path.
-        package: Its package.
-    """
-    return {
-        name
-        for path, text in code.items()
-        if path.startswith(f"{package}/") and "reward" in path
-        for name in _REGISTERED.findall(text)
-    }
+def names(code: Mapping[str, str]) -> set[str]:
+    """Return the names of the reward managers that a package has, by its Python files' texts and paths."""
+    return {name for path, text in code.items() if "reward" in path for name in _REGISTERED.findall(text)}
 
 
-def take(
-    tree: Tree, package: str, source: Source, places: Places, settings: Mapping[str, Any]
-) -> tuple[Tree, list[Remark]]:
-    """Copy the reward manager that a run names, with what it imports.
-
-    Args:
-        tree: The project's files.
-        package: Its package.
-        source: verl, of the run's release.
-        places: Where the run may have been started from.
-        settings: By the project's keys.
-
-    Returns:
-        The tree with the copy, which `custom/reward_manager.py` imports; and what a user should know.
-    """
-    files = {file.path: file for file in tree}
-    code = {path: file.data.decode() for path, file in files.items() if path.endswith(".py")}
-    hook = f"{package}/{_IMPORTED_BY}"
+def take(project: Recipient) -> Taken:
+    """Copy the reward manager that a run names, with what it imports; `custom/reward_manager.py` imports it."""
+    settings, package = project.settings, project.package
     key = next((key for key in KEYS if settings.get(key)), None)
-    if key is None or hook not in files or settings[key] in {AS_NAIVE, *names(code, package)}:
-        return tree, []
+    if key is None or not project.has(IMPORTED_BY) or settings[key] in {AS_NAIVE, *names(project.code)}:
+        return Taken(project.tree)
     name = str(settings[key])
-    found = _find(name, places, source)
+    found = _find(name, project.places, project.source)
     if found is None:
-        return tree, []
-    folders = (*(() if found.folder is None else (found.folder,)), *places.folders)
-    copying = Copying(package, tree, source, replace(places, folders=folders))
+        return Taken(project.tree)
+    copying = project.copying(() if found.folder is None else (found.folder,))
     try:
         copied = copying.copy(f"from {found.module} import {found.cls}\n", [found.cls])
     except (SyntaxError, UsageError, OSError):
-        return tree, []
+        return Taken(project.tree)
     if copied.missing:
         why = f"{found.place} has it, and cannot be imported here: {'; '.join(copied.missing)}"
-        return tree, [Remark(key, name, "to do", why)]
-    path = f"{package}/{TARGET}.py"
+        return Taken(project.tree, [Remark(key, name, "to do", why)])
     text = _hook(name, found, copied.text.strip(), copying)
-    files[path] = File(path, FileKind.HOOK, text.encode())
-    import_hook(files, package)
-    for below, body in copying.files.items():
-        files[f"{package}/{below}"] = File(f"{package}/{below}", FileKind.HOOK, body.encode())
-    remarks = [Remark(key, name, "changed", f"copied from {found.place} to {path}, with what it imports")]
-    if copied.packages:
-        needs = f"{path} needs packages: pip install {' '.join(copied.packages)}"
-        remarks.append(Remark(key, name, "to do", needs))
-    return Tree.of(list(files.values())), remarks
-
-
-def import_hook(files: dict[str, File], package: str) -> None:
-    """Have a project import the hook that registers its run's manager."""
-    hook = f"{package}/{_IMPORTED_BY}"
-    line = f"\nfrom . import {TARGET.rpartition('/')[2]}  # noqa: E402, F401  what the run names\n"
-    files[hook] = replace(files[hook], data=files[hook].data.rstrip() + b"\n" + line.encode())
+    tree = project.with_hooks({f"{TARGET}.py": text, **copying.files}, {TARGET: IMPORTED_BY})
+    return Taken(tree, copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied))
 
 
 def adapted(name: str, place: str, cls: str, imports: str, scorer: str) -> str:
@@ -164,7 +121,7 @@ def _hook(name: str, found: _Manager, imports: str, copying: Copying) -> str:
         module = imports.split()[1]
         return _PLAIN.format(name=name, place=found.place, module=module, cls=found.cls)
     scorer = "None"
-    for module, function in [*([found.scorer] if found.scorer else []), *((_SCORERS, one) for one in _DEFAULT_SCORERS)]:
+    for module, function in [*([found.scorer] if found.scorer else []), *((SCORERS, one) for one in _DEFAULT_SCORERS)]:
         kept = dict(copying.files)
         try:
             copied = copying.copy(f"from {module} import {function}\n", [function])

@@ -5,60 +5,46 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
 
-from extractor.pipeline.source import Source
-from extractor.usecases.fromrun.files import Copying, Places
+from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
-from extractor.values.tree import File, FileKind, Tree
 
-# The settings that choose, and what registers under a name.
-_DECORATORS = {
-    "algorithm.adv_estimator": "register_adv_est",
-    "actor_rollout_ref.actor.policy_loss.loss_mode": "register_policy_loss",
+ESTIMATOR = "algorithm.adv_estimator"
+# The settings that choose, with what registers under a name, and what names those without a registry.
+_REGISTRIES = {
+    ESTIMATOR: ("register_adv_est", "AdvantageEstimator"),
+    "actor_rollout_ref.actor.policy_loss.loss_mode": ("register_policy_loss", "loss_mode"),
 }
-_TARGET, _IMPORTED_BY = "custom/verl_algorithms", "custom/algorithms.py"
+_TARGET, IMPORTED_BY = "custom/verl_algorithms", "custom/algorithms"
 _MOST_FILES = 4000
 _MANAGER = re.compile(r"reward_manager|register")
 
 
-def take(
-    tree: Tree, package: str, source: Source, places: Places, settings: Mapping[str, Any]
-) -> tuple[Tree, list[Remark]]:
-    """Copy what settings choose that a project does not register, and the checkout does.
+def take(project: Recipient) -> Taken:
+    """Copy what settings choose that a project does not have, and the checkout registers.
 
-    Args:
-        tree: The project's files.
-        package: Its package.
-        source: verl, of the run's release.
-        places: Where the run may have been started from.
-        settings: By the project's keys.
-
-    Returns:
-        The tree with the copies, which `custom/algorithms.py` imports; and what a user should know.
+    `custom/algorithms.py` imports the copies.
     """
-    code = [file.data.decode() for file in tree if file.path.startswith(f"{package}/") and file.path.endswith(".py")]
+    settings, package = project.settings, project.package
     wanted = [
         (key, str(settings[key]), decorator)
-        for key, decorator in _DECORATORS.items()
-        if settings.get(key) is not None and not any(_names(text, str(settings[key])) for text in code)
+        for key, (decorator, _) in _REGISTRIES.items()
+        if settings.get(key) is not None and not is_known(project.code, key, str(settings[key]))
     ]
-    files = {file.path: file for file in tree}
-    hook = f"{package}/{_IMPORTED_BY}"
-    if not wanted or hook not in files:
-        return tree, []
-    copying = Copying(package, tree, source, places)
+    if not wanted or not project.has(IMPORTED_BY):
+        return Taken(project.tree)
+    copying = project.copying()
     remarks: list[Remark] = []
+    texts: dict[str, str] = {}
     for number, (key, name, decorator) in enumerate(wanted):
         registered = re.compile(rf"@(?:\w+\.)*{decorator}\(\s*[\"']{re.escape(name)}[\"']")
-        found = next((item for item in python_files(places) if registered.search(item[1])), None)
+        found = next((item for item in python_files(project.places) if registered.search(item[1])), None)
         if found is None:
             continue
         place, text = found
-        target = f"{_TARGET}{number + 1 if number else ''}"
         try:
             copied = copying.copy(text, registered_by(text, registered))
         except (SyntaxError, UsageError):
@@ -67,18 +53,27 @@ def take(
             why = "; ".join(copied.missing)
             remarks.append(Remark(key, name, "to do", f"{place} registers it, and cannot be imported here: {why}"))
             continue
-        files[f"{package}/{target}.py"] = File(f"{package}/{target}.py", FileKind.HOOK, copied.text.encode())
-        line = f"\nfrom . import {target.rpartition('/')[2]}  # noqa: E402, F401  what the run registers\n"
-        files[hook] = replace(files[hook], data=files[hook].data.rstrip() + b"\n" + line.encode())
-        remarks.append(Remark(key, name, "changed", f"copied from {place} to {package}/{target}.py"))
-        if copied.packages:
-            needs = f"{package}/{target}.py needs packages: pip install {' '.join(copied.packages)}"
-            remarks.append(Remark(key, name, "to do", needs))
-    if not remarks:
-        return tree, []
-    for path, text in copying.files.items():
-        files[f"{package}/{path}"] = File(f"{package}/{path}", FileKind.HOOK, text.encode())
-    return Tree.of(list(files.values())), remarks
+        target = f"{_TARGET}{number + 1 if number else ''}"
+        texts[target] = copied.text
+        remarks += copied_remarks(key, name, place, f"{package}/{target}.py", copied)
+    if not texts:
+        return Taken(project.tree, remarks)
+    files = {**{f"{target}.py": text for target, text in texts.items()}, **copying.files}
+    return Taken(project.with_hooks(files, dict.fromkeys(texts, IMPORTED_BY)), remarks)
+
+
+def is_known(code: Mapping[str, str], key: str, name: str) -> bool:
+    """Tell whether a package has the algorithm of a name, registered or as a constant.
+
+    Args:
+        code: Its Python files' texts, by path.
+        key: The setting that chooses it.
+        name: Of the algorithm.
+    """
+    decorator, chosen_by = _REGISTRIES[key]
+    decorated = re.compile(rf"{decorator}\(\s*[\"']{re.escape(name)}[\"']")
+    named = re.compile(rf"[\"']{re.escape(name)}[\"']")
+    return any(decorated.search(text) or (chosen_by in text and named.search(text)) for text in code.values())
 
 
 def place_of(name: str, places: Places) -> str | None:
@@ -92,10 +87,6 @@ def place_of(name: str, places: Places) -> str | None:
         if quoted.search(line) and (_MANAGER.search(line) or re.match(r"\s*[A-Z_]+\s*=", line))
     ]
     return min(chosen, default=(True, None))[1]
-
-
-def _names(text: str, name: str) -> bool:
-    return re.search(rf"[\"']{re.escape(name)}[\"']", text) is not None
 
 
 def registered_by(text: str, registered: re.Pattern[str]) -> list[str]:

@@ -11,16 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from extractor.pipeline.source import Source
 from extractor.usecases.fromrun import managers
-from extractor.usecases.fromrun.files import Copying, Places
+from extractor.usecases.fromrun.files import SCORERS
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.values import readers
+from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
-from extractor.values.tree import File, FileKind, Tree
 
 _FUNCTIONS = ("reward.custom_reward_function.path", "custom_reward_function.path")
-_SCORERS = "verl/utils/reward_score/__init__.py"
+_SCORERS = f"{SCORERS.replace('.', '/')}/__init__.py"
 _NAMES = ("default_compute_score", "_default_compute_score")
 # The managers that score by the default function where the run names none.
 _BY_DEFAULT = {"naive", "dapo", managers.AS_NAIVE}
@@ -47,48 +45,31 @@ def compute_score(
     return {name}(**{{key: value for key, value in given.items() if every or key in taken}})
 '''
 
-_Taken = tuple[Tree, dict[str, Any], list[Remark]]
 
-
-def take(
-    tree: Tree,
-    package: str,
-    source: Source,
-    places: Places,
-    program: str,
-    settings: Mapping[str, Any],
-    project: Mapping[str, Any],
-) -> _Taken:
+def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
     """Copy what scores the responses of a run that names no function and no manager.
 
     Args:
-        tree: The project's files.
-        package: Its package.
-        source: verl, of the run's release.
-        places: Where the run may have been started from.
-        program: What it launches.
-        settings: By the project's keys.
-        project: The project's config before.
-
-    Returns:
-        The tree with the copies, settings that name them, and what a user should know.
+        project: The project, and the run.
+        program: What the run launches.
+        before: The project's config without the run's settings.
     """
-    function = next((key for key in _FUNCTIONS if key in project), None)
+    settings, source = project.settings, project.source
+    function = next((key for key in _FUNCTIONS if key in before), None)
     named = {settings[key] for key in managers.KEYS if settings.get(key)}
     if function is None or any(settings.get(key) for key in _FUNCTIONS) or named - _BY_DEFAULT:
-        return tree, {}, []
-    manager = next((key for key in managers.KEYS if key in project), None) if named <= {"naive"} else None
+        return Taken(project.tree)
+    manager = next((key for key in managers.KEYS if key in before), None) if named <= {"naive"} else None
     known = _sources(source.read(_SCORERS)) if _SCORERS in source.files else set()
-    known |= {name for file in tree if file.upstream_path == _SCORERS for name in _sources(file.data.decode())}
+    known |= {name for file in project.tree if file.upstream_path == _SCORERS for name in _sources(file.data.decode())}
     file = program.removesuffix(".py") if "/" in program else program.removesuffix(".py").replace(".", "/")
     for path, key in ((f"{file}.py", manager), (_SCORERS, function)):
-        text = _text(places, path)
+        text = project.text(path)
         new = _sources(text) - known
         names = _classes(text) if path != _SCORERS else [name for name in _NAMES if f"def {name}(" in text]
         if new and names and key is not None:
-            found = _Scoring(path, names[-1], text, key, ", ".join(sorted(new)))
-            return _copied(found, tree, package, Copying(package, tree, source, places))
-    return tree, {}, []
+            return _copied(_Scoring(path, names[-1], text, key, ", ".join(sorted(new))), project)
+    return Taken(project.tree)
 
 
 @dataclass(frozen=True)
@@ -110,45 +91,30 @@ class _Scoring:
     new: str
 
 
-def _copied(found: _Scoring, tree: Tree, package: str, copying: Copying) -> _Taken:
+def _copied(found: _Scoring, project: Recipient) -> Taken:
     """Copy it, with a hook that calls it as a project does."""
     is_class = found.path != _SCORERS
-    asked = found.text if is_class else f"from verl.utils.reward_score import {found.name}\n"
+    asked = found.text if is_class else f"from {SCORERS} import {found.name}\n"
+    copying = project.copying()
     try:
         copied = copying.copy(asked, [found.name])
     except (SyntaxError, UsageError, OSError):
-        return tree, {}, []
-    what = f"{found.path} of the run's checkout scores by rules of its own ({found.new})"
+        return Taken(project.tree)
+    what = f"{found.path}, which scores by rules of its own ({found.new}),"
     if copied.missing:
-        why = f"{what}, and cannot be imported here: {'; '.join(copied.missing)}"
-        return tree, {}, [Remark(found.key, None, "to do", why)]
-    files = {file.path: file for file in tree}
-    texts = {f"{package}/{path}": text for path, text in copying.files.items()}
-    hook = f"{package}/{managers.TARGET if is_class else _TARGET}.py"
+        why = f"{what} cannot be imported here: {'; '.join(copied.missing)}"
+        return Taken(project.tree, [Remark(found.key, None, "to do", why)])
+    package, target = project.package, managers.TARGET if is_class else _TARGET
+    hook = f"{package}/{target}.py"
     if is_class:
-        texts[f"{package}/{_PROGRAM}.py"] = copied.text
         line = f"from {package}.{_PROGRAM.replace('/', '.')} import {found.name}"
-        texts[hook] = managers.adapted(_OF_THE_RUN, found.path, found.name, line, "None")
-        managers.import_hook(files, package)
+        text = managers.adapted(_OF_THE_RUN, found.path, found.name, line, "None")
+        own, imported_by = {f"{_PROGRAM}.py": copied.text}, {target: managers.IMPORTED_BY}
     else:
-        texts[hook] = _HOOK.format(place=found.path, imports=copied.text.strip(), name=found.name)
-    files.update({path: File(path, FileKind.HOOK, text.encode()) for path, text in texts.items()})
-    remarks = [Remark(found.key, None, "changed", f"{what}: copied to {hook}, with what it imports")]
-    if copied.packages:
-        why = f"{hook} needs packages: pip install {' '.join(copied.packages)}"
-        remarks.append(Remark(found.key, None, "to do", why))
-    return Tree.of(list(files.values())), {found.key: _OF_THE_RUN if is_class else hook}, remarks
-
-
-def _text(places: Places, path: str) -> str:
-    """Return the text of a Python file of the checkout; "" where there is none."""
-    file = places.find(path)
-    try:
-        text = "" if file is None else readers.read_text(file)
-        readers.python(text)
-    except (OSError, SyntaxError, UsageError):
-        return ""
-    return text
+        text, own, imported_by = _HOOK.format(place=found.path, imports=copied.text.strip(), name=found.name), {}, {}
+    tree = project.with_hooks({**own, f"{target}.py": text, **copying.files}, imported_by)
+    remarks = copied_remarks(found.key, None, what, hook, copied)
+    return Taken(tree, remarks, {found.key: _OF_THE_RUN if is_class else hook})
 
 
 def _classes(text: str) -> list[str]:

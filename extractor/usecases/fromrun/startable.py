@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.usecases.fromrun import estimators, managers, registered
+from extractor.usecases.fromrun import managers, registered
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.recipient import Recipient
 from extractor.usecases.fromrun.unknowns import unknowns
-from extractor.values.tree import Tree
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 _DRAWN = "data.gen_batch_size"
@@ -46,29 +46,20 @@ _FILE = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
 
 
 def settle(
-    tree: Tree,
-    package: str,
-    settings: Mapping[str, Any],
-    project: Mapping[str, Any],
-    run: Mapping[str, Any],
-    stated: Collection[str],
-    places: Places,
+    of_run: Recipient, project: Mapping[str, Any], run: Mapping[str, Any], stated: Collection[str]
 ) -> tuple[dict[str, Any], list[Remark]]:
     """Change the settings that a project would refuse and verl takes, and name what its owner has to supply.
 
     Args:
-        tree: The project's files, as generated.
-        package: Its package.
-        settings: The run's, by the project's keys.
+        of_run: The project and the run, with what was copied.
         project: The project's config before.
         run: The run's config, flat and resolved, in its release's names.
         stated: The keys that the run itself sets.
-        places: Where the run's paths may lead.
 
     Returns:
         Settings in place of those that are there, and what a user should know.
     """
-    code = {file.path: file.data.decode() for file in tree if file.path.endswith(".py")}
+    settings = of_run.settings
     whole = {**project, **settings}
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
@@ -76,8 +67,8 @@ def settle(
         _batches(whole, project, run),
         _token_budgets(whole),
         _values(settings, project),
-        _algorithms(code, package, settings, run, places),
-        _paths(settings, project, whole, stated, places),
+        _algorithms(of_run, run),
+        _paths(settings, project, whole, stated, of_run.places),
     ):
         changed.update(mended)
         remarks += about
@@ -138,10 +129,9 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any]) -> _Mended:
     return changed, remarks
 
 
-def _algorithms(
-    code: Mapping[str, str], package: str, settings: Mapping[str, Any], run: Mapping[str, Any], places: Places
-) -> _Mended:
+def _algorithms(of_run: Recipient, run: Mapping[str, Any]) -> _Mended:
     """Name what nothing in the project is registered as, and say what it has under another name."""
+    code, package, settings, places = of_run.code, of_run.package, of_run.settings, of_run.places
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
     found = _rejection(code, run) if settings.get(_REJECTED) in _REJECTIONS else None
@@ -150,7 +140,7 @@ def _algorithms(
         said = " ".join(f"{key.rpartition('.')[2]}={new}" for key, new in found.items())
         remarks.append(Remark(_REJECTED, settings[_REJECTED], "changed", f"the same in this release: {said}"))
     manager = next((key for key in managers.KEYS if key in settings), None)
-    if manager is not None and settings[manager] not in managers.names(code, package):
+    if manager is not None and settings[manager] not in managers.names(code):
         name = settings[manager]
         if name == managers.AS_NAIVE:
             changed[manager] = "naive"
@@ -158,10 +148,10 @@ def _algorithms(
         else:
             why = f"no manager of this name in the project: register it in {package}/custom/reward_manager.py"
             remarks.append(Remark(manager, name, "to do", why + _found_at(str(name), places)))
-    estimator = settings.get(estimators.KEY)
-    if estimator is not None and not estimators.is_computed(code, package, str(estimator)):
+    estimator = settings.get(registered.ESTIMATOR)
+    if estimator is not None and not registered.is_known(code, registered.ESTIMATOR, str(estimator)):
         why = f"no estimator of this name in the project: register it in {package}/custom/algorithms.py"
-        remarks.append(Remark(estimators.KEY, estimator, "to do", why + _found_at(str(estimator), places)))
+        remarks.append(Remark(registered.ESTIMATOR, estimator, "to do", why + _found_at(str(estimator), places)))
     return changed, remarks
 
 

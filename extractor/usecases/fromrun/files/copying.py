@@ -22,7 +22,7 @@ FOLDER = "from_run"
 # More files of verl than this are no helpers of a function any more.
 _MOST = 40
 # What scores a run's responses is the checkout's own, where it has it.
-_SCORERS = "verl.utils.reward_score"
+SCORERS = "verl.utils.reward_score"
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
 
 
@@ -156,7 +156,7 @@ class Copying:
         if file is None or module not in self._index:
             return file is not None
         known = self._index[module]
-        if module.startswith(_SCORERS):
+        if module.startswith(SCORERS):
             return readers.read_text(file) != known.source
         return not (name in (None, "*") or name in known.bindings or name in known.imports)
 
