@@ -99,7 +99,7 @@ def trial(project: Path, train: bool) -> tuple[str, str, list[str]]:
     if not train:
         return "starts", "", supplied
     try:
-        _train(project, overrides)
+        _train(project, overrides, 0 if config["trainer.val_only"] else STEPS)
     except Stopped as error:
         return "steps", str(error), supplied
     return "trains", "", supplied
@@ -125,11 +125,16 @@ def _supply(project: Path, config: dict[str, Any], supplied: list[str]) -> list[
     return overrides
 
 
-def _train(project: Path, overrides: list[str]) -> None:
+def _train(project: Path, overrides: list[str], steps: int) -> None:
     """Run `main.py` as a shell would.
 
+    Args:
+        project: Its directory.
+        overrides: Its arguments.
+        steps: That it is to do; 0 where the run only validates.
+
     Raises:
-        Stopped: it failed, or did fewer steps.
+        Stopped: it failed, did fewer steps, or measured nothing.
     """
     said = io.StringIO()
     sys.argv = ["main.py", *overrides]
@@ -147,9 +152,9 @@ def _train(project: Path, overrides: list[str]) -> None:
     if code:
         raise Stopped(_reason(said.getvalue()))
     found = list((project.parent / "run").rglob("metrics.jsonl"))
-    steps = [json.loads(line).get("step", 0) for file in found for line in file.read_text().splitlines()]
-    if max(steps, default=0) != STEPS:
-        raise Stopped(f"did {max(steps, default=0)} steps")
+    done = [json.loads(line).get("step", 0) for file in found for line in file.read_text().splitlines()]
+    if max(done, default=-1) != steps:
+        raise Stopped(f"did {max(done, default=0)} steps")
 
 
 def _reason(said: str) -> str:

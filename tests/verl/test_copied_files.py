@@ -10,6 +10,7 @@ import pytest
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.files.imports import Name, rewritten
+from extractor.usecases.fromrun.files.packages import package_of
 from tests.releases import NEWEST
 from tests.verl.conftest import vextract
 
@@ -47,6 +48,15 @@ def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
     assert places.folders[:3] == (script.parent, script.parent.parent, tmp_path / "repo")
     assert places.find("reward.py") == tmp_path / "repo/reward.py"
     assert Places.of(script, tmp_path).folders[0] == tmp_path
+    (tmp_path / "repo/examples/reward.py").write_text("")
+    elsewhere = "/home/somebody/repo/examples/reward.py"
+    assert places.find_like(elsewhere) == tmp_path / "repo/examples/reward.py"
+    assert places.find(elsewhere) is places.find_like("/home/somebody/else.py") is None
+
+
+@pytest.mark.parametrize(("module", "package"), [("cv2", "opencv-python"), ("pandas", "pandas")])
+def test_what_to_install_for_a_module_is_its_package(module: str, package: str) -> None:
+    assert package_of(module) == package
 
 
 REWARD = """

@@ -531,6 +531,14 @@ def test_a_path_that_is_empty_has_to_be_supplied(tmp_path: Path) -> None:
     assert [(item.what, item.why[:5]) for item in remarks] == [("to do", "empty")]
 
 
+def test_the_prompts_of_a_rollout_are_as_long_as_those_of_the_data(tmp_path: Path) -> None:
+    key, longest = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"
+    project: dict[str, Any] = {key: 512, longest: 512}
+    changed, remarks = startable.settle(recipient(tmp_path, {key: 1024}), project, {}, ())
+    assert (changed, [item.what for item in remarks]) == ({key: "${data.max_prompt_length}"}, ["changed"])
+    assert startable.settle(recipient(tmp_path, {key: 1024, longest: 1024}), project, {}, ()) == ({}, [])
+
+
 def test_a_reward_model_that_is_not_used_need_not_be_there(tmp_path: Path) -> None:
     path, switch = "reward.reward_model.model_path", "reward.reward_model.enable"
     project: dict[str, Any] = {path: None, switch: False}

@@ -171,6 +171,23 @@ def test_what_a_project_has_otherwise_or_nobody_has_is_left(tmp_path: Path, name
     assert take(chosen_by_name(tmp_path), name) == (TREE, [])
 
 
+@pytest.mark.usefixtures("verl")
+def test_a_scorer_of_an_earlier_name_is_copied_for_a_class_that_imports_none(tmp_path: Path, imports: Path) -> None:
+    plain = CLASS.replace("from verl.utils.reward_score import _default_compute_score\n", "")
+    plain = plain.replace("or _default_compute_score", "")
+    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": plain}))
+    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [1.0]
+
+
+@pytest.mark.parametrize(("parameters", "left"), [("self, known=1", ["unknown"]), ("self, **given", [])])
+def test_arguments_that_a_manager_does_not_take_are_left_out(parameters: str, left: list[str]) -> None:
+    text = f'@register("mine")\nclass Mine:\n    def __init__({parameters}):\n        pass\n'
+    tree = Tree.of([File("pkg_of_run/custom/mine.py", FileKind.HOOK, text.encode())])
+    keys = {f"reward.reward_kwargs.{name}": 1 for name in ("known", "unknown")}
+    found = managers.not_taken(recipient(tree, Places(()), {KEY: "mine", **keys}))
+    assert found == [f"reward.reward_kwargs.{name}" for name in left]
+
+
 PROGRAM = """
 import ray
 from verl.trainer.ppo.ray_trainer import RayPPOTrainer

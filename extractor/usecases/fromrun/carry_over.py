@@ -222,6 +222,10 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
             remarks = [*remarks, *taken.remarks]
             of_run = replace(of_run, tree=taken.tree, settings=settings)
         tree = of_run.tree
+        left = managers.not_taken(of_run)
+        remarks += [Remark(key, settings[key], "dropped", "its reward manager takes no such argument") for key in left]
+        settings = {key: value for key, value in settings.items() if key not in left}
+        of_run = replace(of_run, settings=settings)
         mended, about = startable.settle(of_run, project, found.experiment.wanted, stated)
         settings, remarks = {**settings, **mended}, [*remarks, *about]
         wanted = {key: value for key, value in wanted.items() if key not in mended}

@@ -19,6 +19,8 @@ from extractor.values.modules import absolute
 KEYS = ("reward.reward_manager.name", "reward_model.reward_manager")
 # Gives every response the score that `naive` gives it, in processes side by side: that does for it.
 AS_NAIVE = "prime"
+# What a run hands to the class besides what verl does.
+_GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
@@ -102,6 +104,26 @@ def take(project: Recipient) -> Taken:
     return Taken(tree, copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied))
 
 
+def not_taken(project: Recipient) -> list[str]:
+    """Return the settings that are arguments which the class of a run's manager does not take: verl passes them by."""
+    name = next((project.settings[key] for key in KEYS if project.settings.get(key)), "naive")
+    decorated = re.compile(rf"@register\(\s*[\"']{re.escape(str(name))}[\"']")
+    taken = next((_arguments(text, decorated) for text in project.code.values() if decorated.search(text)), None)
+    given = [(key, _GIVEN.match(key)) for key in project.settings]
+    return [] if taken is None else [key for key, found in given if found is not None and found[1] not in taken]
+
+
+def _arguments(text: str, decorated: re.Pattern[str]) -> set[str] | None:
+    """Return what the class under a decorator is made with; None: anything, or it does not say."""
+    names = registered.registered_by(text, decorated)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and node.name in names:
+            for item in node.body:
+                if isinstance(item, ast.FunctionDef) and item.name == "__init__" and item.args.kwarg is None:
+                    return {argument.arg for argument in (*item.args.args, *item.args.kwonlyargs)}
+    return None
+
+
 def adapted(name: str, place: str, cls: str, imports: str, scorer: str) -> str:
     """Return the text of the hook that registers a class of before there was a registry.
 
@@ -122,15 +144,15 @@ def _hook(name: str, found: _Manager, imports: str, copying: Copying) -> str:
         return _PLAIN.format(name=name, place=found.place, module=module, cls=found.cls)
     scorer = "None"
     for module, function in [*([found.scorer] if found.scorer else []), *((SCORERS, one) for one in _DEFAULT_SCORERS)]:
-        kept = dict(copying.files)
         try:
             copied = copying.copy(f"from {module} import {function}\n", [function])
         except (SyntaxError, UsageError, OSError):
+            copying.undo()
             continue
         if not copied.missing:
             imports, scorer = f"{imports}\n{copied.text.strip()}", function
             break
-        copying.files = kept
+        copying.undo()
     imports = "\n".join(sorted(imports.splitlines()))
     return adapted(name, found.place, found.cls, imports, scorer)
 

@@ -30,7 +30,7 @@ _KINDS = (
 
 def function_text(places: Places, path: str, source: Source) -> str | None:
     """Return the text of a file that a run names: on disk, or one of verl's own; None where there is none."""
-    place = places.find(path)
+    place = places.find_like(path)
     if place is not None:
         return readers.python_text(readers.read_bytes(place, limits.MAX_TEXT))
     own = path[path.find("verl/") :] if "verl/" in path else ""

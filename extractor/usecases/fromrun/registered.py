@@ -48,8 +48,10 @@ def take(project: Recipient) -> Taken:
         try:
             copied = copying.copy(text, registered_by(text, registered))
         except (SyntaxError, UsageError):
+            copying.undo()
             continue
         if copied.missing:
+            copying.undo()
             why = "; ".join(copied.missing)
             remarks.append(Remark(key, name, "to do", f"{place} registers it, and cannot be imported here: {why}"))
             continue

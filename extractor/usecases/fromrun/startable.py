@@ -19,6 +19,7 @@ _REJECTED = "algorithm.rollout_correction.rollout_rs"
 # What rejection sampling compared before it took divergences, and the divergence that compares the same.
 _REJECTIONS = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq_mean_k1"}
 _MINI_BATCHES = (_MINI_BATCH, "critic.ppo_mini_batch_size")
+_PROMPT, _LONGEST = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"
 _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
 # Of settings that are null here unless they are given, those that are numbers.
 _NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
@@ -66,7 +67,7 @@ def settle(
     for mended, about in (
         _batches(whole, project, run),
         _token_budgets(whole),
-        _values(settings, project),
+        _values(settings, project, whole),
         _algorithms(of_run, run),
         _paths(settings, project, whole, stated, of_run.places),
     ):
@@ -112,7 +113,7 @@ def _token_budgets(whole: Mapping[str, Any]) -> _Mended:
     return dict(changed), [Remark(key, whole[key], "changed", why) for key in changed]
 
 
-def _values(settings: Mapping[str, Any], project: Mapping[str, Any]) -> _Mended:
+def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapping[str, Any]) -> _Mended:
     """Leave the project's own value where the run's is none that it could have."""
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
@@ -122,6 +123,9 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any]) -> _Mended:
             changed[key] = own
             why = f"empty, as an argument of the script that is not given: it is {own} here"
             remarks.append(Remark(key, value, "to do", why))
+    if _PROMPT in project and settings.get(_PROMPT, whole[_LONGEST]) != whole[_LONGEST]:
+        changed[_PROMPT] = f"${{{_LONGEST}}}"
+        remarks.append(Remark(_PROMPT, settings[_PROMPT], "changed", f"it follows {_LONGEST}, which cuts the prompts"))
     mode = settings.get(_RESUME)
     if _RESUME in settings and mode not in _RESUMES:
         changed[_RESUME] = "disable" if mode in (None, False, "none") else "auto"

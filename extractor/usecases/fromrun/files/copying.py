@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from extractor.pipeline.index import Index, Module
 from extractor.pipeline.index.syntax import attribute_chain, first_line
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files.imports import Name, names_of, rewritten, statements
+from extractor.usecases.fromrun.files.packages import package_of, required_modules
 from extractor.usecases.fromrun.files.places import Places
 from extractor.values import readers
 from extractor.values.modules import module_name
@@ -61,9 +62,10 @@ class Copying:
         self._index = Index(source)
         self._places = places
         self._vendored = dict(_vendored(tree, package))
-        self._required = _required(tree)
+        self._required = required_modules(tree)
         # Module -> why it cannot be had; None where it can.
         self._taken: dict[str, str | None] = {}
+        self._before: tuple[dict[str, str | None], dict[str, str]] = ({}, {})
         self._packages: set[str] = set()
         self.files: dict[str, str] = {}
 
@@ -78,14 +80,18 @@ class Copying:
             SyntaxError: it is no Python.
         """
         self._packages = set()
+        taken, files = self._before = dict(self._taken), dict(self.files)
         text = _without_launch(text, readers.python(text))
-        taken, files = dict(self._taken), dict(self.files)
         text, left_out = self._without_unavailable(text, roots)
         if left_out:  # what only they need was gathered for nothing
-            self._taken, self.files = taken, files
+            self._taken, self.files = dict(taken), dict(files)
             self._packages = set()
         text, missing = self._redirected(text, "", is_package=False)
         return Copied(text, tuple(missing), tuple(left_out), tuple(sorted(self._packages)))
+
+    def undo(self) -> None:
+        """Forget what the last copy has gathered: it is of no use."""
+        self._taken, self.files = dict(self._before[0]), dict(self._before[1])
 
     def _redirected(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
         """Return a module's text with its imports redirected, and what it needs and cannot have."""
@@ -116,7 +122,7 @@ class Copying:
     def _own(self, name: Name, root: str, verls: bool) -> tuple[str, str | None] | str | None:
         if self._file_of(root) is None and not any((folder / root).is_dir() for folder in self._places.folders):
             if name.needed or not verls:
-                self._packages.add(root)
+                self._packages.add(package_of(root))
             return None
         module, inner = name.module, name.name
         if inner is not None and self._file_of(f"{module}.{inner}") is not None:
@@ -240,24 +246,6 @@ def _vendored(tree: Tree, package: str) -> Iterator[tuple[str, tuple[str, set[st
             name = module_name(file.path)
             defined = set(Module(name, file.path, file.data.decode()).bindings)
             yield file.upstream_path, (name, defined)
-
-
-# Packages whose modules are called otherwise.
-_MODULES = {"pillow": "PIL", "pyyaml": "yaml", "hydra-core": "hydra", "scikit-learn": "sklearn"}
-
-
-def _required(tree: Tree) -> set[str]:
-    """Return the modules of the packages that a project requires, and its own."""
-    from packaging.requirements import Requirement
-
-    data: Mapping[str, object] = {}
-    for file in tree:
-        if file.path == "pyproject.toml":
-            data = readers.toml(file.data.decode())
-    project = data.get("project")
-    asked = project.get("dependencies", []) if isinstance(project, dict) else []
-    names = [Requirement(str(item)).name.lower() for item in asked]
-    return {_MODULES.get(name, name.replace("-", "_")) for name in names} | {"tqdm", "typing_extensions", "requests"}
 
 
 def _attributes(text: str) -> dict[str, set[str]]:

@@ -54,6 +54,10 @@ class Places:
         wanted = Path(path).expanduser()
         return next((folder / wanted for folder in self.folders if (folder / wanted).is_file()), None)
 
+    def find_like(self, path: str) -> Path | None:
+        """Return the file that a path of the run names, also where it begins in a folder of somebody else's."""
+        return self.find(path) or next((file for file in self.folders_like(path) if file.is_file()), None)
+
 
 def _above(folder: Path) -> Iterator[Path]:
     """Yield a folder and those above it, up to the root of a repository; without one, the folder alone."""
