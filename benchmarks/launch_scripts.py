@@ -39,7 +39,9 @@ ROOT = Path(__file__).resolve().parents[1]
 LAUNCH = re.compile(
     r"\bmain_(?:ppo|dapo)\b|\bverl\.trainer\.main\s|\bpython\S*\s.*\\\n(?:.*\\\n)*.*\bactor_rollout_ref\.actor\."
 )
-ELSEWHERE = re.compile(r"megatron|npu|ascend|trtllm|torchtitan|veomni|mindspeed|automodel", re.IGNORECASE)
+ELSEWHERE = re.compile(
+    r"megatron|(?<![a-z])npu(?![a-z])|ascend|trtllm|torchtitan|veomni|mindspeed|automodel", re.IGNORECASE
+)
 ASKED = re.compile(r"--set (\w+)=")
 
 

@@ -48,6 +48,10 @@ def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
     assert places.folders[:3] == (script.parent, script.parent.parent, tmp_path / "repo")
     assert places.find("reward.py") == tmp_path / "repo/reward.py"
     assert Places.of(script, tmp_path).folders[0] == tmp_path
+    for name in ("examples/setup.py", "deep/fork/verl/__init__.py", ".venv/verl/__init__.py"):
+        (tmp_path / "repo" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "repo" / name).write_text("")
+    assert Places.of(script, None).folders[:4] == (*places.folders[:3], tmp_path / "repo/deep/fork")
     (tmp_path / "repo/examples/reward.py").write_text("")
     elsewhere = "/home/somebody/repo/examples/reward.py"
     assert places.find_like(elsewhere) == tmp_path / "repo/examples/reward.py"

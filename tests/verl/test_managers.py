@@ -188,6 +188,14 @@ def test_arguments_that_a_manager_does_not_take_are_left_out(parameters: str, le
     assert found == [f"reward.reward_kwargs.{name}" for name in left]
 
 
+@pytest.mark.usefixtures("verl")
+def test_a_class_that_is_called_with_the_step_and_returns_more_is_adapted(tmp_path: Path, imports: Path) -> None:
+    own = CLASS.replace("def __call__(self, data):", "def __call__(self, data, step):")
+    own = own.replace("for item in data]", "for item in data], [step]")
+    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": own}))
+    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1, 3]) == [1.0, 2.0]
+
+
 PROGRAM = """
 import ray
 from verl.trainer.ppo.ray_trainer import RayPPOTrainer

@@ -222,6 +222,18 @@ def test_a_config_s_folder_may_begin_on_somebody_else_s_machine(tmp_path: Path) 
         assert read_run(script, {}, {}).overlay == ({"data": {"gen_batch_size": 7}},)
 
 
+def test_a_recipe_in_a_repository_of_its_own_has_its_config(tmp_path: Path) -> None:
+    folder = tmp_path / "recipes/mine"
+    (folder / "config").mkdir(parents=True)
+    (tmp_path / "recipes/setup.py").write_text("")
+    (folder / "config/of_mine.yaml").write_text("defaults: [ppo_trainer, _self_]\nalgorithm: {gamma: 0.5}\n")
+    program = "import hydra\n\n@hydra.main(config_path='config', config_name='of_mine')\ndef main(config): ...\n"
+    (folder / "main_mine.py").write_text(program)
+    script = folder / "run.sh"
+    script.write_text("python3 -m recipe.mine.main_mine actor_rollout_ref.actor.grad_clip=1.0\n")
+    assert read_run(script, {}, {}).overlay == ({"algorithm": {"gamma": 0.5}},)
+
+
 def test_main_dapo_starts_from_its_own_config(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text("python3 -m recipe.dapo.main_dapo data.train_batch_size=1\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.pipeline.render.presets import preset_of
 from extractor.usecases.export.target import Target
-from extractor.usecases.fromrun import named_files
+from extractor.usecases.fromrun import named_files, prime
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
 from extractor.usecases.fromrun.reading import Run
@@ -73,7 +73,8 @@ def convert(
     chosen = _engine(
         str(flat.get("actor_rollout_ref.rollout.name")), engine or run.hints.get("engine"), manifest, remarks
     )
-    algorithm = run.hints.get("algorithm") or _algorithm(flat, manifest, remarks)
+    telling = {**flat, prime.ENABLED: True} if prime.is_launch(run.program) else flat
+    algorithm = run.hints.get("algorithm") or _algorithm(telling, manifest, remarks)
     function = _function(flat, run, found.target)
     features = _features(flat, run, manifest, found.target, remarks, function)
     return Experiment(
@@ -198,6 +199,7 @@ def _features(
         > 0
         or flat.get("actor_rollout_ref.model.lora_adapter_path") is not None,
         "critic": flat.get("algorithm.adv_estimator") == "gae",
+        prime.FEATURE: prime.is_launch(run.program),
         "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
         "scorers": _reward_file(flat) is None or "default_compute_score" in (function or ""),
         "rollout_correction": flat.get(correction) is not None

@@ -56,8 +56,12 @@ class RunRewardManager({cls}):
         super().__init__(**{{key: value for key, value in given.items() if every or key in taken}})
 
     def __call__(self, data: Any, return_dict: bool = False) -> Any:
-        by_name = "return_dict" in inspect.signature(super().__call__).parameters
-        found = super().__call__(data, return_dict=True) if by_name else super().__call__(data)
+        taken = inspect.signature(super().__call__).parameters
+        step = data.meta_info.get("global_steps", 0) if hasattr(data, "meta_info") else 0
+        known = dict.fromkeys(("step", "global_step", "global_steps"), step)
+        known["return_dict"] = True
+        found = super().__call__(data, **{{key: value for key, value in known.items() if key in taken}})
+        found = found[0] if isinstance(found, tuple) else found  # the scores come first
         if not isinstance(found, dict):
             found = {{"reward_tensor": found, "reward_extra_info": {{}}}}
         return found if return_dict else found["reward_tensor"]

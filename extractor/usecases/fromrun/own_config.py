@@ -92,7 +92,7 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
 def _of_the_module(module: str, places: Places) -> tuple[str, list[Path]]:
     """Return the config that a module starts from by itself, and where it is."""
     inner = module.removesuffix(".py").replace(".", "/") if "/" not in module else module.removesuffix(".py")
-    file = places.find(f"{inner}.py")
+    file = places.find_like(f"{inner}.py")
     name = "ppo_trainer" if "main_ppo" in module else f"{inner.rpartition('_')[2]}_trainer"
     if file is None:
         return name, [place / inner.rpartition("/")[0] / "config" for place in places.folders]

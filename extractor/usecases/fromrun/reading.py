@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun import checkout, easyr1, of_checkpoint, own_config, pasted, programs, trl
+from extractor.usecases.fromrun import checkout, easyr1, of_checkpoint, own_config, pasted, prime, programs, trl
 from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
@@ -198,7 +198,7 @@ def _from_script(
             f"{path}:{command.line}: {module} is no trainer of verl's: it takes settings of {' and '.join(foreign)}",
             hint="pass a run of verl, of a fork of it, of EasyR1 or of TRL",
         )
-    if "main_ppo" not in module:
+    if "main_ppo" not in module and not prime.is_launch(module):
         notes.append(
             f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.usecases.export.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import reward_model
+from extractor.usecases.fromrun import prime, reward_model
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import KEPT, Remark, is_about_where, rule_for
 from extractor.usecases.fromrun.reading import Run
@@ -72,20 +72,27 @@ def settings_for(
     found.update(_micro_batches(flat, project, devices, stated, remarks))
     found.update(_reward_arguments(flat, project))
     if not run.hints:
-        judge, read, about = reward_model.settings(flat, stated, project, function)
+        if prime.is_launch(run.program):
+            judge, read, about = prime.settings(flat, stated, project)
+            remarks = [item for item in remarks if item.key not in read]
+            wanted.update(judge)  # they follow the policy's in the project
+        else:
+            judge, read, about = reward_model.settings(flat, stated, project, function)
         found.update(judge)
         found.update(_episodes(flat, project, remarks))
         used |= read
         remarks += about
-    for key, value in run.kept.items():
-        if key in project or _is_below_open(key, project):
-            if project.get(key, _ABSENT) == value:
-                found.pop(key, None)
-            else:
-                found[key] = value
+    for key in _kept(run, project):
+        found[key] = run.kept[key]
+        if project.get(key, _ABSENT) == found[key]:
+            del found[key]
     remarks += _rest(stated, flat, used, run)
     wanted = {key: value for key, value in wanted.items() if key not in found or found[key] == value}
     return found, remarks, {**wanted, **{key: value for key, value in found.items() if key in wanted}}
+
+
+def _kept(run: Run, project: Mapping[str, Any]) -> list[str]:
+    return [key for key in run.kept if key in project or _is_below_open(key, project)]
 
 
 def _renamed(key: str, name: str, value: Any) -> list[Remark]:

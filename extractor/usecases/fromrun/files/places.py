@@ -8,7 +8,11 @@ from pathlib import Path
 
 # How far above a script the root of its repository may be.
 _ABOVE = 8
-_ROOT = (".git", "pyproject.toml", "setup.py")
+_CHECKOUT = ".git"
+_ROOT = (_CHECKOUT, "pyproject.toml", "setup.py")
+# How far below the root of a repository its own copy of verl may be.
+_BELOW = 3
+_VERL = "verl/__init__.py"
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ class Places:
             started_in: What the user says; None: nothing.
         """
         found = [] if started_in is None else [started_in.resolve()]
-        found += [*_above(script.resolve().parent), Path.cwd()]
+        found += _above(script.resolve().parent)
+        found += [*_with_verl(found[-1]), Path.cwd()]
         return cls(tuple(dict.fromkeys(found)), started_in is not None)
 
     @property
@@ -60,10 +65,25 @@ class Places:
 
 
 def _above(folder: Path) -> Iterator[Path]:
-    """Yield a folder and those above it, up to the root of a repository; without one, the folder alone."""
+    """Yield a folder and those above it, up to the root of a repository; without one, the folder alone.
+
+    A package of its own in the repository, such as the whole of verl, does not end it.
+    """
     parents = [folder, *folder.parents][:_ABOVE]
-    root = next((parent for parent in parents if _is_root(parent)), folder)
+    checkouts = (parent for parent in parents if (parent / _CHECKOUT).exists())
+    packages = (parent for parent in parents if _is_root(parent))
+    root = next(checkouts, None) or next(packages, folder)
     yield from parents[: parents.index(root) + 1]
+
+
+def _with_verl(root: Path) -> Iterator[Path]:
+    """Yield the folders of a repository that have a verl of their own in them."""
+    if _is_root(root):
+        for depth in range(1, _BELOW + 1):
+            for file in sorted(root.glob("*/" * depth + _VERL)):
+                folder = file.parents[1]
+                if not any(part.startswith(".") for part in folder.relative_to(root).parts):
+                    yield folder
 
 
 def _is_root(folder: Path) -> bool:

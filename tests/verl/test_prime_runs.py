@@ -1,0 +1,53 @@
+"""Runs of upstream's recipe for PRIME become projects with process rewards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extractor.usecases.fromrun import prime
+
+POLICY, REFERENCE = "actor_rollout_ref.model.path", "reward_model.model.ref_path"
+PROJECT: dict[str, Any] = {
+    "local.prime.enable": False,
+    "local.prime.optim.lr": 1e-6,
+    "local.prime.oversample_factor": 4.0,
+    "local.prime.path": "policy",
+    "reward.reward_model.enable": False,
+}
+RUN: dict[str, Any] = {
+    POLICY: "policy",
+    "data.oversample_factor": 2,
+    "reward_model.enable": True,
+    "reward_model.model.optim.lr": 5e-7,
+    "reward_model.model.path": "policy",
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "is_its"),
+    [("recipe.prime.main_prime", True), ("recipe/prime/main_prime.py", True), ("verl.trainer.main_ppo", False)],
+)
+def test_the_recipe_is_known_by_its_program(program: str, is_its: bool) -> None:
+    assert prime.is_launch(program) is is_its
+
+
+def test_settings_have_the_projects_names_and_no_model_judges() -> None:
+    found, used, remarks = prime.settings(RUN, RUN, PROJECT)
+    assert found == {
+        "local.prime.enable": True,
+        "local.prime.optim.lr": 5e-7,
+        "local.prime.oversample_factor": 2,
+        "reward.reward_model.enable": False,
+    }
+    assert RUN.keys() - {POLICY} <= used
+    assert remarks == []
+
+
+@pytest.mark.parametrize(("path", "said"), [("policy", []), ("other", ["changed"])])
+def test_a_model_of_its_own_is_named_and_a_reference_of_its_own_is_not_taken(path: str, said: list[str]) -> None:
+    run = {**RUN, "reward_model.model.path": path, REFERENCE: path}
+    found, _, remarks = prime.settings(run, run, PROJECT)
+    assert found.get("local.prime.path", "policy") == path
+    assert [item.what for item in remarks] == said
