@@ -27,6 +27,7 @@ from extractor.usecases.fromrun import (
     report,
     scorers,
     startable,
+    trl_rewards,
 )
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
@@ -215,7 +216,8 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     stated = settings_of.stated_by(found.run)
     if not found.run.hints:
         of_run = Recipient(tree, options.package, found.target.source, found.run.places, settings)
-        parts = (registered.take, estimators.take, managers.take)
+        scores = partial(trl_rewards.take, scored_by=found.run.scored_by)
+        parts = (registered.take, estimators.take, scores, managers.take)
         for take in (*parts, partial(scorers.take, program=found.run.program, before=project)):
             taken = take(of_run)
             settings = {**settings, **taken.settings}

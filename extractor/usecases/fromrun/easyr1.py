@@ -187,7 +187,7 @@ def translated(body: Mapping[str, Any]) -> Translated:
         )
         what = "dropped" if elsewhere else "not carried over"
         remarks.append(Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone")))
-    return overrides_of(found), tuple(remarks)
+    return Translated(overrides_of(found), tuple(remarks))
 
 
 def _named(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -15,6 +15,7 @@ from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_m
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.translation import Translated
+from extractor.usecases.fromrun.trl_script import ScoredBy
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override
@@ -48,6 +49,7 @@ class Run:
         places: Where its relative paths may lead.
         remarks: What became of settings that verl has no name for.
         is_whole: Whether the defaults are all that its release had.
+        scored_by: Functions of a run of TRL's that score; None: the settings say what does.
         is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
     """
 
@@ -65,6 +67,7 @@ class Run:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     places: Places = field(default_factory=lambda: Places(()), repr=False)
     remarks: tuple[Remark, ...] = ()
+    scored_by: ScoredBy | None = None
     is_whole: bool = False
     is_bare: bool = False
 
@@ -124,7 +127,7 @@ def _read(
 
 def _from_python(path: Path, text: str) -> Run:
     try:
-        found = trl.of_python(text)
+        found = trl.of_python(text, path)
     except SyntaxError as error:
         raise UsageError(f"{path}: no Python: {error.msg}", hint="pass a launch script, or one of TRL's") from None
     if found is None:
@@ -182,7 +185,7 @@ def _from_script(
 ) -> Run:
     reading, launches = _started(path, text, given, environment, places)
     if not launches:
-        other = next((command for command in reading.commands if trl.is_launch(command.words)), None)
+        other = next((command for command in reading.commands if trl.is_launch(command.words, places)), None)
         if other is not None:
             return replace(_translated(path, trl.launched(path, other.words, places)), notes=reading.notes)
         what, hint = programs.instead([command.words for command in reading.commands], text)
@@ -228,7 +231,7 @@ def _from_script(
 
 def _translated(path: Path, found: Translated) -> Run:
     """Return a run of another library, in verl's names."""
-    return Run(str(path), found[0], remarks=found[1])
+    return Run(str(path), found.overrides, remarks=found.remarks, scored_by=found.scored_by)
 
 
 _Launches = list[tuple[Command, tuple[str, list[str]]]]
@@ -243,7 +246,9 @@ def _started(
     for folder in places.folders if guessed else places.folders[:1]:
         reading = read_script(text, str(path), given, {"PWD": str(folder), **environment})
         launches = [
-            (command, found) for command in reading.commands if (found := programs.launched(command.words)) is not None
+            (command, found)
+            for command in reading.commands
+            if (found := programs.launched(command.words)) is not None and not trl.is_launch(command.words, places)
         ]
         words = {word.partition("=")[2] or word for command, _ in launches[:1] for word in command.words}
         count = sum(word.startswith(f"{folder}/") and Path(word).exists() for word in words)

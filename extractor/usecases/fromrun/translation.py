@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.trl_script import ScoredBy
 from extractor.values.configtree import Override
 from extractor.values.errors import UsageError
 
-Translated = tuple[tuple[Override, ...], tuple[Remark, ...]]
+
+class Translated(NamedTuple):
+    """A run of another library: its settings under verl's names, what became of the others, and what scores."""
+
+    overrides: tuple[Override, ...]
+    remarks: tuple[Remark, ...]
+    scored_by: ScoredBy | None = None
+
+
 ROWS = "rows need messages under data.prompt_key and a reward_model.ground_truth: convert them"
 
 

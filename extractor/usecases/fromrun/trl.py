@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +9,11 @@ from typing import Any
 
 import yaml
 
+from extractor.usecases.fromrun import trl_script
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.translation import ROWS, Translated, config_file, overrides_of
+from extractor.usecases.fromrun.trl_script import Computed, Program, ScoredBy
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import readers
 from extractor.values.configtree.compose import read_mapping, read_yaml
@@ -73,7 +74,7 @@ _READ = {
     *("beta", "delta", "epsilon_high", "eval_steps", "generation_batch_size", "gradient_accumulation_steps"),
     *("importance_sampling_level", "loss_type", "lr_scheduler_type", "max_steps", "num_train_epochs"),
     *("per_device_train_batch_size", "report_to", "save_steps", "save_strategy", "scale_rewards", "top_k", "use_peft"),
-    *("use_vllm", "eval_strategy"),
+    *("use_vllm", "eval_strategy", "steps_per_generation"),
 }
 _OF_THE_MACHINE = {
     *("attn_implementation", "bf16", "dataloader_num_workers", "deepspeed", "dtype", "fp16", "logging_steps"),
@@ -81,11 +82,12 @@ _OF_THE_MACHINE = {
     *("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "hub_model_id", "logging_first_step"),
     *("overwrite_output_dir", "gradient_checkpointing_kwargs", "logging_strategy", "vllm_enable_sleep_mode"),
 }
+_ALL = {*_NAMES, *_READ, *_OF_THE_MACHINE}
 _TO_DO = {
     "dataset_name": ROWS,
     "load_in_4bit": "vextract upgrade --with qlora, and local.quantization.load_in_4bit=true",
-    "reward_funcs": "TRL's functions score lists of completions: write compute_score(data_source, solution_str, "
-    "ground_truth, extra_info), and name its file with custom_reward_function.path",
+    "reward_funcs": "not found at the top of a script that is here: hand them to LocalPPOTrainer(reward_fn=[...]) as "
+    "they are, or score in custom/reward_manager.py",
     "reward_model_name_or_path": "name it with reward_model.enable=true and reward_model.model.path",
 }
 
@@ -95,10 +97,14 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and any(name in body for name in _OWN)
 
 
-def is_launch(words: Sequence[str]) -> bool:
-    """Tell whether a command starts it: `trl grpo ...`, or a Python script with its arguments."""
+def is_launch(words: Sequence[str], places: Places) -> bool:
+    """Tell whether a command starts it: `trl grpo ...`, a script that trains with it, or one with its arguments."""
     starts = any(pair == ("trl", "grpo") for pair in itertools.pairwise(words))
-    return starts or any(word.partition("=")[0] in {f"--{name}" for name in _OWN} for word in words)
+    flags = {f"--{name}" for name in _OWN} | {f"--{name.replace('_', '-')}" for name in _OWN}
+    if starts or any(word.partition("=")[0] in flags for word in words):
+        return True
+    _, file, given = trl_script.started(words, places)
+    return trl_script.of_file(file, dict(_arguments(given))) is not None
 
 
 def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
@@ -107,60 +113,45 @@ def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
     Raises:
         UsageError: the config is not here, or cannot be read.
     """
-    stated = dict(_arguments(words))
-    named = stated.pop("config", None)
-    file = config_file(path, named, places)
-    if file is None:
-        return translated(stated)
+    script, its_file, given = trl_script.started(words, places)
+    stated = dict(_arguments(given))
+    program = trl_script.of_file(its_file, stated)
+    file = config_file(path, stated.pop("config", None), places)
     try:
-        return translated({**read_mapping(readers.read_text(file)), **stated})
+        body = {} if file is None else read_mapping(readers.read_text(file))
+        if program is None:
+            unknown = {"reward_funcs": Computed(f"those of {script}")} if script else {}
+            return _of_program({**unknown, **body, **stated}, None)
+        own = program.options - _ALL  # the script makes of these what it hands over
+        stated = {key: value for key, value in stated.items() if key not in own}
+        return _of_program({**program.settings, **body, **stated}, program)
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{file}: cannot be read: {error}", hint="correct it") from None
 
 
-def of_python(text: str) -> Translated | None:
-    """Translate the GRPOConfig and the GRPOTrainer of a Python script; None where it has none."""
-    tree = readers.python(text)
-    constants = {
-        item.targets[0].id: item.value
-        for item in tree.body
-        if isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name)
-    }
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    stated: dict[str, Any] = {}
-    for call in calls:
-        name = ast.unparse(call.func).rpartition(".")[2]
-        if name in _CALLS:
-            for keyword in call.keywords:
-                said = _CALLS[name].get(str(keyword.arg), keyword.arg if name == "GRPOConfig" else None)
-                if said is not None:
-                    stated[said] = _value(keyword.value, constants)
-    if not any(ast.unparse(call.func).endswith("GRPOConfig") for call in calls):
-        return None
-    if any(key.startswith("lora_") for key in stated):
-        stated["use_peft"] = True
-    return translated(stated)
+def of_python(text: str, path: Path) -> Translated | None:
+    """Translate the GRPOConfig and the GRPOTrainer of a Python script; None where it has none.
+
+    Raises:
+        UsageError: its command line says what the config is.
+    """
+    found = trl_script.read(text, path, {})
+    if found is not None and not found.makes_config:
+        raise UsageError(
+            f"{path}: its command line says what its GRPOConfig is",
+            hint=f"pass a bash script with the command that starts it: accelerate launch {path.name} --...",
+        )
+    return None if found is None else _of_program(found.settings, found)
 
 
-# What of a call's arguments is a setting, by what it is called on the command line; of GRPOConfig's every one is.
-_CALLS: Mapping[str, Mapping[str, str]] = {
-    "GRPOConfig": {},
-    "GRPOTrainer": {"model": "model_name_or_path", "reward_funcs": "reward_funcs", "train_dataset": "dataset_name"},
-    "LoraConfig": {"r": "lora_r", "lora_alpha": "lora_alpha", "target_modules": "lora_target_modules"},
-}
-
-
-class _Computed(str):
-    """The text of an expression that only the script knows the value of."""
-
-
-def _value(node: ast.expr, constants: Mapping[str, ast.expr]) -> Any:
-    if isinstance(node, ast.Name) and node.id in constants:
-        node = constants[node.id]
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return _Computed(ast.unparse(node))
+def _of_program(stated: Mapping[str, Any], program: Program | None) -> Translated:
+    """Return settings as overrides, with what scores: functions of the script, or those that the settings name."""
+    weights = stated.get("reward_weights")
+    if program is not None and program.rewards:
+        scored_by = program.scored_by(weights)
+    else:
+        scored_by = trl_script.named(stated.get("reward_funcs"), weights)
+    return translated(stated, scored_by)
 
 
 def _arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -187,9 +178,14 @@ def _read(text: str) -> Any:
         return back(plain)
 
 
-def translated(stated: Mapping[str, Any]) -> Translated:
-    """Return settings of TRL as overrides of verl's, and what they have that verl has not."""
-    known = {key: value for key, value in stated.items() if not isinstance(value, _Computed)}
+def translated(stated: Mapping[str, Any], scored_by: ScoredBy | None = None) -> Translated:
+    """Return settings of TRL as overrides of verl's, and what they have that verl has not.
+
+    Args:
+        stated: By their names on the command line.
+        scored_by: The functions that score; None: they are not known.
+    """
+    known = {key: value for key, value in stated.items() if not isinstance(value, Computed)}
     whole = {**_DEFAULTS, **{key: value for key, value in known.items() if value is not None}}
     found = {_NAMES[key]: value for key, value in whole.items() if key in _NAMES and value is not None}
     if not whole.get("use_peft"):
@@ -198,7 +194,7 @@ def translated(stated: Mapping[str, Any]) -> Translated:
     found.update(_lengths(whole))
     # Whatever its rows are, they are not the toy ones: a project stops where they are not there.
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
-    return overrides_of(found), tuple(_remarks(stated, whole))
+    return Translated(overrides_of(found), tuple(_remarks(stated, whole, scored_by is not None)), scored_by)
 
 
 def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +223,8 @@ def _lengths(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return batches, of prompts and for one device, and how long the run is."""
     responses = int(whole["per_device_train_batch_size"]) * int(whole["gradient_accumulation_steps"])
     prompts = max(responses // int(whole["num_generations"]), 1)
-    drawn = int(whole.get("generation_batch_size") or responses)
+    steps = int(whole.get("steps_per_generation") or whole["gradient_accumulation_steps"])
+    drawn = int(whole.get("generation_batch_size") or int(whole["per_device_train_batch_size"]) * steps)
     loggers = whole.get("report_to", [])
     named = [loggers] if isinstance(loggers, str) else list(loggers)
     found: dict[str, Any] = {
@@ -248,12 +245,15 @@ def _lengths(whole: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
+def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: bool) -> Iterator[Remark]:
     for key, value in sorted(stated.items()):
+        if is_scored and key in ("reward_funcs", "reward_weights"):
+            continue
         if key in _TO_DO and value is not False:
             yield Remark(key, str(value), "to do", _TO_DO[key])
-        elif isinstance(value, _Computed) or (isinstance(value, str) and unknowns(value)):
-            yield Remark(key, readable(str(value)), "to do", "not known without running the script: set it in config/")
+        elif isinstance(value, Computed) or (isinstance(value, str) and unknowns(value)):
+            what = "dropped" if key in _OF_THE_MACHINE or key == "run_name" else "to do"
+            yield Remark(key, readable(str(value)), what, "not known without running the script: set it in config/")
         elif key not in _NAMES and key not in _READ and value not in (None, False):
             what = "dropped" if key in _OF_THE_MACHINE else "not carried over"
             yield Remark(key, value, what, "of TRL alone")

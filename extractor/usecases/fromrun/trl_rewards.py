@@ -1,0 +1,148 @@
+"""The functions that score a run of TRL's, among the hooks of its project, and the reward manager that sums them."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from extractor.pipeline.index import Module
+from extractor.pipeline.index.syntax import first_line
+from extractor.usecases.fromrun.managers import IMPORTED_BY, KEYS
+from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
+from extractor.usecases.fromrun.trl_script import ScoredBy
+from extractor.values import readers
+from extractor.values.errors import UsageError
+from extractor.values.reachable import reachable
+
+NAME = "trl"
+FUNCTIONS, MANAGER = "custom/trl_rewards", "custom/trl_reward_manager"
+_HEAD = "# vextract:hook  yours: written once, never touched by an upgrade\n"
+_MANAGER = '''"""The reward of {place}: what its functions give, weighted and summed, as TRL's GRPOTrainer does."""
+
+from typing import Any
+
+from ..rewards.forms import form_of
+from ..rewards.functions import FunctionsRewardManager, Part
+from .trl_rewards import {imported}
+
+try:
+    from ..vendored.workers.reward_manager.registry import register
+except ImportError:  # under full verl, where this project's own copy is not there
+    from verl.workers.reward_manager.registry import register
+
+PARTS = [
+{parts}
+]
+
+
+@register("{name}")
+class TrlRewardManager(FunctionsRewardManager):
+    """Scores a batch by the functions of `PARTS`; what else it takes is in `rewards.manager.TextRewardManager`."""
+
+    def __init__(self, tokenizer: Any, num_examine: int = 0, compute_score: Any = None, **settings: Any) -> None:
+        super().__init__(tokenizer, PARTS, **settings)
+'''
+# Prompts of a project's files are conversations; a run whose functions take no messages has prompts of text.
+_AS_TEXT = """
+    def _messages(self, data: Any, row: int) -> Any:
+        return self._prompt(data, row)  # the functions take prompts and completions as text
+"""
+_ARGUMENTS = {"self", "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
+
+
+def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
+    """Copy the functions that score, with what they need, and have a reward manager call them."""
+    if scored_by is None or not project.has(IMPORTED_BY) or not project.has("rewards/functions"):
+        return Taken(project.tree)
+    names = ", ".join(scored_by.functions)
+    copying = project.copying(() if scored_by.folder is None else (scored_by.folder,))
+    try:
+        copied = copying.copy(_needed(scored_by.text, scored_by.functions), scored_by.functions)
+    except (SyntaxError, UsageError, OSError) as error:
+        return Taken(project.tree, [Remark("reward_funcs", names, "to do", f"not copied: {error}")])
+    if copied.missing:
+        why = f"they cannot be imported here: {'; '.join(dict.fromkeys(copied.missing))}"
+        return Taken(project.tree, [Remark("reward_funcs", names, "to do", why)])
+    texts = [copied.text, *copying.files.values()]
+    is_text = not any('"content"' in text or "'content'" in text for text in texts)
+    tree = project.with_hooks(
+        {
+            f"{FUNCTIONS}.py": f'{_HEAD}"""The functions that score {scored_by.place}."""\n\n{copied.text.strip()}\n',
+            f"{MANAGER}.py": _HEAD + _manager(scored_by) + (_AS_TEXT if is_text else ""),
+            **copying.files,
+        },
+        {MANAGER: IMPORTED_BY},
+    )
+    target = f"{project.package}/{FUNCTIONS}.py"
+    remarks = copied_remarks("reward_funcs", names, scored_by.place, target, copied)
+    form = "text: none of them reads a message's content" if is_text else 'conversations, [{"role", "content"}]'
+    remarks.append(Remark("reward_funcs", names, "changed", f"they get prompts and completions as {form}"))
+    columns = _columns(texts, scored_by.functions)
+    if columns:
+        remarks.append(Remark("reward_funcs", names, "to do", f"rows need what they take: {', '.join(columns)}"))
+    key = next((key for key in KEYS if key in project.settings), KEYS[0])
+    return Taken(tree, remarks, {key: NAME})
+
+
+def _manager(scored_by: ScoredBy) -> str:
+    parts = [
+        f'    Part("{name}", {name}, form_of({name}), {weight}),'
+        for name, weight in zip(scored_by.functions, scored_by.weights, strict=True)
+    ]
+    imported = ", ".join(sorted(scored_by.functions))
+    line = f"from .trl_rewards import {imported}"
+    if len(line) > 120:
+        imported = "(\n" + "".join(f"    {name},\n" for name in sorted(scored_by.functions)) + ")"
+    return _MANAGER.format(place=scored_by.place, imported=imported, parts="\n".join(parts), name=NAME)
+
+
+def _needed(text: str, names: tuple[str, ...]) -> str:
+    """Return what a script defines and imports that functions of it need; what it does as a program is left out."""
+    module = Module("script", "script.py", text)
+    used = {
+        name: {
+            node.id
+            for index in indices
+            for node in ast.walk(module.statements[index].node)
+            if isinstance(node, ast.Name)
+        }
+        for name, indices in module.bindings.items()
+    }
+    kept = reachable(names, lambda name: used.get(name, set()))
+    lines = readers.lines_of(text)
+    parts: list[str] = []
+    for statement in module.statements:
+        imported = {item.local for item in statement.imports}
+        if not {*statement.binds, *imported} & kept:
+            continue
+        if imported and not statement.binds and isinstance(statement.node, (ast.Import, ast.ImportFrom)):
+            aliases = [item for item in statement.node.names if (item.asname or item.name).partition(".")[0] in kept]
+            parts.append(ast.unparse(_with(statement.node, aliases)))
+        else:
+            start, end = first_line(statement.node), statement.node.end_lineno
+            is_definition = isinstance(statement.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            text = "\n".join(line.rstrip("\r\n") for line in lines[start:end])
+            parts.append(f"\n\n{text}\n\n" if is_definition else text)
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(parts)).strip() + "\n"
+
+
+def _with(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
+    return ast.Import(names) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, names, node.level)
+
+
+def _columns(texts: list[str], names: tuple[str, ...]) -> list[str]:
+    """Return the columns of the data that functions name as arguments without a default."""
+    found: dict[str, None] = {}
+    for text in texts:
+        for node in ast.parse(text).body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in names:
+                arguments = [*node.args.posonlyargs, *node.args.args]
+                required = arguments[: len(arguments) - len(node.args.defaults)]
+                only = [
+                    item
+                    for item, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+                    if default is None
+                ]
+                found.update(dict.fromkeys(item.arg for item in (*required, *only) if item.arg not in _ARGUMENTS))
+    return list(found)

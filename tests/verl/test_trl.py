@@ -1,0 +1,173 @@
+"""Training scripts of TRL as people write and start them: what they say is worked out, their rewards come along."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.values.errors import UsageError
+from tests.verl.conftest import vextract
+
+MODEL, ACTOR, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+SCRIPT = """
+import argparse, re
+from datasets import load_dataset
+from trl import GRPOConfig, GRPOTrainer
+from unsloth import FastLanguageModel
+from scoring.form import tagged
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--base", default="a/b")
+parser.add_argument("--rate", type=float, default=5e-6)
+parser.add_argument("--kl-weight", type=float)
+args = parser.parse_args()
+longest = 1024
+prompts = 256
+RIGHT = 2.0
+rows = load_dataset("some/rows", split="train")
+model, tokenizer = FastLanguageModel.from_pretrained(model_name=args.base, max_seq_length=longest)
+model = FastLanguageModel.get_peft_model(model, r=16, lora_alpha=16 * 2, target_modules=["q_proj", "v_proj"])
+
+
+def last_number(text):
+    found = re.findall(r"\\d+", text)
+    return found[-1] if found else None
+
+
+def right(prompts, completions, answer, **kwargs):
+    return [RIGHT if last_number(item[0]["content"]) == one else 0.0 for item, one in zip(completions, answer)]
+
+
+config = GRPOConfig(
+    learning_rate=args.rate, beta=args.kl_weight, max_prompt_length=prompts, max_completion_length=longest - prompts,
+    per_device_train_batch_size=8, gradient_accumulation_steps=2, steps_per_generation=4, num_generations=4,
+    reward_weights=[1.0, 0.5], output_dir=f"out/{args.base}",
+)
+trainer = GRPOTrainer(model=model, args=config, reward_funcs=[right, tagged], train_dataset=rows)
+trainer.train()
+"""
+FORM = "def tagged(completions, **kwargs):\n    return ['<answer>' in item[0]['content'] for item in completions]\n"
+
+
+def checkout(folder: Path, **files: str) -> Path:
+    texts = {"train.py": SCRIPT, "scoring/__init__.py": "", "scoring/form.py": FORM, **files}
+    for name, text in texts.items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return folder
+
+
+def translated(run: Run) -> dict[str, Any]:
+    return {item.key: item.value for item in run.overrides}
+
+
+def launch(folder: Path, command: str) -> Run:
+    (folder / "run.sh").write_text(command)
+    return read_run(folder / "run.sh", {}, {})
+
+
+def test_what_a_script_says_is_worked_out_with_what_its_command_says(tmp_path: Path) -> None:
+    checkout(tmp_path)
+    found = translated(
+        launch(tmp_path, "accelerate launch --config_file zero3.yaml train.py --rate 1e-6 --kl-weight=0.02")
+    )
+    assert {
+        f"{MODEL}.path": "a/b",
+        f"{MODEL}.lora_rank": 16,
+        f"{MODEL}.lora_alpha": 32,
+        f"{MODEL}.target_modules": ["q_proj", "v_proj"],
+        f"{ACTOR}.optim.lr": 1e-6,
+        f"{ACTOR}.kl_loss_coef": 0.02,
+        f"{ACTOR}.ppo_mini_batch_size": 4,
+        "data.train_batch_size": 8,
+        "data.max_prompt_length": 256,
+        "data.max_response_length": 768,
+    }.items() <= found.items()
+    run = read_run(tmp_path / "train.py", {}, {})
+    assert translated(run)[f"{ACTOR}.optim.lr"] == 5e-6
+    to_do = {item.key for item in run.remarks if item.what == "to do"}
+    assert to_do == {"beta", "dataset_name"}  # the option has no default
+
+
+def test_a_script_whose_config_is_its_command_line_needs_that(tmp_path: Path) -> None:
+    text = SCRIPT.replace("config = GRPOConfig(", "config = dict(").replace("args.parse_args()", "parsed()")
+    yaml = "model_name_or_path: c/d\nnum_generations: 6\nreward_funcs: [accuracy]\n"
+    checkout(tmp_path, **{"main_grpo_own.py": text, "own.yaml": yaml})
+    with pytest.raises(UsageError, match="command line says what its GRPOConfig is"):
+        read_run(tmp_path / "main_grpo_own.py", {}, {})
+    # Its name is one of those that verl's trainers have in forks.
+    run = launch(tmp_path, "torchrun main_grpo_own.py --config own.yaml --learning_rate 3e-6 --beta 0.1")
+    assert {f"{MODEL}.path": "c/d", f"{ROLLOUT}.n": 6, f"{ACTOR}.optim.lr": 3e-6}.items() <= translated(run).items()
+    assert run.scored_by is not None  # the script's list, whatever the YAML calls its parts
+    assert run.scored_by.functions == ("right", "tagged")
+
+
+def test_a_script_that_is_not_here_leaves_its_rewards_to_do(tmp_path: Path) -> None:
+    run = launch(tmp_path, "accelerate launch elsewhere.py --model_name_or_path a/b --num_generations 4")
+    assert translated(run)[f"{ROLLOUT}.n"] == 4
+    assert [item.value for item in run.remarks if item.key == "reward_funcs"] == ["those of elsewhere.py"]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(str(tmp_path / "made"))
+    yield tmp_path / "made"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "of_trl"]:
+        del sys.modules[name]
+
+
+def scores(made: Path, answers: list[str], **row: Any) -> list[dict[str, Any]]:
+    """Return what the project's reward manager gives to responses."""
+    importlib.invalidate_caches()
+    manager = importlib.import_module("of_trl.custom.trl_reward_manager").TrlRewardManager(None)
+    functions = importlib.import_module("of_trl.rewards.functions")
+    prompt = manager._messages(None, 0) if row.pop("is_text", False) else [{"role": "user", "content": "1 + 1"}]
+    samples = [functions.sample_of(text, prompt, row) for text in answers]
+    found: list[dict[str, Any]] = manager.scorer(functions.Batch(samples, list(row), None))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("verl")
+def test_what_scores_comes_along_with_what_it_needs_and_counts_as_much(tmp_path: Path, package: Path) -> None:
+    checkout(tmp_path / "theirs")
+    done = vextract(
+        *("new", package, "--package", "of_trl", "--from-verl-run", tmp_path / "theirs" / "train.py", "--offline")
+    )
+    assert done.code == 0, done.err
+    copied = (package / "of_trl" / "custom" / "trl_rewards.py").read_text()
+    assert "load_dataset" not in copied
+    assert "FastLanguageModel" not in copied
+    assert "name: trl" in (package / "config" / "recipe" / "verl_run.yaml").read_text()
+    assert "rows need what they take: answer" in (package / "from_run.md").read_text()
+    results = scores(package, ["<answer>2</answer>", "it is 3"], answer="2")
+    assert [item["score"] for item in results] == [2.5, 0.0]
+    assert results[0]["right"] == 2.0
+    assert results[0]["tagged"] == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("verl")
+def test_functions_that_read_no_message_get_text(
+    tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (
+        "from trl import GRPOConfig, GRPOTrainer\n\ndef short(completions, **kwargs):\n"
+        "    return [-float(len(item)) for item in completions]\n\n"
+        'GRPOTrainer(model="a/b", reward_funcs=short, args=GRPOConfig(num_generations=2), train_dataset=rows()).train()'
+    )
+    checkout(tmp_path / "theirs", **{"train.py": script})
+    done = vextract(
+        *("new", package, "--package", "of_trl", "--from-verl-run", tmp_path / "theirs" / "train.py", "--offline")
+    )
+    assert done.code == 0, done.err
+    manager = importlib.import_module("of_trl.custom.trl_reward_manager").TrlRewardManager
+    monkeypatch.setattr(manager, "_prompt", lambda self, data, row: "1 + 1")
+    assert [item["score"] for item in scores(package, ["four", "no"], is_text=True)] == [-4.0, -2.0]
