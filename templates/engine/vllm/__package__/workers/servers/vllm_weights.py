@@ -22,17 +22,42 @@ MODEL_SETTINGS = (
 
 
 def _answering(method: Callable[..., None]) -> Callable[..., dict[str, Any]]:
-    """Return the method, with its outcome as something that goes over HTTP."""
+    """Return the method, with its outcome as something that goes over HTTP.
+
+    Of what several copies of the model (data parallelism) return, vLLM passes on what the first does; of what they
+    raise, anything. So another copy raises what went wrong in any of its workers.
+    """
 
     @wraps(method)
-    def answer(*arguments: Any) -> dict[str, Any]:
+    def answer(receiver: "WeightReceiver", *arguments: Any) -> dict[str, Any]:
+        error = None
         try:
-            method(*arguments)
-        except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}"}
-        return {"done": True}
+            method(receiver, *arguments)
+        except Exception as caught:
+            error = f"{type(caught).__name__}: {caught}"
+        parallel = receiver.vllm_config.parallel_config
+        if parallel.data_parallel_index > 0:
+            error = _error_of_any(error, parallel.world_size)
+            # vLLM reads the last worker's answer last: after another's exception it would leave answers unread, and
+            # take each of them for that to a later call.
+            if error is not None and receiver.rank == parallel.world_size - 1:
+                raise RuntimeError(f"copy {parallel.data_parallel_index} of the model: {error}")
+        return {"done": True} if error is None else {"error": error}
 
     return answer
+
+
+def _error_of_any(error: str | None, workers: int) -> str | None:
+    """Return what went wrong in this worker of a copy, or else in another."""
+    if workers == 1:
+        return error
+    import torch.distributed
+    from vllm.distributed.parallel_state import get_world_group
+
+    group = get_world_group()
+    errors: list[str | None] = [None] * group.world_size
+    torch.distributed.all_gather_object(errors, error, group=group.cpu_group)
+    return next((each for each in [error, *errors] if each is not None), None)
 
 
 class WeightReceiver:
@@ -44,6 +69,7 @@ class WeightReceiver:
 
     model_runner: Any
     vllm_config: Any
+    rank: int
     weights_version = "none"
 
     def describe_model(self) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+"""What vLLM's workers tell of an update that one of them cannot take; the class imports nothing of vLLM for that."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def module(vllm_project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module that vLLM's process imports."""
+    monkeypatch.syspath_prepend(str(vllm_project))
+    return importlib.import_module("vserved.workers.servers.vllm_weights")
+
+
+def receiver(module: Any, copy: int) -> Any:
+    """A worker that holds the whole of a copy of the model."""
+    found = module.WeightReceiver()
+    found.rank = 0
+    found.vllm_config = SimpleNamespace(parallel_config=SimpleNamespace(data_parallel_index=copy, world_size=1))
+    return found
+
+
+def refuse(receiver: Any, path: str) -> None:
+    """Take no weights."""
+    raise ValueError(f"{path} has another shape")
+
+
+def test_the_first_copy_returns_what_went_wrong(module: Any) -> None:
+    answer = module._answering(refuse)(receiver(module, 0), "bucket-0")
+    assert answer == {"error": "ValueError: bucket-0 has another shape"}
+
+
+def test_another_copy_raises_it_since_vllm_drops_what_it_returns(module: Any) -> None:
+    with pytest.raises(RuntimeError, match="copy 1 of the model: ValueError: bucket-0 has another shape"):
+        module._answering(refuse)(receiver(module, 1), "bucket-0")
+
+
+@pytest.mark.parametrize("copy", [0, 1])
+def test_every_copy_returns_that_it_has_done_it(module: Any, copy: int) -> None:
+    assert module._answering(lambda receiver: None)(receiver(module, copy)) == {"done": True}
+
+
+def test_every_step_of_an_update_tells_its_outcome(module: Any) -> None:
+    """A step that raised in the first copy would end vLLM's call with nothing said of why."""
+    for step in ("start_weights", "load_weights_file", "finish_weights"):
+        assert hasattr(getattr(module.WeightReceiver, step), "__wrapped__"), step
