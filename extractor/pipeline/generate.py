@@ -56,10 +56,9 @@ def complete(options: Options, manifest: Manifest) -> Options:
     of_recipe = features_of_recipe(options.recipe)
     for feature in of_recipe:
         if feature not in names:
-            having = [release for release in releases.supported() if feature in _features(release)]
             raise UsageError(
                 f"recipe {options.recipe} needs feature {feature}, which vextract has not for verl {manifest.release}",
-                hint=f"`--verl {having[-1]}` has it; so have {', '.join(having[:-1])}",
+                hint=_elsewhere("feature", feature),
             )
     of_algorithm = (item.name for item in manifest.features if options.algorithm in item.algorithms)
     chosen = {*options.features, *of_algorithm, *of_recipe}
@@ -165,16 +164,26 @@ def _licence(source: Source) -> File:
     return File("LICENSE.verl", FileKind.VENDORED, source.licence.encode(), "LICENSE")
 
 
-def _features(release: str) -> set[str]:
-    return {feature.name for feature in releases.load(release).features}
+def _elsewhere(what: str, name: str) -> str:
+    """Say which releases offer something; empty if none does."""
+    having = [release for release in releases.supported() if name in _offers(release)[what]]
+    others = f"; so {'has' if len(having) == 2 else 'have'} {', '.join(having[:-1])}" if having[:-1] else ""
+    return f"`--verl {having[-1]}` has it{others}" if having else ""
+
+
+def _offers(release: str) -> dict[str, set[str]]:
+    manifest = releases.load(release)
+    features = {feature.name for feature in manifest.features}
+    engines, algorithms = set(manifest.engines), set(manifest.algorithms)
+    return {"engine": engines, "algorithm": algorithms, "recipe": set(RECIPES), "feature": features}
 
 
 def _known(what: str, name: str, known: list[str] | tuple[str, ...], manifest: Manifest) -> None:
     from extractor.values.nearest import nearest
 
     if name not in known:
-        near = nearest(name, known)
-        first = f"did you mean `{near[0]}`? " if near else ""
+        near, elsewhere = nearest(name, known), _elsewhere(what, name)
+        first = f"{elsewhere}. " if elsewhere else f"did you mean `{near[0]}`? " if near else ""
         raise UsageError(
             f"verl {manifest.release} has no {what} {name!r} here", hint=f"{first}{what}s: {', '.join(sorted(known))}"
         )

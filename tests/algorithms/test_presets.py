@@ -23,6 +23,7 @@ FUNCTIONS: dict[str, tuple[list[str], list[str]]] = {
     "cispo": ([], ["cispo"]),
     "clip_cov": ([], ["clip_cov"]),
     "dapo": ([], ["vanilla"]),
+    "distill": ([], ["vanilla"]),
     "dppo_kl": ([], ["dppo_kl"]),
     "dppo_tv": ([], ["dppo_tv"]),
     "dr_grpo": ([], ["vanilla"]),
@@ -54,8 +55,10 @@ def found(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     def run(release: str) -> dict[str, Any]:
         if release not in known:
             root = tmp_path_factory.mktemp("presets") / release
-            # With a critic and an implicit reward model, so that one project has room for every preset.
-            made = make(Configuration(release, algorithm="ppo", features=("prime",)), root)
+            # With a critic, an implicit reward model and a teacher, so that one project has room for every preset.
+            offered = {feature.name for feature in releases.load(release).features}
+            features = tuple(name for name in ("distillation", "prime") if name in offered)
+            made = make(Configuration(release, algorithm="ppo", features=features), root)
             done = python(root, str(DRIVER), PACKAGE, *made.manifest.algorithms)
             assert done.returncode == 0, done.stderr[-3000:]
             known[release] = json.loads((root / "found.json").read_text(encoding="utf-8"))
@@ -90,6 +93,9 @@ def test_what_only_one_preset_does_shows_in_its_metrics(found: Callable[[str], d
     assert "timing_s/gen_max" in results["remax"]["rows"][0]
     assert "critic/vf_loss" in results["ppo"]["rows"][0]
     assert "critic/vf_loss" not in results["rloo"]["rows"][0]
+    assert [name for name in results if "timing_s/teacher" in results[name]["rows"][0]] == ["distill"] * (
+        "distill" in results
+    )
     assert 0 <= results["prime"]["rows"][0]["reward_model/dpo_acc_before"] <= 1
     assert not [name for name in results["rloo"]["rows"][0] if name.startswith("reward_model/")]
 

@@ -32,8 +32,10 @@ def test_the_projects_own_tests_pass(
     assert " passed" in done.stdout or "100%" in done.stdout
 
 
-def test_prime_computes_what_the_paper_says(made: Callable[[Configuration], Made]) -> None:
-    """By the numbers worked out by hand in the project's own test."""
-    root = made(Configuration(NEWEST[-1], "hf", features=("critic", "prime"))).root
-    done = python(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_process_rewards.py")
+@pytest.mark.parametrize("name", ["distillation", "process_rewards"])
+def test_what_is_added_to_rewards_is_as_said(made: Callable[[Configuration], Made], tmp_path: Path, name: str) -> None:
+    """PRIME by numbers worked out by hand, distillation by what its teacher says: in the projects' own tests."""
+    root = made(Configuration(NEWEST[-1], "hf", features=("critic", "distillation", "prime"))).root
+    copied = Path(shutil.copytree(root, tmp_path / "project"))
+    done = python(copied, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/test_{name}.py")
     assert done.returncode == 0, done.stdout[-3000:]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from extractor.values import releases
 from tests.project.running import forked, python
 from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
@@ -22,10 +23,11 @@ DRIVER = Path(__file__).with_name("settings_driver.py")
 
 # Reads the config of a run, and trains nothing.
 READ = "import sys, main\nconfig = main.read_config(sys.argv[1:])\nsys.exit(config if isinstance(config, int) else 0)"
-# Runs that between them read what a project with a critic and an implicit reward model reads.
+# Runs that between them read what a project with a critic, an implicit reward model and a teacher reads.
 RUNS = (
     "algorithm.adv_estimator=grpo",
     "algorithm.adv_estimator=rloo local.prime.enable=true local.prime.filter_truncate=true",
+    "preset=distill distillation.distillation_loss.topk=4 distillation.distillation_loss.loss_mode=forward_kl_topk",
     "algorithm.adv_estimator=gae actor_rollout_ref.rollout.multi_turn.enable=true",
     "actor_rollout_ref.actor.use_kl_loss=true algorithm.use_kl_in_reward=true algorithm.kl_ctrl.type=adaptive "
     "algorithm.filter_groups.enable=true data.filter_overlong_prompts=true trainer.rollout_data_dir=samples "
@@ -57,8 +59,11 @@ def driven(root: Path, task: str, out: Path, stdin: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
 def test_what_is_accepted_is_read(made: Maker, tmp_path: Path, release: str) -> None:
-    root = made(Configuration(release, "hf", features=("critic", "prime"))).root
-    recorded = driven(root, "record", tmp_path / "read.json", "\n".join(RUNS))
+    offered = {feature.name for feature in releases.load(release).features}
+    features = tuple(name for name in ("critic", "distillation", "prime") if name in offered)
+    root = made(Configuration(release, "hf", features=features)).root
+    runs = [run for run in RUNS if "distillation" in features or "distill" not in run]
+    recorded = driven(root, "record", tmp_path / "read.json", "\n".join(runs))
     answers = driven(root, "change", tmp_path / "answers.json")
     read, handed_on = set(recorded["read"]), tuple(f"{section}." for section in recorded["handed_on"])
     ignored = [

@@ -20,6 +20,7 @@ _TELLING = {
     LOSS: "vanilla",
     "algorithm.filter_groups.enable": False,
     "algorithm.norm_adv_by_std_in_grpo": True,
+    "distillation.enabled": False,
     "local.prime.enable": False,
 }
 

@@ -200,6 +200,7 @@ def _features(
         or flat.get("actor_rollout_ref.model.lora_adapter_path") is not None,
         "critic": flat.get("algorithm.adv_estimator") == "gae",
         prime.FEATURE: prime.is_launch(run.program),
+        "distillation": bool(flat.get("distillation.enabled")),
         "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
         "scorers": _reward_file(flat) is None or "default_compute_score" in (function or ""),
         "rollout_correction": flat.get(correction) is not None

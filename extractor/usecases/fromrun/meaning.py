@@ -121,7 +121,12 @@ _OTHER_PARTS = (
         "the project has no such setting",
     ),
     Rule(r"actor_rollout_ref\.(hybrid_engine|rollout|\w+)(\..*)?", "dropped", "the project has one engine"),
-    Rule(r"distillation(\..*)?", "not carried over", "a project learns from rewards, not from a teacher"),
+    Rule(
+        r"distillation\.teacher_models\.\w+\.(inference|num_replicas)(\..*)?",
+        "dropped",
+        "of verl's servers of teachers: here a teacher computes in the trainer's process",
+    ),
+    Rule(r"distillation(\..*)?", "not carried over", "a project has a teacher with verl 0.8.0 or later"),
     Rule(r"(model_engine|async_training|partial_rollout|optim)(\..*)?", "dropped", "another trainer's"),
     Rule(r"hydra(\..*)?", "dropped", "the project writes into trainer.default_local_dir"),
 )

@@ -35,6 +35,9 @@ def headline(file: str, release: str, config: Mapping[str, Any], settings: int) 
         settings: How many of the run's settings differ from the project's own.
     """
     algorithm = config.get("algorithm.adv_estimator")
+    if config.get("distillation.enabled"):
+        rewarded = config.get("distillation.distillation_loss.use_task_rewards")
+        algorithm = f"{algorithm} and distillation" if rewarded else "distillation"
     engine = config.get("actor_rollout_ref.rollout.name")
     model = config.get("actor_rollout_ref.model.path") or "a toy model"
     name = Path(file).name

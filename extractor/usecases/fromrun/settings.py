@@ -203,6 +203,9 @@ def _open_sections(flat: Mapping[str, Any], project: Mapping[str, Any]) -> dict[
     for key, value in flat.items():
         if key in project or unknowns(str(value)):
             continue
+        if _OF_TEACHER.fullmatch(key) and f"{_TEACHERS}teacher_model.key" in project:
+            found[key] = value
+            continue
         names = candidates(key, lambda name: None) if key.startswith(_OPEN) else []
         name = next((name for name in names if _is_below_open(name, project)), None)
         if name is not None:
@@ -219,6 +222,11 @@ _OPEN = (
     "reward.reward_kwargs.",
     "reward_model.reward_kwargs.",
 )
+
+
+# What a project reads of a teacher, which a run may call as it likes.
+_TEACHERS = "distillation.teacher_models."
+_OF_TEACHER = re.compile(re.escape(_TEACHERS) + r"\w+\.(key|model_path)")
 
 
 def _is_below_open(key: str, project: Mapping[str, Any]) -> bool:

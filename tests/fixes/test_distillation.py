@@ -1,0 +1,189 @@
+"""Upstream's losses of distillation, against the formulas, and what a batch's passes and processes leave of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import log_softmax
+
+from tests.fixes.support import Case, Part, Vendored
+from tests.releases import NEWEST
+
+PART = Part(roles=("actor", "algorithms", "distillation", "protocol"), features=("distillation",))
+RELEASES = [
+    pytest.param(release, marks=() if release == NEWEST[-1] else pytest.mark.thorough)
+    for release in ("0.8.0", "0.9.0", "0.9.1")
+]
+PROMPT, WIDTH, TOKENS, TOPK = 2, 4, 7, 3
+LENGTHS = torch.tensor([4, 1, 3, 2])
+MASK = (torch.arange(WIDTH) < LENGTHS.unsqueeze(1)).float()
+WHOLE, PASSES, RANKS = [[[0, 1, 2, 3]]], [[[0], [1, 2, 3]]], [[[0, 1]], [[2], [3]]]
+
+# What is learned of a token, from its log-probabilities to the student and to the teacher.
+ESTIMATORS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "kl": lambda student, teacher: student - teacher,
+    "abs": lambda student, teacher: (student - teacher).abs(),
+    "mse": lambda student, teacher: (student - teacher) ** 2 / 2,
+    "low_var_kl": lambda student, teacher: (teacher - student).exp() - (teacher - student) - 1,
+}
+ESTIMATORS |= {"k1": ESTIMATORS["kl"], "k2": ESTIMATORS["mse"], "k3": ESTIMATORS["low_var_kl"]}
+
+
+def test_the_likeliest_tokens_are_learned_under_fsdp2(case: Case, fixed: Vendored, broken: Vendored) -> None:
+    assert torch.equal(_learned(fixed, "forward_kl_topk", WHOLE), _learned(fixed, "forward_kl_topk", WHOLE, "fsdp"))
+    with pytest.raises(NotImplementedError, match="Unsupported strategy"):
+        _learned(broken, "forward_kl_topk", WHOLE)
+
+
+def test_the_mean_is_over_the_batch(case: Case, fixed: Vendored, broken: Vendored) -> None:
+    """The first batch of a run, in passes, as a whole."""
+    whole = _learned(fixed, "k3", WHOLE)
+    torch.testing.assert_close(_learned(fixed, "k3", PASSES), whole)
+    assert not torch.allclose(_learned(broken, "k3", PASSES), whole, rtol=0.1)
+
+
+@pytest.mark.usefixtures("_on_a_cpu")
+@pytest.mark.parametrize("release", RELEASES)
+def test_losses_are_those_of_the_formulas(vendored: Callable[..., Vendored], release: str) -> None:
+    package = vendored(release, PART)
+    names = set(package.get("vendored.algorithms.distillation.losses", "DISTILLATION_LOSS_REGISTRY"))
+    assert names == {*ESTIMATORS, "forward_kl_topk"}
+    for name in sorted(names):
+        if name != "k1":  # it is refused where its gradient is taken
+            torch.testing.assert_close(_learned(package, name, WHOLE), _by_hand(name), msg=name)
+    with pytest.raises(ValueError, match="does not depend on teacher"):
+        _learned(package, "k1", WHOLE)
+    # As an advantage: the gradient of the log-probability, times how much likelier the token is than to the teacher.
+    found = _learned(package, "k1", WHOLE, use_policy_gradient=True)
+    torch.testing.assert_close(found, _by_hand("k1", advantage=True))
+    clamped = _learned(package, "k1", WHOLE, use_policy_gradient=True, loss_max_clamp=0.2)
+    torch.testing.assert_close(clamped, _by_hand("k1", advantage=True, clamp=0.2))
+    # Beside rewards: the policy loss of advantages 1, and a part of that of distillation.
+    both = _learned(package, "k3", WHOLE, use_task_rewards=True, distillation_loss_coef=0.25)
+    torch.testing.assert_close(both, 0.25 * _by_hand("k3") + _by_hand("reward", advantage=True))
+
+
+@pytest.mark.usefixtures("_on_a_cpu")
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-sum", "seq-mean-token-mean"])
+def test_no_loss_depends_on_the_passes(vendored: Callable[..., Vendored], release: str, mode: str) -> None:
+    package = vendored(release, PART)
+    for name, settings in (("k1", {"use_policy_gradient": True}), ("k3", {}), ("forward_kl_topk", {})):
+        whole = _learned(package, name, WHOLE, mode=mode, **settings)
+        for division in (PASSES, RANKS):
+            torch.testing.assert_close(_learned(package, name, division, mode=mode, **settings), whole, msg=name)
+
+
+def test_the_divergence_is_what_it_is_called() -> None:
+    """The formulas above, on two distributions of two tokens: the estimates' mean is KL(student || teacher)."""
+    student, teacher = torch.tensor([0.9, 0.1]).log(), torch.tensor([0.6, 0.4]).log()
+    divergence = 0.9 * math.log(0.9 / 0.6) + 0.1 * math.log(0.1 / 0.4)
+    for name in ("k1", "k3"):
+        mean = (student.exp() * ESTIMATORS[name](student, teacher)).sum()
+        assert float(mean) == pytest.approx(divergence, abs=1e-6)
+
+
+def _logits(seed: int) -> torch.Tensor:
+    return torch.randn(len(MASK), PROMPT + WIDTH, TOKENS, generator=torch.Generator().manual_seed(seed))
+
+
+def _tokens() -> torch.Tensor:
+    return torch.randint(TOKENS, (len(MASK), PROMPT + WIDTH), generator=torch.Generator().manual_seed(3))
+
+
+def _by_hand(name: str, *, advantage: bool = False, clamp: float = math.inf) -> torch.Tensor:
+    """The gradient of the mean over all tokens of responses at the student's logits, (rows, length, tokens)."""
+    logits = _logits(1).requires_grad_()
+    said = slice(PROMPT - 1, PROMPT + WIDTH - 1)  # the token at each place is said at the one before
+    student, teacher = (log_softmax(values, -1)[:, said] for values in (logits, _logits(2)))
+    written = _tokens()[:, PROMPT:].unsqueeze(-1)
+    if name == "forward_kl_topk":
+        likeliest = teacher.topk(TOPK, -1)
+        losses = (likeliest.values.exp() * (likeliest.values - student.gather(-1, likeliest.indices))).sum(-1).clamp(0)
+    else:
+        ours, theirs = (values.gather(-1, written).squeeze(-1) for values in (student, teacher))
+        losses = -torch.ones_like(ours) if name == "reward" else ESTIMATORS[name](ours, theirs)
+        losses = losses.clamp(-clamp, clamp)
+        losses = losses.detach() * ours if advantage else losses
+    ((losses * MASK).sum() / MASK.sum()).backward()  # type: ignore[no-untyped-call]
+    assert logits.grad is not None
+    return logits.grad
+
+
+def _learned(
+    package: Vendored,
+    name: str,
+    division: list[list[list[int]]],
+    strategy: str = "fsdp2",
+    mode: str = "token-mean",
+    **settings: Any,
+) -> torch.Tensor:
+    """The gradient at the student's logits of a batch that is divided, as FSDP leaves it: the mean over processes.
+
+    Args:
+        division: of each process, of each pass, the rows.
+        settings: of the loss.
+    """
+    losses = package.module("vendored.algorithms.distillation.losses")
+    settings = {"use_policy_gradient": False, "use_task_rewards": False, "loss_max_clamp": None, **settings}
+    loss = package.get("vendored.workers.config.distillation", "DistillationLossConfig")(
+        loss_mode=name, topk=TOPK, log_prob_min_clamp=None, **settings
+    )
+    distillation = package.get("shims.distillation", "DistillationConfig")(loss)
+    actor = package.get("vendored.workers.config.actor", "FSDPActorConfig")(
+        strategy=strategy, rollout_n=1, ppo_micro_batch_size_per_gpu=1, loss_agg_mode=mode
+    )
+    logits = _logits(1).requires_grad_()
+    for rows in (rows for passes in division for rows in passes):
+        data = _pass(package, rows, by_topk=name == "forward_kl_topk")
+        for key, value in {"dp_size": len(division), "global_batch_size": len(MASK)}.items():
+            package.get("vendored.utils.tensordict_utils", "assign_non_tensor")(data, **{key: value})
+        package.get("vendored.utils.tensordict_utils", "assign_non_tensor")(data, batch_num_tokens=int(MASK.sum()))
+        kept = torch.cat([torch.ones(len(rows), PROMPT), MASK[rows]], 1).bool()
+        of_pass = logits[rows][kept]
+        offsets = data["input_ids"].offsets()
+
+        def nested(values: torch.Tensor, offsets: torch.Tensor = offsets) -> torch.Tensor:
+            return torch.nested.nested_tensor_from_jagged(values, offsets)
+
+        following = data["input_ids"].values().roll(-1).unsqueeze(-1)
+        output = {"log_probs": nested(log_softmax(of_pass, -1).gather(-1, following).squeeze(-1))}
+        if name == "forward_kl_topk":
+            found = losses.distillation_ppo_loss(actor, distillation, None, data, student_logits=of_pass.unsqueeze(0))
+            output |= {key: nested(value.squeeze(0)) for key, value in found.items()}
+        data["old_log_probs"] = package.get("vendored.workers.utils.padding", "no_padding_2_padding")(
+            output["log_probs"].detach(), data
+        )
+        value, _ = losses.distillation_ppo_loss(actor, distillation, output, data)
+        (value / len(division)).backward()
+    assert logits.grad is not None
+    return logits.grad
+
+
+def _pass(package: Vendored, rows: list[int], *, by_topk: bool) -> Any:
+    """Some rows of the batch, with what the teacher says of them, as the engine hands them to a loss."""
+    teacher = log_softmax(_logits(2), -1)
+    if by_topk:
+        log_probs, tokens = teacher.topk(TOPK, -1)
+    else:
+        tokens = _tokens().roll(-1, 1).unsqueeze(-1)
+        log_probs = teacher.gather(-1, tokens)
+    mask = torch.cat([torch.ones(len(MASK), PROMPT), MASK], 1).long()
+    columns = {
+        "input_ids": _tokens(),
+        "attention_mask": mask,
+        "position_ids": mask.cumsum(-1) - 1,
+        "prompts": _tokens()[:, :PROMPT],
+        "responses": _tokens()[:, PROMPT:],
+        "response_mask": MASK.long(),
+        "advantages": torch.ones_like(MASK),
+        "teacher_logprobs": log_probs,
+        "teacher_ids": tokens,
+    }
+    whole = package.get("vendored.protocol", "DataProto").from_dict(columns)
+    chosen = whole[torch.tensor(rows)].to_tensordict()
+    return package.get("vendored.workers.utils.padding", "left_right_2_no_padding")(chosen)
