@@ -179,7 +179,8 @@ def test_a_mistake_in_the_config_is_an_error_with_a_hint(train, capsys, override
 def test_every_setting_with_a_range_exists():
     known = set(flat_keys(load_config(CONFIG_DIRECTORY)))
     names = {name for names, _, _ in ranges.RULES for name in names} | ranges.HINTS.keys()
-    assert {name for name in names - known if not name.startswith(("critic.", "local.prime."))} == set()
+    of_features = ("critic.", "distillation.", "local.prime.")
+    assert {name for name in names - known if not name.startswith(of_features)} == set()
 
 
 def reproducible(rows):

@@ -13,7 +13,7 @@ from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
 from ..rewards.manager import TextRewardManager
 from ..run import from_verl
-from ..run.base_models import POLICY, REFERENCE, base_models, check_base_models
+from ..run.base_models import POLICY, REFERENCE, TEACHERS, base_models, check_base_models
 from ..run.checkpoint import Checkpoints, step_of
 from ..run.checkpoint_state import load_state, restoring
 from ..run.distributed import Ranks, seed_everything
@@ -21,6 +21,7 @@ from ..run.run_lock import lock_run_directory
 from ..settings.ahead import check_dataset_ahead
 from ..settings.checks import check_config
 from ..settings.loading import settle_device
+from ..training.distillation_choice import check_teachers, distillation_of
 from ..training.hook_calls import import_hooks
 from ..training.process_choice import process_rewards_of, wants_process_rewards
 from ..training.rewarding import Rewards
@@ -57,6 +58,7 @@ class Parts:
         state: what that has, besides the models: the arguments of the trainer's `restore`.
         lock: keeps other runs out of the run's directory.
         process_rewards: rewards each token, by a model that is trained beside the policy (PRIME).
+        distillation: says how likely what the policy writes is to a teacher, which it learns.
     """
 
     tokenizer: Any
@@ -75,6 +77,7 @@ class Parts:
     state: tuple[Any, ...]
     lock: Any
     process_rewards: Any = None
+    distillation: Any = None
 
 
 def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Parts:
@@ -104,6 +107,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     seed_everything(config.local.seed + ranks.rank)
 
     tokenizer = load_tokenizer(model, ranks) if given.tokenizer is None else usable_tokenizer(given.tokenizer, model)
+    check_teachers(config, tokenizer, ranks)
     train_loader, val_loader = build_dataloaders(config, ranks, partial(build_given_datasets, config, tokenizer, given))
     if config.local.rollout.ahead:
         ranks.on_driver(lambda: check_dataset_ahead(train_loader.dataset))
@@ -121,12 +125,14 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
     bases = base_models(config, ranks)
     if resume:
-        in_use = {POLICY} if wants_adapter(model) else set()
+        in_use = {setting for setting in bases if setting.startswith(TEACHERS)}
+        in_use |= {POLICY} if wants_adapter(model) else set()
         if use_reference:
             in_use.add(REFERENCE if config.actor_rollout_ref.ref.model else POLICY)
         with restoring(resume):
             check_base_models(resume, config, bases, in_use, ranks)
     process_rewards = process_rewards_of(config, tokenizer, ranks, weights.get("reward_model"), total_steps)
+    distillation = distillation_of(config, tokenizer, ranks, policy)
     rewards = Rewards(config, tokenizer, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
@@ -159,6 +165,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         state=state,
         lock=lock,
         process_rewards=process_rewards,
+        distillation=distillation,
     )
 
 

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from ..errors import ConfigError
 from ..features import check_adapter, check_quantization, correct
+from ..training.distillation_choice import check_distillation
 from ..training.hook_calls import importing_hooks
 from ..training.process_choice import check_process_rewards, wants_process_rewards
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
@@ -63,6 +64,7 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     check_adapter(config.actor_rollout_ref.model)
     check_quantization(config)
     check_process_rewards(config)
+    check_distillation(config)
     _check_token_budgets(config)
     _check_sharing(config, world_size)
     if config.local.rollout.ahead:

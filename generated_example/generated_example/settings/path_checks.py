@@ -48,7 +48,8 @@ def check_paths(config: DictConfig) -> None:
 
 
 def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
-    for key in MODELS:
+    teachers = OmegaConf.select(config, "distillation.teacher_models") or {}
+    for key in (*MODELS, *(f"distillation.teacher_models.{name}.model_path" for name in teachers)):
         for path in _paths(config, key):
             if _is_of_this_machine(path) and not _exists(path):
                 yield f"no model at {path}: there is no such directory", f"check {key}"

@@ -35,6 +35,7 @@ ASK_FOR: tuple[tuple[str, object, str], ...] = (
     ("actor_rollout_ref.rollout.log_prob_use_dynamic_bsz", False, "dynamic_bsz"),
     ("critic.model.use_remove_padding", False, "remove_padding"),
     ("critic.use_dynamic_bsz", False, "dynamic_bsz"),
+    ("distillation.enabled", False, "distillation"),
     ("local.prime.enable", False, "prime"),
     ("local.prime.use_dynamic_bsz", False, "dynamic_bsz"),
     ("trainer.balance_batch", False, "dynamic_bsz"),

@@ -28,6 +28,10 @@ UNREAD: dict[str, tuple[object, ...]] = {
     "actor_rollout_ref.rollout.max_num_batched_tokens": (8192,),
     "actor_rollout_ref.rollout.max_num_seqs": (1024,),
     "actor_rollout_ref.rollout.tensor_model_parallel_size": (1,),
+    "distillation.distillation_loss.log_prob_min_clamp": (-10.0,),
+    "distillation.distillation_loss.loss_max_clamp": (10.0,),
+    "distillation.distillation_loss.use_policy_gradient": (True,),
+    "distillation.distillation_loss.use_task_rewards": (False,),
     "local.quantization.bnb_4bit_quant_type": ("nf4",),
     "local.quantization.bnb_4bit_use_double_quant": (True,),
     "local.quantization.load_in_4bit": (False,),
@@ -48,6 +52,8 @@ READERS: dict[str, str] = {
     "actor_rollout_ref.rollout.max_num_batched_tokens": "engine vllm",
     "actor_rollout_ref.rollout.max_num_seqs": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.tensor_model_parallel_size": "engine sglang, engine vllm",
+    "distillation.distillation_loss.use_policy_gradient": "feature distillation, feature rollout_correction",
+    "distillation.distillation_loss.use_task_rewards": "feature distillation",
     "local.quantization.bnb_4bit_quant_type": "feature qlora",
     "local.quantization.bnb_4bit_use_double_quant": "feature qlora",
     "local.quantization.load_in_4bit": "feature qlora",
@@ -247,6 +253,12 @@ data.val_batch_size
 data.val_files
 data.val_max_samples
 data.validation_shuffle
+distillation.distillation_loss.log_prob_min_clamp
+distillation.distillation_loss.loss_max_clamp
+distillation.distillation_loss.loss_mode
+distillation.distillation_loss.use_policy_gradient
+distillation.distillation_loss.use_task_rewards
+distillation.enabled
 local.check_base_models
 local.check_digests
 local.checkpoint.asynchronous

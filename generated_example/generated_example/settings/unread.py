@@ -19,6 +19,7 @@ from .shipped_settings import SETTINGS, UNREAD
 OPEN = re.compile(r"(^|\.)(\w*kwargs|override_\w*config)(\.|$)")
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _MODEL = "actor_rollout_ref.model"
+_DISTILLATION = "distillation.distillation_loss"
 # Settings, or sections, that count only while another setting has a certain value ("!x": any but x).
 SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((f"{_ACTOR}.kl_loss_coef", f"{_ACTOR}.kl_loss_type"), f"{_ACTOR}.use_kl_loss", "true"),
@@ -39,6 +40,17 @@ SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "!0",
     ),
     (("critic",), "algorithm.adv_estimator", "gae"),
+    (("distillation.distillation_loss", "distillation.teacher_models"), "distillation.enabled", "true"),
+    ((f"{_DISTILLATION}.topk", f"{_DISTILLATION}.log_prob_min_clamp"), f"{_DISTILLATION}.loss_mode", "forward_kl_topk"),
+    ((f"{_DISTILLATION}.distillation_loss_coef",), f"{_DISTILLATION}.use_task_rewards", "true"),
+    (
+        tuple(
+            f"{_DISTILLATION}.{name}"
+            for name in ("policy_loss_mode", "clip_ratio", "clip_ratio_low", "clip_ratio_high")
+        ),
+        f"{_DISTILLATION}.use_policy_gradient",
+        "true",
+    ),
     (("local.early_stopping.min_delta",), "local.early_stopping.patience", "!null"),
     (("local.early_stopping.lower_is_better",), "local.early_stopping.metric", "!null"),
     (("local.env",), f"{_ROLLOUT}.multi_turn.enable", "true"),

@@ -6,6 +6,19 @@ from typing import Any
 import torch
 
 
+def sizes_of_batch(config: Any, data: Any) -> dict[str, Any]:
+    """Return what the mean over a batch is taken by, having noted it where the losses look.
+
+    Args:
+        config: the actor's.
+        data: a pass, with what the engine notes in it.
+    """
+    noted: dict[str, Any] = config.global_batch_info
+    noted.update({name: data[name] for name in ("dp_size", "batch_num_tokens", "global_batch_size")})
+    noted["loss_scale_factor"] = config.loss_scale_factor
+    return noted
+
+
 def mean_over_batch(losses: torch.Tensor, config: Any) -> torch.Tensor:
     """Return a pass's part of the mean over the responses of the batch: what all passes add up to.
 

@@ -54,6 +54,7 @@ COLUMNS = (
     Column("loss", ("train/loss",), _plain(4), 0),
     Column("val loss", ("val/loss",), _plain(4), 1),
     Column("KL", ("actor/kl_loss", "actor/reward_kl_penalty"), _small, 5, may_be_zero=False),
+    Column("distill", ("actor/distillation/loss",), _small, 5),
     Column("entropy", ("actor/entropy",), _plain(3), 6),
     Column("clipped", ("actor/pg_clipfrac",), _small, 10, may_be_zero=False),
     Column("vf loss", ("critic/vf_loss",), _small, 7),

@@ -17,6 +17,7 @@ PHASES = {
     "old_log_prob": ORANGE,
     "ref": PURPLE,
     "values": "#b39ddb",
+    "teacher": "#a08a5c",
     "adv": GREY,
     "reward_model": "#2f8f83",
     "update_critic": "#e6a5a3",

@@ -19,6 +19,7 @@ STEP_PHASES = (
     "old_log_prob",
     "ref",
     "values",
+    "teacher",
     "adv",
     "reward_model",
     "update_critic",

@@ -81,8 +81,8 @@ class LocalPPOTrainer(Closing):
         ranks: this process among its peers, of a program that ends with the run.
 
     Attributes:
-        policy, reference, critic, process_rewards, rollouts, reward_fn, val_reward_fn, train_loader, val_loader,
-            checkpoints, total_steps: see `api/assembly.py`.
+        policy, reference, critic, process_rewards, distillation, rollouts, reward_fn, val_reward_fn, train_loader,
+            val_loader, checkpoints, total_steps: see `api/assembly.py`.
         steps_done: how many steps the weights have behind them.
         finished: whether the last step has been reached.
 
@@ -120,6 +120,7 @@ class LocalPPOTrainer(Closing):
             self.reference = parts.reference
             self.critic = parts.critic
             self.process_rewards = parts.process_rewards
+            self.distillation = parts.distillation
             self.rollouts = parts.rollouts
             self.reward_fn = parts.reward_fn
             self.val_reward_fn = parts.val_reward_fn
@@ -202,6 +203,7 @@ class LocalPPOTrainer(Closing):
             old_log_prob  old_log_probs                                                 (bs, R)      float32
             ref           ref_log_prob                                                  (bs, R)      float32
             values        values                                                        (bs, R)      float32
+            teacher       teacher_logprobs, teacher_ids                                 (bs, P + R, k)
             adv           token_level_scores, token_level_rewards, advantages, returns  (bs, R)      float32
             reward_model  process_rewards; and advantages, returns with them            (bs, R)      float32
 
@@ -236,6 +238,9 @@ class LocalPPOTrainer(Closing):
             if self.critic is not None:
                 with timed("values", timing):
                     batch = batch.union(ranks.spread(self.critic.compute_values, batch))
+            if self.distillation is not None:
+                with timed("teacher", timing):
+                    self.distillation.add(batch)
             with timed("adv", timing):
                 batch, advantage_metrics = self._advantages(batch, reward)
                 metrics.update(advantage_metrics)

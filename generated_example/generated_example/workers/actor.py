@@ -26,6 +26,7 @@ class Actor:
     Attributes:
         passes: how its passes are shared between the processes.
         loss: what its updates minimise: upstream's `ppo_loss`, or another one that takes what that takes.
+        loss_settings: what the engine is told besides, for such a loss.
 
     Args:
         config: the section of the config (actor or ref), with `use_remove_padding`.
@@ -45,6 +46,7 @@ class Actor:
         self._pieces = LogitsInPieces.before(module, max_logits_mb)
         self.noting_entropy = False
         self.loss: Callable[..., Any] = ppo_loss
+        self.loss_settings: dict[str, Any] = {}
         self._local = LocalEngine(
             FSDPEngineWithLMHead, config, module, optimizer, lambda engine: PiecesOfEngine(engine, self._pieces)
         )
@@ -65,18 +67,19 @@ class Actor:
         self._pieces.prepare()
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
         loss, found = partial(self.loss, self.config), dict[str, Any]()
+        settings = {"calculate_entropy": entropy or self.noting_entropy, **self.loss_settings}
         with self._local.training(), only_reporting_entropy(self.config.entropy_coeff == 0):
-            for batch in self._local.mini_batches(data, calculate_entropy=entropy or self.noting_entropy):
+            for batch in self._local.mini_batches(data, **settings):
                 self._local.note(found, self._engine.train_batch(batch, loss_function=loss))
         metrics = named("actor/", found)
-        if self.noting_entropy:
+        if self.noting_entropy and "actor/entropy_loss" in metrics:
             metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics
 
     def _model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
         """Return what the model gave, by token; its log-probabilities are the old ones, too, if `noting_entropy`."""
         outputs = self._outputs(output, output_args, micro_batch, **settings)
-        if self.noting_entropy and torch.is_grad_enabled():
+        if self.noting_entropy and torch.is_grad_enabled() and "log_probs" in outputs:
             micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
             if self.config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
                 outputs["entropy"] = outputs["entropy"].detach()

@@ -37,6 +37,8 @@ COLUMNS = (
     "rivals",
     "row_weights",
     "rows",
+    "teacher_logprobs",
+    "teacher_ids",
 )
 
 

@@ -80,9 +80,11 @@ class LogitsInPieces:
 
     def wanted(self, tokens: int) -> bool:
         """Tell whether the logits of so many tokens are to be computed in pieces."""
-        return bool(self._usable and self._limit is not None and tokens > self._tokens_at_once())
+        return bool(self._usable and self._limit is not None and tokens > self.tokens_at_once)
 
-    def _tokens_at_once(self) -> int:
+    @property
+    def tokens_at_once(self) -> int:
+        """Return how many tokens a piece has."""
         return max(1, (self._limit or 0) // (BYTES * self._vocabulary))
 
     @property
@@ -125,7 +127,7 @@ class LogitsInPieces:
         """
         labels = torch.roll(kwargs["input_ids"], shifts=-1, dims=-1) if shift_labels is None else shift_labels
         head = self._model.get_output_embeddings()
-        whole, size = head.forward, self._tokens_at_once()
+        whole, size = head.forward, self.tokens_at_once
 
         def all_pieces(hidden: torch.Tensor) -> torch.Tensor:
             of_piece = _computed_again if torch.is_grad_enabled() and hidden.requires_grad else _of_piece

@@ -42,11 +42,13 @@ class PiecesOfEngine:
             return found
         offsets = micro_batch["input_ids"].offsets()
         names = ("log_probs", "entropy") if self._pieces.calculate_entropy else ("log_probs",)
-        return {name: torch.nested.nested_tensor_from_jagged(_used(output[name], offsets), offsets) for name in names}
+        return {
+            name: torch.nested.nested_tensor_from_jagged(used_tokens(output[name], offsets), offsets) for name in names
+        }
 
 
-def _used(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Return the values of tokens, (tokens,), of rows that may be padded on the right, (bs, length)."""
-    if values.numel() == offsets[-1]:
-        return values.flatten()
+def used_tokens(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """Return the values of tokens, (tokens, ...), of rows that may be padded on the right, (bs, length, ...)."""
+    if values.shape[0] * values.shape[1] == offsets[-1]:
+        return values.flatten(0, 1)
     return values[torch.arange(values.shape[1], device=values.device) < offsets.diff().unsqueeze(1)]

@@ -126,10 +126,15 @@ class Reference:
     If the policy trains an adapter, it is the policy without its adapter, and costs no memory. Otherwise it may have a
     device of its own, or several.
 
+    Attributes:
+        actor: what computes with it.
+
     Args:
         config: the whole config.
         policy: the model that is trained; None: there is none.
     """
+
+    actor_class = Actor
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: Policy | None = None) -> None:
         ref = config.actor_rollout_ref.ref
@@ -149,19 +154,24 @@ class Reference:
         rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] and reader is None else None
         with computing_on(self.device):
             module = module if reader is not None else place(module, ref.fsdp_config, ranks)
-            self.actor = Actor(node, module, max_logits_mb=config.local.max_logits_mb)
+            self.actor = self.actor_class(node, module, max_logits_mb=config.local.max_logits_mb)
             self.weights = weights_at_rest(module, self.device, rest)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
         expect(len(batch), "sequences")
-        with self._at_work():
-            prepared = _for_log_probs(batch, self.config.actor_rollout_ref.ref, self.config.actor_rollout_ref.rollout)
-            outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
+        with self.at_work():
+            outputs = self.actor.outputs_for(self.prepared(batch), calculate_entropy=False)
         return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
+    def prepared(self, batch: DataProto) -> DataProto:
+        """Return a batch as the vendored actor takes it, on the device in use."""
+        section = self.config.actor_rollout_ref
+        return _for_log_probs(batch, section.ref, section.rollout)
+
     @contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def at_work(self) -> Iterator[None]:
+        """Have the weights on the device that they compute on."""
         if self.policy is None:
             with computing_on(self.device), self.weights:
                 yield
