@@ -235,7 +235,8 @@ def test_what_verl_does_not_have_itself(tmp_path: Path) -> None:
     why = {item["key"]: item["why"] for item in report["run"]["remarks"]}  # the last of each
     assert "custom/algorithms.py" in why["algorithm.adv_estimator"]
     assert "custom/reward_manager.py" in why["reward.reward_manager.name"]
-    assert made["distillation.enabled"] is True and "distillation" in report["options"]["features"]
+    assert made["distillation.enabled"] is True
+    assert "distillation" in report["options"]["features"]
     assert made["actor_rollout_ref.actor.tau_neg"] == 1.2
     assert "lora" in report["options"]["features"]
 
