@@ -539,6 +539,18 @@ def test_the_prompts_of_a_rollout_are_as_long_as_those_of_the_data(tmp_path: Pat
     assert startable.settle(recipient(tmp_path, {key: 1024, longest: 1024}), project, {}, ()) == ({}, [])
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "here"),
+    [
+        ("reward.reward_manager.name", None, "naive"),
+        ("algorithm.filter_groups.metric", "reward", "seq_reward"),
+    ],
+)
+def test_other_words_for_the_same_are_the_projects(tmp_path: Path, key: str, value: Any, here: str) -> None:
+    changed, remarks = startable.settle(recipient(tmp_path, {key: value}), {}, {}, ())
+    assert (changed, [item.what for item in remarks]) == ({key: here}, ["changed"])
+
+
 def test_a_reward_model_that_is_not_used_need_not_be_there(tmp_path: Path) -> None:
     path, switch = "reward.reward_model.model_path", "reward.reward_model.enable"
     project: dict[str, Any] = {path: None, switch: False}

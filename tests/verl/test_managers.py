@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun import managers, scorers, startable
+from extractor.usecases.fromrun import managers, scorers, startable, unregistered
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.recipient import Recipient
 from extractor.values.tree import File, FileKind, Tree
@@ -158,11 +158,60 @@ def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path
 
 @pytest.mark.usefixtures("verl")
 def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
-    own = {"src/verl/workers/reward_manager/mine.py": f"import ray\n{CLASS}"}
+    own = {"src/verl/workers/reward_manager/mine.py": f"from ray.util import queue\n{CLASS}"}
     tree, said = take(chosen_by_name(tmp_path, **own))
     assert tree == TREE
     assert said[0].startswith("to do: src/verl/trainer/main_ppo.py has it, and cannot be imported here:")
     assert "ray: no project has it" in said[0]
+
+
+PARALLEL = """
+import ray
+from ray.exceptions import GetTimeoutError
+
+
+@ray.remote
+def score(item):
+    return item + 1
+
+
+@ray.remote(num_cpus=1)
+class Worker:
+    def double(self, item):
+        return 2 * item
+
+
+class Mine:
+    def __init__(self, tokenizer, num_examine):
+        self.worker = Worker.options(name="worker").remote()
+
+    def __call__(self, data):
+        try:
+            return ray.get([score.remote(item) for item in data], timeout=1) + [ray.get(self.worker.double.remote(2))]
+        except (GetTimeoutError, ray.exceptions.RayTaskError):
+            return []
+"""
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_scores_in_parallel_scores_in_the_process(tmp_path: Path, imports: Path) -> None:
+    tree, said = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": PARALLEL}))
+    assert [line.partition(":")[0] for line in said] == ["changed"]
+    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1, 3]) == [2, 4, 4]
+    assert "ray" not in sys.modules
+
+
+def test_what_nobody_has_is_put_aside() -> None:
+    asked = {KEY: "mine", "algorithm.adv_estimator": "mine_too", "actor_rollout_ref.actor.policy_loss.loss_mode": "x"}
+    before = {"algorithm.adv_estimator": "grpo", "actor_rollout_ref.actor.policy_loss.loss_mode": "vanilla"}
+    project = recipient(Tree.of([]), Places(()), asked)
+    taken, aside = unregistered.put_aside(project, before)
+    assert aside == asked
+    assert taken.settings == {KEY: "naive", **before}
+    assert [(item.key, item.what) for item in taken.remarks] == [
+        (item.key, "to do") for item in unregistered.remarks(project)
+    ]
+    assert list(unregistered.remarks(recipient(Tree.of([]), Places(()), {KEY: "prime"}))) == []
 
 
 @pytest.mark.usefixtures("verl")

@@ -222,6 +222,17 @@ def test_a_config_s_folder_may_begin_on_somebody_else_s_machine(tmp_path: Path) 
         assert read_run(script, {}, {}).overlay == ({"data": {"gen_batch_size": 7}},)
 
 
+@pytest.mark.parametrize(("section", "is_verls"), [("actor_rollout_ref", True), ("generator", False)])
+def test_the_config_of_a_program_says_whether_it_is_verls(tmp_path: Path, section: str, is_verls: bool) -> None:
+    (tmp_path / "mine.yaml").write_text(f"{section}: {{n: 1}}\n")
+    (tmp_path / "run.sh").write_text("python -m own.main_ppo --config-name mine env.name=x\n")
+    if is_verls:
+        assert read_run(tmp_path / "run.sh", {}, {}).program == "own.main_ppo"
+    else:
+        with pytest.raises(UsageError, match=r"own\.main_ppo is no trainer of verl's"):
+            read_run(tmp_path / "run.sh", {}, {})
+
+
 def test_a_recipe_in_a_repository_of_its_own_has_its_config(tmp_path: Path) -> None:
     folder = tmp_path / "recipes/mine"
     (folder / "config").mkdir(parents=True)
@@ -263,6 +274,13 @@ def test_main_dapo_starts_from_its_own_config(tmp_path: Path) -> None:
             "python3 examples/run_grpo_math.py grpo.num_prompts_per_step=8 policy.model_name=x",
             "examples/run_grpo_math.py",
         ),
+        ("python -m other.verl.main_ppo policy.lr=1 generator.n=2", "generator and policy"),
+        (
+            "ray job submit -- python3 -m openrlhf.cli.train_ppo_ray --a b --n 2 --m 4 --lr 1e-6 --bf16",
+            "openrlhf.cli.train_ppo_ray",
+        ),
+        ("deepspeed --module cli.train --a b --n 2 --m 4 --lr 1e-6 --bf16", "cli.train"),
+        ("python3 train.py --a b --n 2 --m 4 --lr 1e-6 --bf16", "train.py"),
         ("python -m pip install a==1", "starts no main_ppo"),
         ("echo python train.py a=1", "starts no main_ppo"),
     ],
@@ -279,6 +297,7 @@ def test_another_framework_is_refused_and_its_program_named(tmp_path: Path, laun
     [
         "python -m ragen.main_ppo env.name=sokoban actor_rollout_ref.rollout.n=2",
         "python3 -m verl.trainer.main_ppo data.train_batch_size=8",
+        "python3 -m verl.trainer.main_ppo env.name=x",
         "torchrun --nproc-per-node 8 own/train.py algorithm.adv_estimator=grpo search.topk=3",
     ],
 )

@@ -28,12 +28,13 @@ from extractor.usecases.fromrun import (
     scorers,
     startable,
     trl_rewards,
+    unregistered,
 )
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run, read_run
-from extractor.usecases.fromrun.recipient import Recipient
+from extractor.usecases.fromrun.recipient import Recipient, Taken
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import releases
 from extractor.values.configtree import nearest
@@ -75,12 +76,21 @@ class Request:
 
 @dataclass(frozen=True)
 class Found:
-    """A run, and what a project makes of it; `unknown` are settings that no release of verl has."""
+    """A run, and what a project makes of it.
+
+    Attributes:
+        run: The run.
+        experiment: The project's options, and what the run's settings are.
+        target: The release of verl that the run fits best.
+        unknown: Settings that no release of verl has.
+        keeps_unknown: Whether what is not known is put aside.
+    """
 
     run: Run
     experiment: Experiment
     target: Target
     unknown: Mapping[str, Any] = field(default_factory=dict)
+    keeps_unknown: bool = False
 
 
 def read(request: Request, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> Found:
@@ -121,7 +131,7 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
     run = _as_named(run, best.overrides)
     renamed = Renames(best.target.release, release)
     aside = {problem.override.key: problem.override.value for problem in unknown}
-    return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target, aside)
+    return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target, aside, request.keep_unknown)
 
 
 def _as_named(run: Run, overrides: Sequence[Any]) -> Run:
@@ -214,23 +224,14 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     settings, dropped = assemble.without_readers(tree, options.package, settings)
     stated = settings_of.stated_by(found.run)
+    unknown = dict(found.unknown)
     if not found.run.hints:
-        of_run = Recipient(tree, options.package, found.target.source, found.run.places, settings)
-        scores = partial(trl_rewards.take, scored_by=found.run.scored_by)
-        parts = (registered.take, estimators.take, scores, managers.take)
-        for take in (*parts, partial(scorers.take, program=found.run.program, before=project)):
-            taken = take(of_run)
-            settings = {**settings, **taken.settings}
-            remarks = [*remarks, *taken.remarks]
-            of_run = replace(of_run, tree=taken.tree, settings=settings)
-        tree = of_run.tree
-        left = managers.not_taken(of_run)
-        remarks += [Remark(key, settings[key], "dropped", "its reward manager takes no such argument") for key in left]
-        settings = {key: value for key, value in settings.items() if key not in left}
-        of_run = replace(of_run, settings=settings)
-        mended, about = startable.settle(of_run, project, found.experiment.wanted, stated)
-        settings, remarks = {**settings, **mended}, [*remarks, *about]
-        wanted = {key: value for key, value in wanted.items() if key not in mended}
+        given = Recipient(tree, options.package, found.target.source, found.run.places, settings)
+        over = _taken_over(given, found, project)
+        mended, about = startable.settle(over.project, project, found.experiment.wanted, stated)
+        tree, settings = over.project.tree, {**over.project.settings, **mended}
+        unknown, remarks = {**unknown, **over.aside}, [*remarks, *over.remarks, *about]
+        wanted = {key: value for key, value in wanted.items() if key not in mended and key not in over.aside}
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
     expected = dict(wanted)
     if not found.run.hints:
@@ -242,7 +243,7 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     if wrong and not found.run.hints:
         # Keys that follow others in the project's config, and do not in the run.
         done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **wrong}, source)
-    made = assemble.with_unknown(done.tree, found.run, found.unknown)
+    made = assemble.with_unknown(done.tree, found.run, unknown)
     remarks = [item for item in remarks if item.key not in found.unknown]
     aside = [Remark(key, value, "not carried over", _ASIDE) for key, value in sorted(found.unknown.items())]
     every = (*found.run.remarks, *found.experiment.remarks, *remarks, *aside, *dropped, *done.remarks)
@@ -251,3 +252,35 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
     if not found.run.hints:
         made = assemble.with_report(made, report.text(head, every, found.run.notes))
     return Settled(found, made, dict(done.settings), every, head)
+
+
+@dataclass(frozen=True)
+class _TakenOver:
+    """A project with what its run's checkout has; `aside` are settings that name what neither has."""
+
+    project: Recipient
+    remarks: list[Remark]
+    aside: dict[str, Any]
+
+
+def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> _TakenOver:
+    """Copy what the run's settings name and the project has not, and leave out what nothing can be made of."""
+    remarks: list[Remark] = []
+    aside: dict[str, Any] = {}
+
+    def update(taken: Taken) -> Recipient:
+        remarks.extend(taken.remarks)
+        return replace(project, tree=taken.tree, settings={**project.settings, **taken.settings})
+
+    scored_by = partial(trl_rewards.take, scored_by=found.run.scored_by)
+    for take in (registered.take, estimators.take, scored_by, managers.take):
+        project = update(take(project))
+    if found.keeps_unknown:
+        taken, aside = unregistered.put_aside(project, before)
+        project = update(taken)
+    project = update(scorers.take(project, found.run.program, before))
+    left = managers.not_taken(project)
+    why = "its reward manager takes no such argument"
+    remarks += [Remark(key, project.settings[key], "dropped", why) for key in left]
+    kept = {key: value for key, value in project.settings.items() if key not in left}
+    return _TakenOver(replace(project, settings=kept), remarks, aside)

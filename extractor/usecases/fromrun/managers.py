@@ -18,7 +18,7 @@ from extractor.values.modules import absolute
 
 KEYS = ("reward.reward_manager.name", "reward_model.reward_manager")
 # Gives every response the score that `naive` gives it, in processes side by side: that does for it.
-AS_NAIVE = "prime"
+AS_NAIVE, PLAIN = "prime", "naive"
 # What a run hands to the class besides what verl does.
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from extractor.usecases.fromrun import easyr1
 from extractor.usecases.fromrun.bash import read_script
@@ -20,6 +20,8 @@ _SHARED = {"data", "trainer", "hydra", "ray_init", "ray_kwargs"}
 _PYTHON = re.compile(r"(?:.*/)?(?:python[0-9.]*|torchrun)")
 _INSTALLERS = ("pip", "ensurepip", "venv", "huggingface_hub")
 _PRINTS = ("echo", "printf", "grep", "cat", "pkill", "ps")
+# So many flags are a trainer's.
+_FLAGS = 5
 # Commands in quotes in each other.
 _INSIDE = 3
 
@@ -61,18 +63,24 @@ def instead(commands: Sequence[Sequence[str]], text: str) -> tuple[str, str]:
     if re.search(r"verl\.trainer\.main_(eval|generation)", text):
         return "it starts another program of verl's, not its RL trainer", hint
     name = next((name for words in commands if (name := _program_with_settings(words))), None)
+    name = name or next((name for words in commands if (name := _program_with_flags(words))), None)
     if name is None:
         return "it starts no main_ppo, nor another program with settings of verl's RL trainer", hint
     return f"it starts {readable(name)}, not verl's RL trainer", hint
 
 
-def foreign_sections(module: str, arguments: Sequence[str]) -> list[str]:
+def foreign_sections(module: str, arguments: Sequence[str], own: Collection[str]) -> list[str]:
     """Return the sections that verl's config has not, where a program takes settings of such and none that is verl's.
 
     SkyRL and others have a main_dapo as well.
+
+    Args:
+        module: What is launched.
+        arguments: Behind it.
+        own: The sections of the configs that it names.
     """
-    if "main_ppo" in module or "verl" in module or any(word.startswith("--config") for word in arguments):
-        return []  # it is verl's, or a file of its own may have the rest
+    if "verl.trainer.main_ppo" in module.replace("/", ".") or set(own) & _VERL:
+        return []
     sections = {found[1] for word in arguments if (found := _SECTION.match(word))}
     deeper = {"trainer.algorithm"} if any("trainer.algorithm." in word for word in arguments) else set()
     return [] if sections & _VERL else sorted((sections - _SHARED) | deeper)
@@ -88,6 +96,15 @@ def _program_with_settings(words: Sequence[str]) -> str | None:
     if found is None or found[0].partition(".")[0] in _INSTALLERS or not any("=" in word for word in found[1]):
         return None
     return found[0]
+
+
+def _program_with_flags(words: Sequence[str]) -> str | None:
+    """Return what a command starts with many `--flags`, as trainers of other frameworks take their settings."""
+    if not words or words[0] in _PRINTS or sum(word.startswith("--") for word in words) < _FLAGS:
+        return None
+    places = [index for index, word in enumerate(words[:-1]) if word in ("-m", "--module")]
+    name = words[places[-1] + 1] if places else next((word for word in words if word.endswith(".py")), "")
+    return name if name and name.partition(".")[0] not in _INSTALLERS else None
 
 
 def _python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:

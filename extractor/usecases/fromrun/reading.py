@@ -196,7 +196,9 @@ def _from_script(
     command, (module, arguments) = launches[0]
     if module == easyr1.MODULE:
         return replace(_translated(path, easyr1.launched(path, arguments, places)), notes=tuple(notes))
-    if foreign := programs.foreign_sections(module, arguments):
+    config = own_config.read(module, arguments, path, config_dirs, places)
+    sections = {section for body in config.overlay for section in body}
+    if foreign := programs.foreign_sections(module, arguments, sections):
         raise UsageError(
             f"{path}:{command.line}: {module} is no trainer of verl's: it takes settings of {' and '.join(foreign)}",
             hint="pass a run of verl, of a fork of it, of EasyR1 or of TRL",
@@ -206,7 +208,6 @@ def _from_script(
             f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
         )
     notes += _others(reading.commands, command)
-    config = own_config.read(module, arguments, path, config_dirs, places)
     notes += config.notes
     overrides = _overrides([word for word in config.words if _is_override(word)], f"{path}:{command.line}")
     for word in config.words:

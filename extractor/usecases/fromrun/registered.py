@@ -13,10 +13,11 @@ from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 
 ESTIMATOR = "algorithm.adv_estimator"
+LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
 # The settings that choose, with what registers under a name, and what names those without a registry.
 _REGISTRIES = {
     ESTIMATOR: ("register_adv_est", "AdvantageEstimator"),
-    "actor_rollout_ref.actor.policy_loss.loss_mode": ("register_policy_loss", "loss_mode"),
+    LOSS: ("register_policy_loss", "loss_mode"),
 }
 _TARGET, IMPORTED_BY = "custom/verl_algorithms", "custom/algorithms"
 _MOST_FILES = 4000

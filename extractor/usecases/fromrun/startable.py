@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.usecases.fromrun import managers, registered
+from extractor.usecases.fromrun import managers, unregistered
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.recipient import Recipient
@@ -20,6 +20,7 @@ _REJECTED = "algorithm.rollout_correction.rollout_rs"
 _REJECTIONS = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq_mean_k1"}
 _MINI_BATCHES = (_MINI_BATCH, "critic.ppo_mini_batch_size")
 _PROMPT, _LONGEST = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"
+_METRIC = "algorithm.filter_groups.metric"
 _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
 # Of settings that are null here unless they are given, those that are numbers.
 _NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
@@ -126,6 +127,9 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
     if _PROMPT in project and settings.get(_PROMPT, whole[_LONGEST]) != whole[_LONGEST]:
         changed[_PROMPT] = f"${{{_LONGEST}}}"
         remarks.append(Remark(_PROMPT, settings[_PROMPT], "changed", f"it follows {_LONGEST}, which cuts the prompts"))
+    if settings.get(_METRIC) == "reward":
+        changed[_METRIC] = "seq_reward"
+        remarks.append(Remark(_METRIC, "reward", "changed", "seq_reward: the sum of a response's rewards"))
     mode = settings.get(_RESUME)
     if _RESUME in settings and mode not in _RESUMES:
         changed[_RESUME] = "disable" if mode in (None, False, "none") else "auto"
@@ -135,7 +139,7 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
 
 def _algorithms(of_run: Recipient, run: Mapping[str, Any]) -> _Mended:
     """Name what nothing in the project is registered as, and say what it has under another name."""
-    code, package, settings, places = of_run.code, of_run.package, of_run.settings, of_run.places
+    code, settings = of_run.code, of_run.settings
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
     found = _rejection(code, run) if settings.get(_REJECTED) in _REJECTIONS else None
@@ -143,26 +147,15 @@ def _algorithms(of_run: Recipient, run: Mapping[str, Any]) -> _Mended:
         changed.update(found)
         said = " ".join(f"{key.rpartition('.')[2]}={new}" for key, new in found.items())
         remarks.append(Remark(_REJECTED, settings[_REJECTED], "changed", f"the same in this release: {said}"))
-    manager = next((key for key in managers.KEYS if key in settings), None)
-    if manager is not None and settings[manager] not in managers.names(code):
-        name = settings[manager]
-        if name == managers.AS_NAIVE:
-            changed[manager] = "naive"
-            remarks.append(Remark(manager, name, "changed", "naive, which gives the same scores one after the other"))
-        else:
-            why = f"no manager of this name in the project: register it in {package}/custom/reward_manager.py"
-            remarks.append(Remark(manager, name, "to do", why + _found_at(str(name), places)))
-    estimator = settings.get(registered.ESTIMATOR)
-    if estimator is not None and not registered.is_known(code, registered.ESTIMATOR, str(estimator)):
-        why = f"no estimator of this name in the project: register it in {package}/custom/algorithms.py"
-        remarks.append(Remark(registered.ESTIMATOR, estimator, "to do", why + _found_at(str(estimator), places)))
-    return changed, remarks
-
-
-def _found_at(name: str, places: Places) -> str:
-    """Say where the run's checkout knows something by its name."""
-    place = registered.place_of(name, places)
-    return f"; the run's checkout names it in {place}" if place else ""
+    for key in managers.KEYS:
+        if key in settings and settings[key] is None:
+            changed[key] = managers.PLAIN
+            remarks.append(Remark(key, None, "changed", f"{managers.PLAIN}, which verl takes where none is named"))
+        if settings.get(key) == managers.AS_NAIVE and managers.AS_NAIVE not in managers.names(code):
+            changed[key] = managers.PLAIN
+            why = f"{managers.PLAIN}, which gives the same scores one after the other"
+            remarks.append(Remark(key, managers.AS_NAIVE, "changed", why))
+    return changed, [*remarks, *unregistered.remarks(of_run)]
 
 
 def _paths(

@@ -11,6 +11,7 @@ from pathlib import Path
 from extractor.pipeline.index import Index, Module
 from extractor.pipeline.index.syntax import attribute_chain, first_line
 from extractor.pipeline.source import Source
+from extractor.usecases.fromrun.files import in_process
 from extractor.usecases.fromrun.files.imports import Name, names_of, rewritten, statements
 from extractor.usecases.fromrun.files.packages import package_of, required_modules
 from extractor.usecases.fromrun.files.places import Places
@@ -99,7 +100,10 @@ class Copying:
         attributes = _attributes(text)
 
         def moved(name: Name) -> tuple[str, str | None] | None:
-            place = self._place(name, attributes.get(name.local, ()), module.startswith("verl."))
+            used = attributes.get(name.local, ())
+            place = self._place(name, used, module.startswith("verl."))
+            if isinstance(place, str) and _scores(module) and in_process.has(name.module, name.name, used):
+                place = self._in_process(name)
             if isinstance(place, str):
                 if name.needed:
                     missing.append(place)
@@ -107,6 +111,11 @@ class Copying:
             return place
 
         return rewritten(text, module, moved, is_package=is_package), missing
+
+    def _in_process(self, name: Name) -> tuple[str, str | None]:
+        """Return where a name of Ray is in the module that has its names without it."""
+        self.files[f"custom/{FOLDER}/{in_process.MODULE}.py"] = in_process.TEXT
+        return self._new(in_process.MODULE), name.name
 
     def _place(self, name: Name, attributes: Collection[str], verls: bool) -> tuple[str, str | None] | str | None:
         """Return where a name is in the project; why it is not there; or None where it stays as it is."""
@@ -237,6 +246,11 @@ class Copying:
         used = _names_loaded(ast.parse(left))
         gone = _names_loaded(ast.parse(text)) | lost
         return _without_imports(left, gone - used), sorted(out)
+
+
+def _scores(module: str) -> bool:
+    """Tell whether a module may call Ray to score in parallel: the run's own, or one of verl's that score."""
+    return not module.startswith("verl.") or module.startswith((SCORERS, "verl.workers.reward_manager"))
 
 
 def _vendored(tree: Tree, package: str) -> Iterator[tuple[str, tuple[str, set[str]]]]:
