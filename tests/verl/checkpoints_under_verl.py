@@ -44,6 +44,8 @@ def main(verl: str, action: str, strategy: str, path: str, checkpoint: str, resu
     ).FSDPCheckpointManager
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    if not torch.cuda.is_available():  # verl 0.9.0 asks for an accelerator's random numbers wherever it runs
+        vars(sys.modules["verl.utils.checkpoint.checkpoint_manager"])["get_device_name"] = lambda: "cpu"
     torch.manual_seed(0)
     model: Any = AutoModelForCausalLM.from_pretrained(path).float()
     if lora:

@@ -26,7 +26,6 @@ EXAMPLE = REPOSITORY / "examples/both_ways"
 # verl 0.4.0 has no registries of algorithms: hooks that register ones have nowhere to go there.
 KNOWN = [release for release in ALL if release != "0.4.0"]
 EACH = [pytest.param(release, marks=() if release == NEWEST[-1] else pytest.mark.thorough) for release in KNOWN]
-OTHERS = [pytest.param(release, marks=pytest.mark.thorough) for release in KNOWN]
 
 
 def unpacked(source: Source, folder: Path) -> Path:
@@ -99,7 +98,7 @@ def test_one_code_both_ways(release: str, tmp_path: Path) -> None:
         assert there[part] == here[part], part
 
 
-@pytest.mark.parametrize("release", OTHERS)
+@pytest.mark.parametrize("release", EACH)
 def test_what_an_export_names_is_loaded_by_verl(release: str, tmp_path: Path) -> None:
     project = made(tmp_path, release, "--recipe", "multiturn")
     there = under_verl(project, release, tmp_path)
