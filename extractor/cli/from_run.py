@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from extractor.cli import output, screen
 
 if TYPE_CHECKING:
     from extractor.usecases.fromrun.carry_over import Settled
+
+_LONGEST = 120
 
 
 def report(settled: Settled) -> dict[str, object]:
@@ -39,7 +41,7 @@ def show(settled: Settled, *, verbose: bool, below: int) -> None:
         output.warning(readable(text))
     sections = [
         screen.Section(
-            [f"  {item.key}={readable(str(item.value))}: {item.why}" for item in settled.remarks if item.what == what],
+            [f"  {item.key}={_brief(item.value)}: {item.why}" for item in settled.remarks if item.what == what],
             f"{title}:",
         )
         for what, title in TITLES.items()
@@ -52,3 +54,11 @@ def show(settled: Settled, *, verbose: bool, below: int) -> None:
         else [f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"]
     )
     screen.show([readable(settled.headline)], sections, tail, verbose=verbose, below=below, aside=True)
+
+
+def _brief(value: Any) -> str:
+    """Return a value in one line that fits a screen; the file of the project has all of it."""
+    from extractor.usecases.fromrun.unknowns import readable
+
+    said = " ".join(readable(str(value)).split())
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."

@@ -47,7 +47,7 @@ def right(prompts, completions, answer, **kwargs):
 config = GRPOConfig(
     learning_rate=args.rate, beta=args.kl_weight, max_prompt_length=prompts, max_completion_length=longest - prompts,
     per_device_train_batch_size=8, gradient_accumulation_steps=2, steps_per_generation=4, num_generations=4,
-    reward_weights=[1.0, 0.5], output_dir=f"out/{args.base}",
+    adam_beta2=0.99, reward_weights=[1.0, 0.5], output_dir=f"out/{args.base}",
 )
 trainer = GRPOTrainer(model=model, args=config, reward_funcs=[right, tagged], train_dataset=rows)
 trainer.train()
@@ -84,6 +84,7 @@ def test_what_a_script_says_is_worked_out_with_what_its_command_says(tmp_path: P
         f"{MODEL}.lora_alpha": 32,
         f"{MODEL}.target_modules": ["q_proj", "v_proj"],
         f"{ACTOR}.optim.lr": 1e-6,
+        f"{ACTOR}.optim.betas": [0.9, 0.99],
         f"{ACTOR}.kl_loss_coef": 0.02,
         f"{ACTOR}.ppo_mini_batch_size": 4,
         "data.train_batch_size": 8,
@@ -99,12 +100,19 @@ def test_what_a_script_says_is_worked_out_with_what_its_command_says(tmp_path: P
 def test_a_script_whose_config_is_its_command_line_needs_that(tmp_path: Path) -> None:
     text = SCRIPT.replace("config = GRPOConfig(", "config = dict(").replace("args.parse_args()", "parsed()")
     yaml = "model_name_or_path: c/d\nnum_generations: 6\nreward_funcs: [accuracy]\n"
+    yaml += "lr_scheduler_type: cosine_with_min_lr\nlr_scheduler_kwargs: {min_lr_rate: 0.1}\n"
     checkout(tmp_path, **{"main_grpo_own.py": text, "own.yaml": yaml})
     with pytest.raises(UsageError, match="command line says what its GRPOConfig is"):
         read_run(tmp_path / "main_grpo_own.py", {}, {})
     # Its name is one of those that verl's trainers have in forks.
     run = launch(tmp_path, "torchrun main_grpo_own.py --config own.yaml --learning_rate 3e-6 --beta 0.1")
-    assert {f"{MODEL}.path": "c/d", f"{ROLLOUT}.n": 6, f"{ACTOR}.optim.lr": 3e-6}.items() <= translated(run).items()
+    assert {
+        f"{MODEL}.path": "c/d",
+        f"{ROLLOUT}.n": 6,
+        f"{ACTOR}.optim.lr": 3e-6,
+        f"{ACTOR}.optim.lr_scheduler_type": "cosine",
+        f"{ACTOR}.optim.min_lr_ratio": 0.1,
+    }.items() <= translated(run).items()
     assert run.scored_by is not None  # the script's list, whatever the YAML calls its parts
     assert run.scored_by.functions == ("right", "tagged")
 

@@ -67,14 +67,19 @@ _MEANS = {
     "dr_grpo": "seq-mean-token-sum-norm",
     "grpo": "seq-mean-token-mean",
 }
-_SCHEDULES = {"constant": "constant", "constant_with_warmup": "constant", "cosine": "cosine"}
+_SCHEDULES = {
+    "constant": "constant",
+    "constant_with_warmup": "constant",
+    "cosine": "cosine",
+    "cosine_with_min_lr": "cosine",
+}
 _ROWS = "data/train.parquet"
 _NO_DUAL_CLIP = 1e6
 _READ = {
     *("beta", "delta", "epsilon_high", "eval_steps", "generation_batch_size", "gradient_accumulation_steps"),
     *("importance_sampling_level", "loss_type", "lr_scheduler_type", "max_steps", "num_train_epochs"),
     *("per_device_train_batch_size", "report_to", "save_steps", "save_strategy", "scale_rewards", "top_k", "use_peft"),
-    *("use_vllm", "eval_strategy", "steps_per_generation"),
+    *("use_vllm", "eval_strategy", "steps_per_generation", "adam_beta1", "adam_beta2", "lr_scheduler_kwargs"),
 }
 _OF_THE_MACHINE = {
     *("attn_implementation", "bf16", "dataloader_num_workers", "deepspeed", "dtype", "fp16", "logging_steps"),
@@ -211,6 +216,11 @@ def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:
         f"{_ACTOR}.loss_agg_mode": _MEANS.get(str(whole["loss_type"]), "token-mean"),
         f"{_ACTOR}.optim.lr_scheduler_type": _SCHEDULES.get(str(whole["lr_scheduler_type"]), "constant"),
     }
+    lowest = (whole.get("lr_scheduler_kwargs") or {}).get("min_lr_rate")
+    if whole["lr_scheduler_type"] == "cosine_with_min_lr" and lowest is not None:
+        found[f"{_ACTOR}.optim.min_lr_ratio"] = lowest
+    if {"adam_beta1", "adam_beta2"} & whole.keys():
+        found[f"{_ACTOR}.optim.betas"] = [whole.get("adam_beta1", 0.9), whole.get("adam_beta2", 0.999)]
     if beta > 0:
         found.update({f"{_ACTOR}.kl_loss_coef": beta, f"{_ACTOR}.kl_loss_type": "low_var_kl"})
     mode = "gspo" if whole.get("importance_sampling_level") == "sequence" else str(whole["loss_type"])
