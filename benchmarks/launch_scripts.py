@@ -92,21 +92,37 @@ def convert(script: Path, target: Path, release: str, keep_unknown: bool) -> tup
     Raises:
         VextractError: it cannot be made.
     """
+    made, given = project_of(script, Options(target.name, release, "hf", "grpo", (), "toy"), keep_unknown)
+    new.write(target, made)
+    return given
+
+
+def project_of(
+    script: Path, options: Options, keep_unknown: bool, chosen: frozenset[str] = frozenset({"engine"})
+) -> tuple[new.NewProject, tuple[str, ...]]:
+    """Return a script's project, in memory, and the variables that had to be set by hand.
+
+    Args:
+        script: The launch script.
+        options: Of the project, as far as the script does not say them.
+        keep_unknown: As the flag of `vextract new`.
+        chosen: The options that the script is not asked for.
+
+    Raises:
+        VextractError: it cannot be made.
+    """
     given: tuple[str, ...] = ()
-    options = Options(target.name, release, "hf", "grpo", (), "toy")
-    for _ in range(5):
+    for last in (*[False] * 4, True):
         try:
             folders = (script.parent, script.parent / "config")
             request = Request(script, given, folders, keep_unknown=keep_unknown)
-            made = new.Wanted(options, frozenset({"engine"}), run=request)
-            new.write(target, new.work_out(made, lambda text: None))
-            return given
+            return new.work_out(new.Wanted(options, chosen, run=request), lambda text: None), given
         except VextractError as error:
             asked = tuple(f"{name}={_made_up(name)}" for name in ASKED.findall(error.hint or ""))
-            if not set(asked) - set(given):
+            if last or not set(asked) - set(given):
                 raise
             given = (*given, *asked)
-    return given
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _made_up(name: str) -> str:

@@ -132,7 +132,7 @@ def work_out(wanted: Wanted, step: Callable[[str], None]) -> NewProject:
         warnings += _not_required(generated, options, source, manifest)
     settled, tree = None, generated.tree
     if found is not None:
-        settled = carry_over.settle(tree, options, found, release)
+        settled = carry_over.settle(tree, options, found, source)
         tree = settled.tree
     warnings += generated.warnings
     return NewProject(options, manifest, source, generated, tree, settled, fit, tuple(warnings))

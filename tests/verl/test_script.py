@@ -81,6 +81,8 @@ SPECIMENS = {
     "expr": "show $(expr 3 \\* 4)",
     "patterns replaced": "X=abcab; show ${X//[ab]/_} ${X//[^a]/} ${X/b*/} ${X/b?/Z}",
     "counting down": "show {3..1}",
+    "directories": "X=$(cd -- /usr/lib/.. >/dev/null 2>&1 && pwd); cd /usr; show $X $PWD $(cd lib; pwd) $(pwd) $PWD",
+    "home directory": "cd; show $PWD; cd ~/..; show $PWD",
     "blank in the middle": "show a \\\n\\\n b",
 }
 
@@ -106,6 +108,16 @@ def test_words_are_bash_s(name: str, tmp_path: Path) -> None:
         env={"HOME": "/root", "PATH": "/usr/bin:/bin"},
     )
     assert ours == file.read_text().split("\0")[:-1]
+
+
+@pytest.mark.parametrize("name", ["${BASH_SOURCE[0]}", "$0"])
+def test_the_folders_above_a_script(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f'A=$(cd "$(dirname "{name}")" && pwd)\nB=$(cd -- "$(dirname "{name}")/../.." >/dev/null 2>&1 && pwd)\n'
+    text += 'cd /\nC=$(cd "$(dirname "' + name + '")/.." && pwd)\nshow $A $B $C'
+    monkeypatch.chdir(tmp_path)
+    for file in ("a/b/run.sh", f"{tmp_path}/a/b/run.sh"):
+        reading = read_script(text, file, {}, {"PWD": "/elsewhere"})
+        assert reading.commands[-1].words == ("show", f"{tmp_path}/a/b", f"{tmp_path}", f"{tmp_path}/a")
 
 
 def test_nothing_is_run(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 from packaging.version import Version
 
-from extractor.pipeline.source import open_source
-from extractor.usecases.export.target import Target
+from extractor.pipeline.source import Source, open_source
+from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun import (
     assemble,
     convert,
@@ -29,6 +29,7 @@ from extractor.usecases.fromrun import (
     startable,
     trl_rewards,
     unregistered,
+    unsaid,
 )
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
@@ -213,13 +214,20 @@ def options(asked: Options, found: Found, given: AbstractSet[str], without: tupl
     )
 
 
-def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
-    """Put the run's settings into a project's tree."""
+def settle(tree: Tree, options: Options, found: Found, source: Source) -> Settled:
+    """Put the run's settings into a project's tree.
+
+    Args:
+        tree: As generated.
+        options: The project's.
+        found: The run.
+        source: verl, of the project's release.
+    """
 
     project = assemble.before(tree, found.run)
-    back = Renames(release, found.target.release)
+    renames = Renames(found.target.release, options.verl), Renames(options.verl, found.target.release)
     settings, remarks, wanted = settings_of.settings_for(
-        found.experiment, found.run, project, found.target, back, found.experiment.function
+        found.experiment, found.run, project, found.target, renames[1], found.experiment.function
     )
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
     settings, dropped = assemble.without_readers(tree, options.package, settings)
@@ -231,23 +239,29 @@ def settle(tree: Tree, options: Options, found: Found, release: str) -> Settled:
         mended, about = startable.settle(over.project, project, found.experiment.wanted, stated)
         tree, settings = over.project.tree, {**over.project.settings, **mended}
         unknown, remarks = {**unknown, **over.aside}, [*remarks, *over.remarks, *about]
-        wanted = {key: value for key, value in wanted.items() if key not in mended and key not in over.aside}
+        # What these changed or took out is not to be as the run has it.
+        wanted = {key: value for key, value in wanted.items() if settings.get(key, value) == value}
+        wanted = {key: value for key, value in wanted.items() if key in settings or key not in given.settings}
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
     expected = dict(wanted)
     if not found.run.hints:
         settings, followers = references.kept_as_references(settings, stated, project, assemble.following(tree))
         expected.update(followers)
-    source = found.target.source
-    done = assemble.assemble(tree, options.package, found.run, found.experiment, settings, source)
+    verl = found.target.source
+    done = assemble.assemble(tree, options.package, found.run, found.experiment, settings, verl)
     wrong = assemble.differing(done.tree, expected)
     if wrong and not found.run.hints:
         # Keys that follow others in the project's config, and do not in the run.
-        done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **wrong}, source)
+        done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **wrong}, verl)
     made = assemble.with_unknown(done.tree, found.run, unknown)
     remarks = [item for item in remarks if item.key not in found.unknown]
     aside = [Remark(key, value, "not carried over", _ASIDE) for key, value in sorted(found.unknown.items())]
     every = (*found.run.remarks, *found.experiment.remarks, *remarks, *aside, *dropped, *done.remarks)
     config = assemble.load_config(made)
+    if not found.run.hints and not found.run.is_bare:
+        usual = Defaults.of(Target.of(source))
+        itself = stated if found.run.resolved is None else {}
+        every += tuple(unsaid.remarks(found.experiment.wanted, itself, config, usual, renames, every))
     head = report.headline(found.run.file, found.target.release, config, len(done.settings))
     if not found.run.hints:
         made = assemble.with_report(made, report.text(head, every, found.run.notes))

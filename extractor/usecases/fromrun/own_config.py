@@ -89,10 +89,15 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
     return OwnConfig(main, checkout.defaults_of(at, main, places), tuple(overlay), tuple(words), tuple(notes))
 
 
+def file_of(module: str) -> str:
+    """Return the file of a program as it is launched: its own name, or that of a module below where it is started."""
+    name = module.removesuffix(".py")
+    return f"{name if name != module or '/' in name else name.replace('.', '/')}.py"
+
+
 def _of_the_module(module: str, places: Places) -> tuple[str, list[Path]]:
     """Return the config that a module starts from by itself, and where it is."""
-    inner = module.removesuffix(".py").replace(".", "/") if "/" not in module else module.removesuffix(".py")
-    file = places.find_like(f"{inner}.py")
+    file, inner = places.find_like(file_of(module)), file_of(module).removesuffix(".py")
     name = "ppo_trainer" if "main_ppo" in module else f"{inner.rpartition('_')[2]}_trainer"
     if file is None:
         return name, [place / inner.rpartition("/")[0] / "config" for place in places.folders]

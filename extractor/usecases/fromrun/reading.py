@@ -241,7 +241,7 @@ _Launches = list[tuple[Command, tuple[str, list[str]]]]
 def _started(
     path: Path, text: str, given: Mapping[str, str], environment: Mapping[str, str], places: Places
 ) -> tuple[Reading, _Launches]:
-    """Read a script as it would run where it is started: there most of the paths that it names exist."""
+    """Read a script as it would run where it is started: there most of what it names exists, and its program."""
     best: tuple[int, Reading, _Launches] | None = None
     guessed = not places.is_said and re.search("PWD|pwd", text) is not None
     for folder in places.folders if guessed else places.folders[:1]:
@@ -253,6 +253,7 @@ def _started(
         ]
         words = {word.partition("=")[2] or word for command, _ in launches[:1] for word in command.words}
         count = sum(word.startswith(f"{folder}/") and Path(word).exists() for word in words)
+        count += any((folder / own_config.file_of(module)).is_file() for _, (module, _) in launches[:1])
         if best is None or count > best[0]:
             best = count, reading, launches
     assert best is not None

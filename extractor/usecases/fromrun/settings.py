@@ -36,7 +36,7 @@ def settings_for(
 
     Returns:
         Settings by the project's keys, remarks on the run's settings that have none, and the value that each of the
-        project's keys is to have in the end where the run states it.
+        project's keys is to have in the end.
     """
     flat = dict(experiment.wanted)
     stated = stated_by(run)
@@ -65,7 +65,7 @@ def settings_for(
             remarks += _renamed(key, name, flat[name])
         if value is not _ABSENT and value != current:
             found[key] = value
-        if value is not _ABSENT and name in stated:
+        if value is not _ABSENT:
             wanted[key] = value
     found.update(_open_sections(flat, project))
     used.update(found)
@@ -150,8 +150,9 @@ def _local(
     if key == "actor_rollout_ref.rollout.name":
         return (experiment.engine if current != experiment.engine else _ABSENT), None
     if about_the_machine(key) and name not in stated and key not in _OF_THE_RUN:
-        why = f"{current}: where and how it is computed"
-        return _ABSENT, None if value == current else Remark(name, value, KEPT, why)
+        if value == current:
+            return value, None
+        return _ABSENT, Remark(name, value, KEPT, f"{current}: where and how it is computed")
     if key == "actor_rollout_ref.rollout.mode":
         why = "the project's engine has one mode"
         return _ABSENT, Remark(name, value, "changed", why) if name in stated and value != current else None
@@ -165,8 +166,6 @@ def _local(
             Remark(name, value, "changed", f"the project has no logger {', '.join(map(str, gone))}") if gone else None
         )
         return kept or ["console"], remark
-    if key.endswith("nccl_timeout") and current is not None:
-        return value, None
     return value, None
 
 

@@ -23,15 +23,21 @@ _SUBSTITUTE = re.compile(
 )
 
 
-def printed(words: list[str], state: State) -> str | None:
-    """Return what a harmless command prints, where that can be said without running it."""
+def printed(words: list[str], state: State, environment: Mapping[str, str] | None = None) -> str | None:
+    """Return what a harmless command prints, where that can be said without running it.
+
+    Args:
+        words: Its name and arguments.
+        state: Of the script.
+        environment: What the command sees; None: what one would see now.
+    """
     if not words or any(unknowns(word) for word in words):
         return None
     name, arguments = words[0], words[1:]
     if name in ("true", "false", ":") or is_probe(words):
         return ""
     if name == "pwd":
-        return state.variable("PWD")
+        return (environment or {}).get("PWD") or state.variable("PWD")
     if name == "dirname" and len(arguments) == 1:
         return posixpath.dirname(arguments[0]) or "."
     if name == "basename" and arguments:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,8 +18,6 @@ from extractor.values import limits
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# What tells where a script lies is no longer than this.
-_SHORT = 300
 _HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
 _BRACES = re.compile(r"(?<!\$)\{([^{}\s]*,[^{}\s]*)\}")
 
@@ -233,8 +230,6 @@ class Expansion:
             known = self._piped(inner[0])
             if known is not None:
                 return known
-        if len(text) < _SHORT and re.fullmatch(r"\$\(\s*cd\s+.*dirname.*&&\s*pwd(\s+-P)?\s*\)", text, re.DOTALL):
-            return posixpath.dirname(self._state.file) or "."
         captured = self._captured(inner)
         return unknown(text) if captured is None else captured
 
@@ -284,7 +279,7 @@ class Expansion:
             pass
         finally:
             ran, state.commands, state.notes, state.variables = state.commands, commands, notes, variables
-        outputs = [printed(list(command.words), state) for command in ran]
+        outputs = [printed(list(command.words), state, command.environment) for command in ran]
         if not outputs or None in outputs or doubts != state.doubts:
             return None
         return "\n".join(text for text in outputs if text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
@@ -68,6 +69,8 @@ class State:
     ) -> None:
         self.source = source
         self.file = file
+        # Where it lies does not change with the directory that it goes to.
+        self._place = str(Path(file).absolute())
         self.given = dict(given)
         self.variables: dict[str, Value] = {**environment, **given}
         self.exported: set[str] = set(environment) | set(given)
@@ -131,14 +134,14 @@ class State:
         number = number_of(name)
         if number is not None:
             if number == 0:
-                return self.file
+                return self._place
             return self.arguments[number - 1] if number <= len(self.arguments) else ""
         if name in ("@", "*"):
             return " ".join(self.arguments)
         if name == "#":
             return str(len(self.arguments))
         if name == "BASH_SOURCE":
-            return self.file
+            return self._place
         if name in ("?", "$", "!", "RANDOM", "SECONDS", "HOSTNAME"):
             return unknown(f"${name}")
         value = self.variables.get(name)

@@ -152,8 +152,10 @@ class Statements:
             del state.arguments[: (number_of(words[1]) or 0) if len(words) > 1 else 1]
         elif words[0] == "set" and "--" in words:
             state.arguments = words[words.index("--") + 1 :]
-        elif words[0] == "cd" and len(words) == 2:
-            state.put("PWD", posixpath.normpath(posixpath.join(state.variable("PWD"), words[1])))
+        elif words[0] == "cd":
+            to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [state.variable("HOME")]
+            state.put("PWD", posixpath.normpath(posixpath.join(state.variable("PWD"), to[-1])))
+            state.exported.add("PWD")
         elif words[0] == "let":
             for word in words[1:]:
                 self._conditions.computed(word)

@@ -1,0 +1,110 @@
+"""What launch scripts start when bash runs them: each command's words and environment, and nothing is started.
+
+A script runs in namespaces of its own (`unshare`: Linux, without a network), in a root of which it can change nothing
+but a copy of its checkout and empty directories. Programs that train, install or fetch are stand-ins there, and so is
+every command that the machine does not have: they write down what they were called with, and succeed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME = "/home/nobody"
+# What is on a machine, perhaps, and is not to do anything.
+STAND_INS = (
+    *("accelerate", "conda", "curl", "deepspeed", "docker", "git", "hf", "huggingface-cli", "make", "modelscope"),
+    *("nohup", "nvidia-smi", "pip", "pip3", "pkill", "kill", "python", "python3", "ray", "sbatch", "scp", "sleep"),
+    *("srun", "ssh", "sudo", "torchrun", "uv", "wandb", "wget"),
+)
+# Looking for other accelerators fails, as it does on a machine without them.
+_RECORDED = """#!/bin/bash
+n=$(ls /record | wc -l)
+printf '%s\\0' "${0##*/}" "$@" > /record/$(printf %06d $n).words
+env -0 > /record/$(printf %06d $n).environment
+case "$*" in *torch_npu*) exit 1;; esac
+exit 0
+"""
+_NOT_FOUND = """command_not_found_handle() { /stubs/any "$@"; }
+"""
+_RUN = r"""set -e
+R=$1; ROOT=$2; COPY=$3; RECORD=$4; SCRIPT=$5; SECONDS_=$6
+mount -t tmpfs none "$R"
+mkdir -p "$R"/{usr,etc,dev,tmp,root,record,stubs} "$R$ROOT" "$R/home/nobody"
+for at in usr bin lib lib64 sbin; do
+    if [ -L /$at ]; then cp -a /$at "$R/$at"
+    elif [ -d /$at ]; then mkdir -p "$R/$at"; mount --bind /$at "$R/$at"; mount -o remount,bind,ro "$R/$at"; fi
+done
+mount --rbind /dev "$R/dev"
+mount --bind "$RECORD" "$R/record"
+cp -a "$COPY/." "$R$ROOT/"
+cp -a "$7/." "$R/stubs/"
+cd "$R$ROOT"
+exec timeout "$SECONDS_" chroot "$R" /usr/bin/env PATH=/stubs:/usr/bin:/bin BASH_ENV=/stubs/env.sh \
+    /bin/bash -c 'cd "$1" && exec bash "$2"' _ "$ROOT" "$SCRIPT"
+"""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A command as bash would have started it.
+
+    Attributes:
+        words: The program and its arguments.
+        environment: What it would have seen.
+    """
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def run(script: Path, root: Path, variables: Mapping[str, str], seconds: int = 20) -> list[Started]:
+    """Return what a script starts, in order.
+
+    Args:
+        script: Somewhere below root.
+        root: Its checkout, which is the directory that it is started in. It is copied.
+        variables: Of its environment, besides HOME and PATH.
+        seconds: How long it may take.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        new, record, stubs = (Path(folder, name) for name in ("root", "record", "stubs"))
+        for place in (new, record, stubs):
+            place.mkdir()
+        for name in STAND_INS:
+            _executable(stubs / name, _RECORDED)
+        _executable(stubs / "any", _RECORDED.replace('"${0##*/}" "$@"', '"$@"'))
+        (stubs / "env.sh").write_text(_NOT_FOUND, encoding="utf-8")
+        environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": HOME, "USER": "nobody"}
+        command = [shutil.which("unshare") or "unshare", "-rnm", "--kill-child", "--fork"]
+        arguments = [new, root, root, record, script, seconds, stubs]
+        subprocess.run(
+            [*command, "/bin/bash", "-c", _RUN, "_", *map(str, arguments)],
+            env={**variables, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds + 20,
+            check=False,
+        )
+        return [
+            Started(tuple(_texts(words)), _variables(words.with_suffix(".environment")))
+            for words in sorted(record.glob("*.words"))
+        ]
+
+
+def _executable(place: Path, text: str) -> None:
+    place.write_text(text, encoding="utf-8")
+    place.chmod(0o755)
+
+
+def _texts(place: Path) -> Sequence[str]:
+    return place.read_bytes().decode("utf-8", errors="replace").split("\0")[:-1] if place.is_file() else []
+
+
+def _variables(place: Path) -> dict[str, str]:
+    found = (text.partition("=") for text in _texts(place))
+    return {name: value for name, _, value in found}

@@ -1,0 +1,78 @@
+"""What a run leaves to its release's defaults, and its project has otherwise: a remark, or the run's value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.usecases.export.project import load, read_files
+from extractor.usecases.export.target import Defaults
+from extractor.usecases.fromrun.meaning import KEPT, Remark
+from extractor.usecases.fromrun.unsaid import remarks
+from extractor.values.configtree import flatten, resolve
+from tests.releases import NEWEST
+from tests.verl.conftest import vextract
+
+RELEASE = {
+    "rollout": {"n": 1, "bucket": 2048},
+    "critic": {"rollout_n": "${oc.select:rollout.n,1}", "size": "${rollout.n}"},
+    "data": {"seed": 1},
+}
+
+
+def found(run: dict[str, Any], stated: dict[str, Any], project: dict[str, Any], said: list[Remark]) -> list[Any]:
+    release = Defaults(RELEASE, flatten(resolve(RELEASE)))
+    return [
+        (item.key, item.value, item.what)
+        for item in remarks(run, stated, project, release, (lambda key: None, lambda key: None), said)
+    ]
+
+
+def test_a_default_that_differs_is_said() -> None:
+    run = {"rollout.n": 1, "rollout.bucket": 512, "data.seed": None, "only.then": 3, "class._target_": "a.B"}
+    assert found(run, {}, {"data.seed": 42}, []) == [("rollout.bucket", 512, KEPT), ("data.seed", None, KEPT)]
+
+
+def test_a_statement_that_differs_is_a_change() -> None:
+    assert found({"data.seed": 7}, {"data.seed": 7}, {"data.seed": 42}, []) == [("data.seed", 7, "changed")]
+
+
+def test_what_follows_as_it_does_in_the_release_is_no_difference() -> None:
+    assert found({"rollout.n": 8, "critic.rollout_n": 8, "critic.size": 8}, {}, {"rollout.n": 8}, []) == []
+    assert found({"rollout.n": 8, "critic.size": 2}, {}, {"rollout.n": 8}, []) == [("critic.size", 2, KEPT)]
+
+
+def test_nothing_is_said_twice() -> None:
+    said = [Remark("data.seed", None, "lowered", "")]
+    assert found({"data.seed": None}, {}, {"data.seed": 42}, said) == []
+
+
+def test_of_two_names_the_one_that_is_not_said_does_not_count() -> None:
+    old, new = "trainer.val_generations_to_log_to_wandb", "trainer.log_val_generations"
+    assert found({old: 0, new: 4}, {new: 4}, {new: 4}, []) == []
+    assert found({old: 0, new: 4}, {new: 4}, {new: 5}, []) == [(old, 0, KEPT), (new, 4, "changed")]
+
+
+SCRIPT = """
+python3 -m verl.trainer.main_ppo data.train_files=$PWD/data/train.parquet data.val_files=$PWD/data/val.parquet \\
+    actor_rollout_ref.model.path=a/b actor_rollout_ref.rollout.name=vllm algorithm.adv_estimator=grpo \\
+    actor_rollout_ref.actor.fsdp_config.fsdp_size=8
+"""
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_key_that_follows_here_has_the_run_s_value(tmp_path: Path) -> None:
+    """In a project the reference model's shards are as many as the policy's, and in verl all of them."""
+    script, project = tmp_path / "checkout/examples/run.sh", tmp_path / "p"
+    program = tmp_path / "checkout/verl/trainer/main_ppo.py"
+    for file, text in ((script, SCRIPT), (program, ""), (tmp_path / "checkout/setup.py", "")):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert vextract("new", project, "--verl", NEWEST[-1], "--from-verl-run", script).code == 0
+    made = load(read_files(project)).flat
+    assert made["actor_rollout_ref.actor.fsdp_config.fsdp_size"] == 8
+    assert made["actor_rollout_ref.ref.fsdp_config.fsdp_size"] == -1
+    # It is started where its program is found, and not where it lies.
+    assert made["data.train_files"] == f"{tmp_path}/checkout/data/train.parquet"
