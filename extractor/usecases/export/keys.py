@@ -64,6 +64,7 @@ ABOUT_THE_MACHINE = (
     "actor_rollout_ref.model.path",
     "actor_rollout_ref.model.use_remove_padding",
     "critic.model.fsdp_config",
+    "critic.model.use_remove_padding",
     "critic.strategy",
     "custom_reward_function.name",
     "data.cache_dir",
