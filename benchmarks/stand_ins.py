@@ -253,7 +253,8 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     code = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
     named = f"{config['data.train_files']} {config['data.val_files']} {config['trainer.project_name']}"
     known = [*_ASKED.findall(code), *_keys_looked_up(code)]
-    source = next((name for pattern, name in _SOURCES if re.search(pattern, named, re.IGNORECASE)), _own_source())
+    usual = next((name for pattern, name in _SOURCES if re.search(pattern, named, re.IGNORECASE)), "openai/gsm8k")
+    source = next((name for name in _own_sources() if name.lower() in named.lower()), usual)
     source = known[0] if known and source not in known else source
     keys = {name: sorted(set(pattern.findall(code))) for name, pattern in _KEYS.items()}
     system = [{"role": "system", "content": "Add."}] if re.search(r"prompt_key\]\[1\]", code) else []
@@ -290,11 +291,11 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     return place
 
 
-def _own_source() -> str:
-    """Return the data source that only the run's checkout scores, as the project's report says, or a usual one."""
+def _own_sources() -> list[str]:
+    """Return the data sources that only the run's checkout scores, as the project's report says."""
     report = Path("from_run.md")
-    own = re.search(r"by rules of its own \(([^),]+)", report.read_text(encoding="utf-8")) if report.is_file() else None
-    return own[1] if own is not None else "openai/gsm8k"
+    text = report.read_text(encoding="utf-8") if report.is_file() else ""
+    return [name for found in re.findall(r"by rules of its own \(([^)]+)", text) for name in found.split(", ")]
 
 
 def _keys_looked_up(code: str) -> list[str]:

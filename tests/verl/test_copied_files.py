@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from extractor.usecases.fromrun import named_files
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.files.imports import Name, rewritten
 from extractor.usecases.fromrun.files.packages import package_of
-from tests.releases import NEWEST
+from extractor.usecases.fromrun.recipient import Recipient
+from extractor.values.tree import File, FileKind, Tree
+from tests.releases import NEWEST, source_of
 from tests.verl.conftest import vextract
 
 
@@ -61,6 +64,25 @@ def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("module", "package"), [("cv2", "opencv-python"), ("pandas", "pandas")])
 def test_what_to_install_for_a_module_is_its_package(module: str, package: str) -> None:
     assert package_of(module) == package
+
+
+DATASET = "from verl.utils.dataset import RLHFDataset\n\n\nclass Mine(RLHFDataset):\n    pass\n"
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("release", [NEWEST[-1], "0.6.1"])
+def test_a_dataset_class_starts_from_that_of_its_own_release(tmp_path: Path, release: str) -> None:
+    (tmp_path / "mine.py").write_text(DATASET)
+    upstream = "verl/utils/dataset/rl_dataset.py"
+    theirs = File("p/vendored/rl_dataset.py", FileKind.VENDORED, b"class RLHFDataset: ...\n", upstream)
+    settings = {"data.custom_cls.path": "mine.py", "data.custom_cls.name": "Mine"}
+    source, places = source_of(release), Places((tmp_path,))
+    taken = named_files.take(Recipient(Tree.of([theirs]), "p", source, places, settings, NEWEST[-1]))
+    files = {file.path: file.data.decode() for file in taken.tree}
+    copy = "p/custom/from_run/verl/utils/dataset/rl_dataset.py"
+    assert (copy in files) is (release != NEWEST[-1])
+    there = "p.custom.from_run.verl.utils.dataset.rl_dataset" if copy in files else "p.vendored.rl_dataset"
+    assert f"from {there} import RLHFDataset" in files["p/custom/verl_dataset.py"]
 
 
 REWARD = """

@@ -11,7 +11,6 @@ from typing import Any
 import yaml
 
 from extractor.pipeline.render.unread import shipped_values, unread_settings
-from extractor.pipeline.source import Source
 from extractor.usecases.export.project import load
 from extractor.usecases.fromrun import named_files, report
 from extractor.usecases.fromrun.convert import Experiment
@@ -123,24 +122,19 @@ def without_readers(tree: Tree, package: str, settings: Mapping[str, Any]) -> tu
     )
 
 
-def assemble(
-    tree: Tree, package: str, run: Run, experiment: Experiment, settings: Mapping[str, Any], source: Source
-) -> Assembled:
+def assemble(project: Recipient, run: Run, experiment: Experiment) -> Assembled:
     """Put a run's settings into a tree: a recipe of their own, which the config starts from.
 
     Args:
-        tree: As generated.
-        package: The project's.
+        project: The project as generated, and the run's settings.
         run: As it was read.
         experiment: What was made of it.
-        settings: By the project's keys.
-        source: verl, of the run's release.
     """
-    taken = Taken(tree) if run.hints else named_files.take(Recipient(tree, package, source, run.places, settings))
+    taken = Taken(project.tree) if run.hints else named_files.take(project)
     files = {file.path: file for file in taken.tree}
     if run.hints:
-        _take_hooks(files, package, run)
-    chosen = {**settings, **taken.settings}
+        _take_hooks(files, project.package, run)
+    chosen = {**project.settings, **taken.settings}
     main = files[f"{_CONFIG}ppo_trainer.yaml"]
     text, count = _DEFAULT.subn(rf"\g<1>{RECIPE}", main.data.decode())
     if count != 1:

@@ -233,26 +233,26 @@ def settle(tree: Tree, options: Options, found: Found, source: Source) -> Settle
     settings, dropped = assemble.without_readers(tree, options.package, settings)
     stated = settings_of.stated_by(found.run)
     unknown = dict(found.unknown)
+    of_run = Recipient(tree, options.package, found.target.source, found.run.places, settings, options.verl)
     if not found.run.hints:
-        given = Recipient(tree, options.package, found.target.source, found.run.places, settings)
-        over = _taken_over(given, found, project)
+        over = _taken_over(of_run, found, project)
         mended, about = startable.settle(over.project, project, found.experiment.wanted, stated)
         tree, settings = over.project.tree, {**over.project.settings, **mended}
         unknown, remarks = {**unknown, **over.aside}, [*remarks, *over.remarks, *about]
         # What these changed or took out is not to be as the run has it.
         wanted = {key: value for key, value in wanted.items() if settings.get(key, value) == value}
-        wanted = {key: value for key, value in wanted.items() if key in settings or key not in given.settings}
+        wanted = {key: value for key, value in wanted.items() if key in settings or key not in of_run.settings}
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
     expected = dict(wanted)
     if not found.run.hints:
         settings, followers = references.kept_as_references(settings, stated, project, assemble.following(tree))
         expected.update(followers)
-    verl = found.target.source
-    done = assemble.assemble(tree, options.package, found.run, found.experiment, settings, verl)
+    of_run = replace(of_run, tree=tree, settings=settings)
+    done = assemble.assemble(of_run, found.run, found.experiment)
     wrong = assemble.differing(done.tree, expected)
     if wrong and not found.run.hints:
         # Keys that follow others in the project's config, and do not in the run.
-        done = assemble.assemble(tree, options.package, found.run, found.experiment, {**settings, **wrong}, verl)
+        done = assemble.assemble(replace(of_run, settings={**settings, **wrong}), found.run, found.experiment)
     made = assemble.with_unknown(done.tree, found.run, unknown)
     remarks = [item for item in remarks if item.key not in found.unknown]
     aside = [Remark(key, value, "not carried over", _ASIDE) for key, value in sorted(found.unknown.items())]

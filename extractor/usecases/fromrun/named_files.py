@@ -15,16 +15,20 @@ from extractor.values.errors import UsageError
 
 @dataclass(frozen=True)
 class _Kind:
-    """Something that a run's config names by the file that it is in, and the name that it has there."""
+    """Something that a run's config names by the file that it is in, and the name that it has there.
+
+    Its base class, in the package `of_verl`, has other methods from release to release: it has that of its own.
+    """
 
     section: str
     default: str | None
     target: str
+    of_verl: str | None = None
 
 
 _KINDS = (
     _Kind("custom_reward_function", "compute_score", "custom/verl_reward.py"),
-    _Kind("data.custom_cls", None, "custom/verl_dataset.py"),
+    _Kind("data.custom_cls", None, "custom/verl_dataset.py", "verl.utils.dataset"),
 )
 
 
@@ -52,7 +56,8 @@ def take(project: Recipient) -> Taken:
         target = changed[key] = f"{package}/{kind.target}"
         try:
             text = function_text(project.places, path, project.source)
-            copied = None if text is None else copying.copy(text, [name] if name else [])
+            own = kind.of_verl if project.source.release != project.release else None
+            copied = None if text is None else copying.copy(text, [name] if name else [], own)
         except (SyntaxError, UsageError, OSError) as error:  # only Python gets into a project
             remarks.append(Remark(key, path, "to do", f"not copied: it is no Python ({_said(error)})"))
             continue

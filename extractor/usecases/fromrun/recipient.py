@@ -26,6 +26,7 @@ class Recipient:
         source: verl, of the run's release.
         places: Where the run may have been started from.
         settings: The run's, by the project's keys.
+        release: Of verl, that the project is of.
     """
 
     tree: Tree
@@ -33,6 +34,7 @@ class Recipient:
     source: Source
     places: Places
     settings: Mapping[str, Any]
+    release: str = ""
 
     @cached_property
     def code(self) -> dict[str, str]:

@@ -68,18 +68,21 @@ class Copying:
         self._taken: dict[str, str | None] = {}
         self._before: tuple[dict[str, str | None], dict[str, str]] = ({}, {})
         self._packages: set[str] = set()
+        self._own_of_verl: str | None = None
         self.files: dict[str, str] = {}
 
-    def copy(self, text: str, roots: Collection[str]) -> Copied:
+    def copy(self, text: str, roots: Collection[str], own: str | None = None) -> Copied:
         """Copy a file.
 
         Args:
             text: Of the file.
             roots: The names in it that the project calls.
+            own: A package of verl that is taken from the run's release, also where the project has it.
 
         Raises:
             SyntaxError: it is no Python.
         """
+        self._own_of_verl = own
         self._packages = set()
         taken, files = self._before = dict(self._taken), dict(self.files)
         text = _without_launch(text, readers.python(text))
@@ -160,7 +163,8 @@ class Copying:
             return f"{module}: this release of verl has no such module"
         path = self._index[module].path
         wanted = {inner} if inner is not None else set(attributes)
-        if path in self._vendored and "*" not in wanted and wanted <= self._vendored[path][1]:
+        is_own = self._own_of_verl is not None and module.startswith(self._own_of_verl)
+        if not is_own and path in self._vendored and "*" not in wanted and wanted <= self._vendored[path][1]:
             return self._vendored[path][0], inner
         problem = self._take(module)
         return problem or (self._new(module), inner)

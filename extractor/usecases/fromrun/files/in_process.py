@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 # The module that copies import instead of Ray, and what it has.
 MODULE = "in_process"
-_NAMES = {"exceptions", "get", "init", "is_initialized", "kill", "put", "remote", "wait"}
+_NAMES = {"cancel", "exceptions", "get", "init", "is_initialized", "kill", "put", "remote", "wait"}
 _EXCEPTIONS = {
     "GetTimeoutError",
     "RayActorError",
@@ -90,6 +90,10 @@ def init(*given: Any, **options: Any) -> None:
 def is_initialized() -> bool:
     """Return True: nothing has to be started."""
     return True
+
+
+def cancel(found: Any, force: bool = False, recursive: bool = True) -> None:
+    """End nothing: what was called is done."""
 
 
 def kill(actor: Any, no_restart: bool = True) -> None:
