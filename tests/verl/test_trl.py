@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +41,12 @@ def last_number(text):
     return found[-1] if found else None
 
 
+text = tokenizer.apply_chat_template(rows[0])
+
+
 def right(prompts, completions, answer, **kwargs):
+    text = completions[0][0]["content"]
+    assert text
     return [RIGHT if last_number(item[0]["content"]) == one else 0.0 for item, one in zip(completions, answer)]
 
 
@@ -115,6 +121,25 @@ def test_a_script_whose_config_is_its_command_line_needs_that(tmp_path: Path) ->
     }.items() <= translated(run).items()
     assert run.scored_by is not None  # the script's list, whatever the YAML calls its parts
     assert run.scored_by.functions == ("right", "tagged")
+
+
+def test_a_notebook_is_read_without_its_commands(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": "# GRPOConfig("},
+        {"cell_type": "code", "source": ["%%capture\n", "import os\n", "!pip install unsloth"]},
+        {"cell_type": "code", "source": ["if colab:\n", "    !pip install trl\n", "%matplotlib inline"]},
+        {"cell_type": "code", "source": SCRIPT},
+    ]
+    notebook = tmp_path / "train.ipynb"
+    notebook.write_text(json.dumps({"cells": cells}))
+    (tmp_path / "train.py").write_text(SCRIPT)
+    run = read_run(notebook, {}, {})
+    assert translated(run) == translated(read_run(tmp_path / "train.py", {}, {}))
+    assert run.scored_by is not None
+    assert run.scored_by.functions == ("right", "tagged")
+    notebook.write_text("{}")
+    with pytest.raises(UsageError, match="no notebook"):
+        read_run(notebook, {}, {})
 
 
 def test_a_script_that_is_not_here_leaves_its_rewards_to_do(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from extractor.values import readers
 
 _MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
 _PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
+# What is no Python in a notebook: commands for it, and for a shell.
+_COMMAND = re.compile(r"^([ \t]*)[%!].*")
 _FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 
 
@@ -27,3 +29,24 @@ def listed(text: str) -> list[str] | None:
         return None
     items = [item.value for item in tree.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
     return items if len(items) == len(tree.elts) else None
+
+
+def notebook(text: str) -> str:
+    """Return the Python of a Jupyter notebook's cells, without commands for the notebook itself or a shell.
+
+    Raises:
+        ValueError: it is no notebook.
+    """
+    body = readers.parse_json(text)
+    cells = body.get("cells") if isinstance(body, dict) else None
+    if not isinstance(cells, list):
+        raise ValueError("it has no cells")
+    lines: list[str] = []
+    for cell in cells:
+        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+            continue
+        source = cell.get("source", "")
+        code = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        if not code.lstrip().startswith("%%"):
+            lines += [_COMMAND.sub(r"\1pass", line) for line in code.splitlines()]
+    return "\n".join(lines) + "\n"

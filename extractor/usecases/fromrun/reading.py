@@ -115,7 +115,7 @@ def _read(
     listed = pasted.listed(text)
     if listed is not None and any(map(_is_override, listed)):
         return Run(str(path), _overrides([item for item in listed if _is_override(item)], str(path)))
-    if path.suffix == ".py":
+    if path.suffix in (".py", ".ipynb"):
         return _from_python(path, text)
     text = pasted.script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
@@ -127,7 +127,9 @@ def _read(
 
 def _from_python(path: Path, text: str) -> Run:
     try:
-        found = trl.of_python(text, path)
+        found = trl.of_python(pasted.notebook(text) if path.suffix == ".ipynb" else text, path)
+    except ValueError as error:
+        raise UsageError(f"{path}: no notebook: {error}", hint="pass a notebook, or a script of it") from None
     except SyntaxError as error:
         raise UsageError(f"{path}: no Python: {error.msg}", hint="pass a launch script, or one of TRL's") from None
     if found is None:

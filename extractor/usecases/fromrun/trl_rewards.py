@@ -101,13 +101,7 @@ def _needed(text: str, names: tuple[str, ...]) -> str:
     """Return what a script defines and imports that functions of it need; what it does as a program is left out."""
     module = Module("script", "script.py", text)
     used = {
-        name: {
-            node.id
-            for index in indices
-            for node in ast.walk(module.statements[index].node)
-            if isinstance(node, ast.Name)
-        }
-        for name, indices in module.bindings.items()
+        name: set().union(*(module.uses(index).names for index in indices)) for name, indices in module.bindings.items()
     }
     kept = reachable(names, lambda name: used.get(name, set()))
     lines = readers.lines_of(text)
