@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -38,6 +39,7 @@ from extractor.values.errors import VextractError
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 
+_KEY = re.compile(r"\b(?!oc\.)[A-Za-z_]\w*(?:\.\w+)+")
 EQUAL, REPORTED, THE_RELEASES, GONE, SILENT = "equal", "reported", "the release's", "gone", "silent"
 
 
@@ -134,17 +136,16 @@ def judged(
         own = list(dict.fromkeys([*places.get(key, ()), *(name for name in candidates(key, there) if name in ours)]))
         about = [remark for name in (key, *own) for remark in told.get(name, ())]
         mine = run.written[key]
-        if any(same(value, ours[name], root) or (_follows(mine) and mine == here.get(name)) for name in own):
+        if any(same(value, ours[name], root) or _follow_the_same(mine, here.get(name)) for name in own):
             what = EQUAL
         elif any(_says(remark, value, theirs, root) for remark in about):
             what = REPORTED
         elif own and any(_other_counts(name, key, names[name], theirs, ours, root, said) for name in own):
             what = "another name's"
         elif not own and any(
-            same(default[name], mine, root)
-            for default, mine in ((defaults.flat, value), (written, run.written[key]))
+            same(value, defaults.flat[name], root) or _follow_the_same(mine, written[name])
             for name in candidates(key, there)
-            if name in default
+            if name in defaults.flat
         ):
             what = THE_RELEASES
         elif not own and key not in said and not any(name in defaults.flat for name in candidates(key, there)):
@@ -204,8 +205,10 @@ def same(theirs: Any, ours: Any, root: Path) -> bool:
     return bool(theirs == ours)
 
 
-def _follows(value: Any) -> bool:
-    return isinstance(value, str) and "${" in value
+def _follow_the_same(theirs: Any, ours: Any) -> bool:
+    """Tell whether two values, as they are written, name the same keys: `${a.b}` and `${oc.select:a.b,1}` do."""
+    named = [set(_KEY.findall(text)) if "${" in (text := str(value)) else set() for value in (theirs, ours)]
+    return bool(named[0]) and named[0] == named[1]
 
 
 def _at(text: str, root: Path) -> Path:

@@ -42,7 +42,10 @@ def test_settings_have_the_projects_names_and_no_model_judges() -> None:
         "reward.reward_model.enable": False,
     }
     assert RUN.keys() - {POLICY} <= used
-    assert remarks == []
+    assert [(item.key, item.what) for item in remarks] == [
+        ("data.oversample_factor", "renamed"),
+        ("reward_model.model.optim.lr", "renamed"),
+    ]
 
 
 @pytest.mark.parametrize(("path", "said"), [("policy", []), ("other", ["changed"])])
@@ -50,4 +53,4 @@ def test_a_model_of_its_own_is_named_and_a_reference_of_its_own_is_not_taken(pat
     run = {**RUN, "reward_model.model.path": path, REFERENCE: path}
     found, _, remarks = prime.settings(run, run, PROJECT)
     assert found.get("local.prime.path", "policy") == path
-    assert [item.what for item in remarks] == said
+    assert [item.what for item in remarks if item.key == REFERENCE] == said

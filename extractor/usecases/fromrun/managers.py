@@ -112,9 +112,11 @@ def not_taken(project: Recipient) -> list[str]:
     """Return the settings that are arguments which the class of a run's manager does not take: verl passes them by."""
     name = next((project.settings[key] for key in KEYS if project.settings.get(key)), "naive")
     decorated = re.compile(rf"@register\(\s*[\"']{re.escape(str(name))}[\"']")
-    taken = next((_arguments(text, decorated) for text in project.code.values() if decorated.search(text)), None)
-    given = [(key, _GIVEN.match(key)) for key in project.settings]
-    return [] if taken is None else [key for key, found in given if found is not None and found[1] not in taken]
+    text = next((text for text in project.code.values() if decorated.search(text)), "")
+    taken = _arguments(text, decorated)
+    given = [(key, found[1]) for key in project.settings if (found := _GIVEN.match(key))]
+    # What it does not take it may still read, in the config.
+    return [] if taken is None else [key for key, name in given if name not in taken and f'"{name}"' not in text]
 
 
 def _arguments(text: str, decorated: re.Pattern[str]) -> set[str] | None:

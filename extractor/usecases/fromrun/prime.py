@@ -61,7 +61,7 @@ def settings(
     if ENABLED not in project:
         return found, set(), []
     found[ENABLED] = True
-    used = {*_JUDGES, _REFERENCE}
+    used, remarks = {*_JUDGES, _REFERENCE}, []
     for key, name in _NAMES.items():
         value = flat.get(key)
         used.add(key)
@@ -69,8 +69,9 @@ def settings(
             continue
         if key != f"{_MODEL}path" or value != flat.get(_POLICY):
             found[f"{_SECTION}{name}"] = value
+            remarks.append(Remark(key, value, "renamed", f"here it is {_SECTION}{name}"))
     reference = flat.get(_REFERENCE)
-    if reference in (None, flat.get(_POLICY)) or unknowns(str(reference)):
-        return found, used, []
-    why = f"{flat.get(_POLICY)}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
-    return found, used, [Remark(_REFERENCE, reference, "changed", why)]
+    if reference not in (None, flat.get(_POLICY)) and not unknowns(str(reference)):
+        why = f"{flat.get(_POLICY)}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
+        remarks.append(Remark(_REFERENCE, reference, "changed", why))
+    return found, used, remarks
