@@ -52,6 +52,21 @@ PRIME = (
     f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
     "local.prime.ppo_micro_batch_size_per_gpu=3",
 )
+LOSS = "distillation.distillation_loss"
+DISTILLATION = (
+    "distillation.enabled=true",
+    f"{LOSS}.loss_mode=k1",
+    f"{LOSS}.use_policy_gradient=true",
+    f"{LOSS}.use_task_rewards=false",
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
+    f"{ACTOR}.ppo_epochs=2",
+    "local.max_logits_mb=0.0005",
+)
+TOPK = (
+    f"{LOSS}.loss_mode=forward_kl_topk",
+    f"{LOSS}.topk=4",
+    f"{LOSS}.use_policy_gradient=false",
+)
 ALL_CASES: dict[str, tuple[str, ...]] = {
     "one_pass": ALL_TERMS,
     "passes_and_epochs": (
@@ -82,6 +97,9 @@ ALL_CASES: dict[str, tuple[str, ...]] = {
     ),
     "ppo": PPO,
     "prime": PRIME,
+    "distillation": DISTILLATION,
+    "distillation_topk": (*DISTILLATION, *TOPK),
+    "distillation_and_rewards": (*DISTILLATION, *TOPK, f"{LOSS}.use_task_rewards=true"),
     "prime_dpo": (*PRIME, "local.prime.loss_type=bon_acc", "local.prime.update=reverse"),
 }
 # What goes through all terms and all kinds of passes in each run; what is left, in `make test-all`.

@@ -83,6 +83,24 @@ def test_seven_billion_weights_on_eight_devices(made: Maker, tmp_path: Path) -> 
     assert table["all"] == pytest.approx([sum(column) for column in zip(*parts, strict=True)], abs=0.05)
 
 
+def test_a_teacher_is_counted(made: Maker, tmp_path: Path) -> None:
+    root = made(Configuration(NEWEST[-1], "hf", features=("critic", "distillation", "prime"))).root
+    student, teacher = (tmp_path / name for name in ("student", "teacher"))
+    for folder in (student, teacher):
+        folder.mkdir()
+    _, _, path = model(teacher, QWEN_7B).partition("=")
+    teaching = f"distillation.teacher_models.teacher_model.model_path={path}"
+    by_topk = ("distillation.distillation_loss.loss_mode=forward_kl_topk", "distillation.distillation_loss.topk=1000")
+    arguments = ("--memory", "80", model(student, SMALL), *OF_7B, "preset=distill")
+    code, table, text = planned(
+        root, *arguments, *by_topk, teaching, "actor_rollout_ref.ref.fsdp_config.model_dtype=bf16"
+    )
+    assert code == 0, text
+    assert re.search(r"^ +gen +teacher +update$", text, re.M)
+    assert table["teacher: weights"] == pytest.approx([2 * WEIGHTS_7B / GIB] * 3, abs=0.01)
+    assert table["batch"][0] == pytest.approx(16 * 8 * 64 * 12 * 1000 / GIB, abs=0.01)
+
+
 def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     room = ("--memory", "0.45", "local.device=cuda", "data.train_batch_size=64", "data.max_response_length=512")

@@ -80,6 +80,13 @@ def export(
             f"local.prime.enable=true: PRIME is not part of verl {target.release}, but a recipe of verl-recipe, prime",
             hint="--set local.prime.enable=false exports the training by outcomes alone",
         )
+    if config.flat.get("distillation.enabled") and "distillation.enabled" not in defaults:
+        raise UsageError(
+            f"distillation.enabled=true: verl {target.release} has no on-policy distillation",
+            hint="--verl 0.8.0 or later; or --set distillation.enabled=false",
+        )
+    if config.flat.get("distillation.enabled") and (missing := changes.missing_teacher(config.flat)):
+        raise UsageError(f"{missing} is null, and a toy teacher is not part of an export", hint=f"--set {missing}=...")
     interface, reward = VerlInterface.of(target), RewardConfig.of(config)
     remarks: list[str] = []
     copied = changes.named_files(project, config)

@@ -41,6 +41,11 @@ def changes(
     found.update(_passes(flat))
     if flat.get(f"{_ROLLOUT}.name") == "hf":
         found[f"{_ROLLOUT}.name"] = ("vllm", "verl has no rollout by transformers that runs")
+    if flat.get("distillation.enabled"):
+        remarks.append(
+            "verl serves a teacher on GPUs of its own: run.sh gives each one, beside those of the policy "
+            "(distillation.n_gpus_per_node, and inference.tensor_model_parallel_size for more)"
+        )
     multi_turn = plays(config)
     if multi_turn and not interface.agent_loop:
         remarks.append(f"verl {target.release} has no agent loops: the environment loop is not part of this export")
@@ -137,7 +142,36 @@ def further(
     known = {key: value for key, value in found.items() if key in defaults}
     if reward.penalises_length and not (reward.own and interface.manager is not ManagerInterface.FUNCTION):
         known[f"{interface.arguments_section}.max_resp_len"] = flat["data.max_response_length"]
-    return known
+    return {**known, **_servers_of_teachers(flat)}
+
+
+_TEACHERS, _ONLY = "distillation.teacher_models", "teacher_model"
+
+
+def _teachers(flat: Mapping[str, Any]) -> list[str]:
+    """Return the names of the teachers: that of upstream's default counts if it is the only one."""
+    names = {key.split(".")[2] for key in flat if key.startswith(f"{_TEACHERS}.")} - {_ONLY}
+    return sorted(names) or [_ONLY]
+
+
+def missing_teacher(flat: Mapping[str, Any]) -> str | None:
+    """Return the setting of a teacher that the project's config does not name; None if it names all."""
+    keys = (f"{_TEACHERS}.{name}.model_path" for name in _teachers(flat))
+    return next((key for key in keys if flat.get(key) is None), None)
+
+
+def _servers_of_teachers(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what verl must be told of its servers of teachers: one GPU for each, beside those of the policy."""
+    if not flat.get("distillation.enabled"):
+        return {}
+    section, names = _TEACHERS, _teachers(flat)
+    found: dict[str, Any] = {"distillation.nnodes": 1}
+    if names != [_ONLY]:  # whose defaults verl has
+        engine = "sglang" if flat.get(f"{_ROLLOUT}.name") == "sglang" else "vllm"
+        found.update({f"{section}.{name}.num_replicas": 1 for name in names})
+        found.update({f"{section}.{name}.inference.name": engine for name in names})
+    found.update({f"{section}.{name}.inference.tensor_model_parallel_size": 1 for name in names})
+    return {**found, "distillation.n_gpus_per_node": len(names)}
 
 
 def override(name: str, value: Any, defaults: Defaults) -> str:
