@@ -76,7 +76,8 @@ def _candidates(config: Any, plan: MemoryPlan) -> Iterator[Change]:
         yield from _for_rollouts(config, plan.processes)
     if phase in ("update_actor", "update_critic") and not section.model.enable_gradient_checkpointing:
         yield {f"{MODEL}.enable_gradient_checkpointing": True}
-    if phase in ("old_log_prob", "ref", "update_actor") and (config.local.max_logits_mb or 2 * LOGITS_MB) > LOGITS_MB:
+    of_logits = phase in ("old_log_prob", "ref", "teacher", "update_actor")
+    if of_logits and (config.local.max_logits_mb or 2 * LOGITS_MB) > LOGITS_MB:
         yield {"local.max_logits_mb": LOGITS_MB}
     yield from _smaller_passes(config, phase)
     if away:
@@ -105,6 +106,7 @@ def _smaller_passes(config: Any, phase: str) -> Iterator[Change]:
     sections = {
         "old_log_prob": (ROLLOUT, "log_prob_"),
         "ref": (REF, "log_prob_"),
+        "teacher": (REF, "log_prob_"),
         "values": ("critic", "forward_"),
         "update_actor": (ACTOR, "ppo_"),
         "update_critic": ("critic", "ppo_"),

@@ -18,7 +18,16 @@ from ..workers.optimizers import build_optimizer
 from .plan import CUDA_CONTEXT, CUDA_IDLE_SHARE, NCCL_BUFFERS, PHASES, MemoryPlan
 from .rollout import add_rollout
 from .shapes import CannotTrace, Entropy, ModelShape, model_config_of
-from .sizes import computes_old_log_probs, responses, rows_of_pass, update_passes, wants_critic, wants_reference
+from .sizes import (
+    computes_old_log_probs,
+    responses,
+    rows_of_pass,
+    said_by_teachers,
+    teachers,
+    update_passes,
+    wants_critic,
+    wants_reference,
+)
 from .tracing import Usage
 
 MODEL = "actor_rollout_ref.model.path"
@@ -65,7 +74,7 @@ class Planner:
         """Return the plan of a config whose device is filled in."""
         device = config.local.device
         reference, critic = wants_reference(config), wants_critic(config)
-        asked = {"ref": reference, "values": critic, "update_critic": critic}
+        asked = {"ref": reference, "values": critic, "update_critic": critic, "teacher": bool(teachers(config))}
         asked["old_log_prob"] = computes_old_log_probs(config)
         phases = tuple(phase for phase in PHASES if asked.get(phase, True))
         plan = MemoryPlan(self.processes, device, self.capacity, phases)
@@ -76,11 +85,13 @@ class Planner:
             roles.append(self._critic(config))
         if reference and self._own_reference(config):
             roles.append(self._reference(config))
+        found = [self._frozen(config, "teacher", key, path) for key, path in teachers(config).items()]
+        roles += sorted(found, key=lambda role: role.shape.weights)
         for role in roles:
             self._add_role(plan, role, config)
         self._add_judge(plan, config)
         self._add_batch(plan, config)
-        self._add_passes(plan, config, policy, critic=next((one for one in roles if one.name == "critic"), None))
+        self._add_passes(plan, config, roles)
         add_rollout(plan, config, policy.shape)
         if device != "cpu":
             for phase in phases:
@@ -132,14 +143,18 @@ class Planner:
         return Role("policy", shape, section.actor, fsdp_config, works, "update_actor")
 
     def _reference(self, config: Any) -> Role:
-        from transformers import AutoModelForCausalLM
-
         ref, model = config.actor_rollout_ref.ref, config.actor_rollout_ref.model
         path = (ref.model or {}).get("path") or model.path
         key = "actor_rollout_ref.ref.model.path" if (ref.model or {}).get("path") else MODEL
-        mb = config.local.max_logits_mb
+        return self._frozen(config, "reference", key, path)
+
+    def _frozen(self, config: Any, name: str, key: str, path: str) -> Role:
+        """Return the role of a model that is not trained: the reference, or a teacher, which is placed as that is."""
+        from transformers import AutoModelForCausalLM
+
+        ref, model, mb = config.actor_rollout_ref.ref, config.actor_rollout_ref.model, config.local.max_logits_mb
         shape = self._shape(key, path, model, ref.fsdp_config, AutoModelForCausalLM, max_logits_mb=mb)
-        return Role("reference", shape, ref, ref.fsdp_config, ("ref",))
+        return Role(name, shape, ref, ref.fsdp_config, ("ref" if name == "reference" else name,))
 
     def _critic(self, config: Any) -> Role:
         from transformers import AutoModelForTokenClassification
@@ -168,7 +183,7 @@ class Planner:
         away = plan.device != "cpu"
         weights_rest, state_rests = (away and rests_there for rests_there in rests(role.fsdp_config, self.processes))
         by_fsdp = away and bool(role.fsdp_config.offload_policy) and self.processes > 1
-        elsewhere = role.name == "reference" and config.local.devices.reference == "cpu" and away
+        elsewhere = role.name in ("reference", "teacher") and config.local.devices.reference == "cpu" and away
         others = [phase for phase in plan.phases if phase not in role.works]
         weights, name = shape.weights / share, f"{role.name}: weights"
         if by_fsdp or elsewhere:
@@ -210,24 +225,27 @@ class Planner:
         data = config.data
         rows, whole = responses(config), data.max_prompt_length + data.max_response_length
         of_row = 8 * (3 * whole + data.max_prompt_length + 2 * data.max_response_length) + 24 * data.max_response_length
+        of_row += whole * said_by_teachers(config)
         if plan.device == "cpu":
             plan.add("batch", rows * of_row)
         else:
             plan.add("batch", -(-rows // self.processes) * of_row)
             plan.add("batch", rows * of_row, rests=True)
 
-    def _add_passes(self, plan: MemoryPlan, config: Any, policy: Role, critic: Role | None) -> None:
-        section = config.actor_rollout_ref
+    def _add_passes(self, plan: MemoryPlan, config: Any, roles: list[Role]) -> None:
+        section, policy = config.actor_rollout_ref, roles[0]
+        critic = next((role for role in roles if role.name == "critic"), None)
         length = config.data.max_prompt_length + config.data.max_response_length
         own = -(-responses(config) // self.processes)
         if "old_log_prob" in plan.phases:
             rows = rows_of_pass(section.rollout, "log_prob_", length, own)
             self._add_forward(plan, policy, "old_log_prob", rows, length, entropy=True)
-        if "ref" in plan.phases:
-            role = policy if not self._own_reference(config) else self._reference(config)
+        here = config.local.devices.reference != "cpu" or plan.device == "cpu"
+        frozen = {phase: role for role in roles for phase in role.works if phase in ("ref", "teacher")}
+        for phase, role in frozen.items() if here else ():
             rows = rows_of_pass(section.ref, "log_prob_", length, own)
-            if config.local.devices.reference != "cpu" or plan.device == "cpu":
-                self._add_forward(plan, role, "ref", rows, length, entropy=False)
+            if phase in plan.phases:
+                self._add_forward(plan, role, phase, rows, length, entropy=False)
         if critic is not None:
             rows = rows_of_pass(critic.section, "forward_", length, own)
             self._add_forward(plan, critic, "values", rows, length, entropy=False)

@@ -47,6 +47,25 @@ def wants_reference(config: Any) -> bool:
     return bool(config.actor_rollout_ref.actor.use_kl_loss or config.algorithm.use_kl_in_reward)
 
 
+def teachers(config: Any) -> dict[str, str]:
+    """Return the settings that name the models of a run's teachers, and these; one that several settings name, once."""
+    section = config.get("distillation") or {}
+    models = dict(section.get("teacher_models", {})) if section.get("enabled") else {}
+    if len(models) > 1:
+        models.pop("teacher_model", None)
+    paths = {f"distillation.teacher_models.{name}.model_path": one.get("model_path") for name, one in models.items()}
+    once = {path or config.actor_rollout_ref.model.path: key for key, path in paths.items()}  # null: as a toy policy
+    return {key: path for path, key in once.items()}
+
+
+def said_by_teachers(config: Any) -> int:
+    """Return the bytes of what teachers say of a token of a batch: a float32 and an int64 for each that may follow."""
+    if not teachers(config):
+        return 0
+    section = config.distillation.distillation_loss
+    return 12 * (section.topk if section.loss_mode.endswith("_topk") else 1)
+
+
 def update_passes(config: Any, section: Any, length: int, world: int) -> tuple[int, int]:
     """Return how many rows one of `world` processes forwards in a pass of an update, and how many such a step has."""
     n = config.actor_rollout_ref.rollout.n

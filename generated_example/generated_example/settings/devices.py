@@ -58,6 +58,8 @@ def _reference_problems(config: DictConfig, processes: int) -> Iterator[tuple[st
     section, roles = config.local.devices, config.actor_rollout_ref
     for key, value in ((f"{SECTION}.reference", section.reference), (MAP, section.reference_map)):
         adapter = roles.model.lora_rank > 0 or roles.model.lora_adapter_path
+        if (config.get("distillation") or {}).get("enabled"):
+            adapter = False  # a teacher is there, too, and is placed as the reference is
         if value is not None and adapter and OmegaConf.select(config, "actor_rollout_ref.ref.model.path") is None:
             yield (
                 f"{key} is {value}, and with an adapter the reference is the policy without it, on its device",
