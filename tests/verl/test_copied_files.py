@@ -54,7 +54,10 @@ def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
     for name in ("examples/setup.py", "deep/fork/verl/__init__.py", ".venv/verl/__init__.py"):
         (tmp_path / "repo" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "repo" / name).write_text("")
-    assert Places.of(script, None).folders[:4] == (*places.folders[:3], tmp_path / "repo/deep/fork")
+    below = (tmp_path / "repo/src", tmp_path / "repo/deep/fork")
+    assert Places.of(script, None).folders[:5] == (*places.folders[:3], *below)
+    on_path = places.with_python_path(f"relative:/no/such:{tmp_path / 'repo/deep'}")
+    assert on_path.folders == (*places.folders, tmp_path / "repo/deep")
     (tmp_path / "repo/examples/reward.py").write_text("")
     elsewhere = "/home/somebody/repo/examples/reward.py"
     assert places.find_like(elsewhere) == tmp_path / "repo/examples/reward.py"

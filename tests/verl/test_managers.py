@@ -201,6 +201,17 @@ def test_what_scores_in_parallel_scores_in_the_process(tmp_path: Path, imports: 
     assert "ray" not in sys.modules
 
 
+@pytest.mark.usefixtures("verl")
+def test_what_a_module_that_cannot_be_had_imports_is_not_left_behind(tmp_path: Path) -> None:
+    later = "def half(number):\n    from far.away import more\n    return more(number) / 2\n"
+    far = "from far.near import less\nfrom ray.util import queue\n"
+    own = {"src/verl/utils/reward_score/mine.py": later, "far/away.py": far, "far/near.py": "less = 1\n"}
+    tree, _ = take(chosen_by_name(tmp_path, **own))
+    paths = [file.path for file in tree]
+    assert "pkg_of_run/custom/from_run/verl/utils/reward_score/mine.py" in paths
+    assert [path for path in paths if "/far/" in path] == []
+
+
 def test_what_nobody_has_is_put_aside() -> None:
     asked = {KEY: "mine", "algorithm.adv_estimator": "mine_too", "actor_rollout_ref.actor.policy_loss.loss_mode": "x"}
     before = {"algorithm.adv_estimator": "grpo", "actor_rollout_ref.actor.policy_loss.loss_mode": "vanilla"}

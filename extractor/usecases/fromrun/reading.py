@@ -93,6 +93,7 @@ def read_run(
     """
     places = Places.of(path, started_in)
     run = _read(path, given, environment, config_dirs, places)
+    places = places.with_python_path(run.environment.get("PYTHONPATH", ""))
     return replace(run, places=places, version=checkout.version_of(places))
 
 

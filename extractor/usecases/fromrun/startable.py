@@ -124,9 +124,11 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
             changed[key] = own
             why = f"empty, as an argument of the script that is not given: it is {own} here"
             remarks.append(Remark(key, value, "to do", why))
-    if _PROMPT in project and settings.get(_PROMPT, whole[_LONGEST]) != whole[_LONGEST]:
+    if _PROMPT in settings:
         changed[_PROMPT] = f"${{{_LONGEST}}}"
-        remarks.append(Remark(_PROMPT, settings[_PROMPT], "changed", f"it follows {_LONGEST}, which cuts the prompts"))
+        if settings[_PROMPT] != whole[_LONGEST]:
+            why = f"it follows {_LONGEST}, which cuts the prompts"
+            remarks.append(Remark(_PROMPT, settings[_PROMPT], "changed", why))
     if settings.get(_METRIC) == "reward":
         changed[_METRIC] = "seq_reward"
         remarks.append(Remark(_METRIC, "reward", "changed", "seq_reward: the sum of a response's rewards"))

@@ -196,6 +196,7 @@ class Copying:
             return self._taken[module]
         if sum(not name.startswith(SCORERS) for name in self._taken) >= _MOST:
             return f"{module}: more than {_MOST} modules hang on it"
+        before = dict(self._taken), dict(self.files), set(self._packages)
         self._taken[module] = None
         found = self._text_of(module)
         if found is None:
@@ -203,7 +204,8 @@ class Copying:
             return self._taken[module]
         text, is_package = found
         text, missing = self._redirected(text, module, is_package=is_package)
-        if missing:
+        if missing:  # what only it needs is gathered for nothing, and a package's own module would be imported
+            self._taken, self.files, self._packages = before
             self._taken[module] = f"{module}: it imports {missing[0]}"
             return self._taken[module]
         path = f"custom/{FOLDER}/{module.replace('.', '/')}"

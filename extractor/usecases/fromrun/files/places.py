@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 # How far above a script the root of its repository may be.
@@ -13,6 +14,8 @@ _ROOT = (_CHECKOUT, "pyproject.toml", "setup.py")
 # How far below the root of a repository its own copy of verl may be.
 _BELOW = 3
 _VERL = "verl/__init__.py"
+# Where packages often are, below the root.
+_SOURCES = "src"
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,13 @@ class Places:
         """
         found = [] if started_in is None else [started_in.resolve()]
         found += _above(script.resolve().parent)
-        found += [*_with_verl(found[-1]), Path.cwd()]
+        found += [found[-1] / _SOURCES, *_with_verl(found[-1]), Path.cwd()]
         return cls(tuple(dict.fromkeys(found)), started_in is not None)
+
+    def with_python_path(self, value: str) -> Places:
+        """Return the places, and those that the run's PYTHONPATH names and that are here."""
+        named = [Path(item) for item in value.split(os.pathsep) if item.startswith("/")]
+        return replace(self, folders=tuple(dict.fromkeys([*self.folders, *filter(Path.is_dir, named)])))
 
     @property
     def root(self) -> Path | None:
