@@ -36,9 +36,10 @@ model, tokenizer = FastLanguageModel.from_pretrained(model_name=args.base, max_s
 model = FastLanguageModel.get_peft_model(model, r=16, lora_alpha=16 * 2, target_modules=["q_proj", "v_proj"])
 
 
-def last_number(text):
-    found = re.findall(r"\\d+", text)
-    return found[-1] if found else None
+class Numbers:
+    def last(self, text):
+        found = re.findall(r"\\d+", text)
+        return found[-1] if found else None
 
 
 text = tokenizer.apply_chat_template(rows[0])
@@ -47,7 +48,7 @@ text = tokenizer.apply_chat_template(rows[0])
 def right(prompts, completions, answer, **kwargs):
     text = completions[0][0]["content"]
     assert text
-    return [RIGHT if last_number(item[0]["content"]) == one else 0.0 for item, one in zip(completions, answer)]
+    return [RIGHT if Numbers().last(item[0]["content"]) == one else 0.0 for item, one in zip(completions, answer)]
 
 
 config = GRPOConfig(

@@ -48,6 +48,7 @@ _AS_TEXT = """
     def _messages(self, data: Any, row: int) -> Any:
         return self._prompt(data, row)  # the functions take prompts and completions as text
 """
+_ENVIRONMENTS, _LOADS = "environments", "from_pretrained("
 _ARGUMENTS = {"self", "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 
@@ -61,10 +62,14 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
         copied = copying.copy(_needed(scored_by.text, scored_by.functions), scored_by.functions)
     except (SyntaxError, UsageError, OSError) as error:
         return Taken(project.tree, [Remark("reward_funcs", names, "to do", f"not copied: {error}")])
+    texts = [copied.text, *copying.files.values()]
+    columns = _columns(texts, scored_by.functions)
+    if _ENVIRONMENTS in columns:
+        why = "they score TRL's environments: make one of the project's, custom/env_wrapper.py, which rewards by itself"
+        return Taken(project.tree, [Remark("reward_funcs", names, "to do", why)])
     if copied.missing:
         why = f"they cannot be imported here: {'; '.join(dict.fromkeys(copied.missing))}"
         return Taken(project.tree, [Remark("reward_funcs", names, "to do", why)])
-    texts = [copied.text, *copying.files.values()]
     is_text = not any('"content"' in text or "'content'" in text for text in texts)
     tree = project.with_hooks(
         {
@@ -78,9 +83,11 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
     remarks = copied_remarks("reward_funcs", names, scored_by.place, target, copied)
     form = "text: none of them reads a message's content" if is_text else 'conversations, [{"role", "content"}]'
     remarks.append(Remark("reward_funcs", names, "changed", f"they get prompts and completions as {form}"))
-    columns = _columns(texts, scored_by.functions)
     if columns:
         remarks.append(Remark("reward_funcs", names, "to do", f"rows need what they take: {', '.join(columns)}"))
+    if _LOADS in copied.text:
+        why = f"{target} loads a model or a tokenizer when it is imported: put what the functions use of it there"
+        remarks.append(Remark("reward_funcs", names, "to do", why))
     key = next((key for key in KEYS if key in project.settings), KEYS[0])
     return Taken(tree, remarks, {key: NAME})
 
@@ -101,7 +108,7 @@ def _needed(text: str, names: tuple[str, ...]) -> str:
     """Return what a script defines and imports that functions of it need; what it does as a program is left out."""
     module = Module("script", "script.py", text)
     used = {
-        name: set().union(*(module.uses(index).names for index in indices)) for name, indices in module.bindings.items()
+        name: set().union(*(_read_by(module, index) for index in indices)) for name, indices in module.bindings.items()
     }
     kept = reachable(names, lambda name: used.get(name, set()))
     lines = readers.lines_of(text)
@@ -119,6 +126,12 @@ def _needed(text: str, names: tuple[str, ...]) -> str:
             text = "\n".join(line.rstrip("\r\n") for line in lines[start:end])
             parts.append(f"\n\n{text}\n\n" if is_definition else text)
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(parts)).strip() + "\n"
+
+
+def _read_by(module: Module, index: int) -> set[str]:
+    """Return the names that a statement reads from its module, in the methods of a class as well."""
+    parts = (None, *(method.position for method in module.methods(index)))
+    return set().union(*(module.uses(index, part).names for part in parts))
 
 
 def _with(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
