@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from warm import LocalPPOTrainer, load_config  # type: ignore[import-not-found]
+from warm.data.demonstrations import demonstrations_of  # type: ignore[import-not-found]
 from warm.data.toy import ensure_toy_model  # type: ignore[import-not-found]
 from warm.errors import DataError  # type: ignore[import-not-found]
 from warm.run.distributed import Ranks  # type: ignore[import-not-found]
@@ -46,6 +47,7 @@ COMMON = (
     f"{ACTOR}.optim.lr=0.0001",
     f"{ACTOR}.optim.lr_warmup_steps_ratio=0",
     "local.checkpoint.sharded=false",
+    f"data.cache_dir={DIRECTORY / 'cache'}",
 )
 
 
@@ -169,6 +171,41 @@ def refused() -> list[str]:
     return said
 
 
+def kept() -> dict[str, Any]:
+    """Return what is on the disk after several starts, and whether its tokens are those that are made anew."""
+
+    def start(rows: list[dict[str, Any]], *settings: str) -> list[list[list[int]]]:
+        config = OmegaConf.merge(composed(), OmegaConf.from_dotlist(list(settings)))
+        dataset = demonstrations_of(rows, "train", config, AutoTokenizer.from_pretrained(DIRECTORY / "model"))
+        items = [dataset[index] for index in range(len(rows))]
+        assert {item[name].dtype for item in items for name in item} == {torch.int64}
+        return [[item[name].tolist() for name in ("input_ids", "loss_mask")] for item in items]
+
+    def files() -> dict[str, int]:
+        return {file.name: file.stat().st_mtime_ns for file in sorted((directory / "demonstrations").glob("*.arrow"))}
+
+    directory, found = DIRECTORY / "kept-cache", []
+    (DIRECTORY / "no-place").mkdir()
+    (DIRECTORY / "no-place" / "demonstrations").write_text("")
+    for rows in (SINGLE, CHATS):
+        there = f"data.cache_dir={directory}"
+        made, before = start(rows, there), files()
+        read, after = start(rows, there), files()
+        damaged = max(directory.glob("demonstrations/*.arrow"), key=lambda file: file.stat().st_mtime_ns)
+        damaged.write_bytes(damaged.read_bytes()[:100])
+        mended = start(rows, there)
+        cut = start(rows, there, "data.max_length=7", "data.truncation=right")
+        found.append(
+            {
+                "same": made == read == mended == start(rows, f"data.cache_dir={DIRECTORY / 'no-place'}"),
+                "written once": before == after,
+                "cut": cut == [[tokens[:7] for tokens in item] for item in made] != made,
+                "files": len(files()),
+            }
+        )
+    return dict(zip(("single", "chats"), found, strict=True))
+
+
 def stop_early() -> list[Any]:
     """Train with a learning rate of 0, which changes nothing: return how far it went, and what it saved."""
     settings = ("trainer.total_training_steps=9", "trainer.test_freq=1", f"{ACTOR}.optim.lr=0", "local.save_last=false")
@@ -184,4 +221,4 @@ if __name__ == "__main__":
         steps("ranks", "trainer.balance_batch=true", ranks=ranks)
         ranks.close()
     else:
-        print(json.dumps({**compare(), **go_on(), "refused": refused(), "early": stop_early()}))
+        print(json.dumps({**compare(), **go_on(), "refused": refused(), "kept": kept(), "early": stop_early()}))

@@ -152,6 +152,15 @@ def test_rows_that_cannot_be_learned_are_named_before_anything_is_trained(found:
     assert "other.jsonl: rows have neither a column 'messages', nor 'prompt' and 'response'" in other
 
 
+@pytest.mark.parametrize("kind", ["single", "chats"])
+def test_tokens_are_made_once_and_are_those_that_are_made_anew(found: dict[str, Any], kind: str) -> None:
+    one = found["kept"][kind]
+    assert one["same"], "tokens from the disk, from a damaged file, and from where nothing can be kept"
+    assert one["written once"]
+    assert one["cut"], "other settings have other tokens"
+    assert one["files"] == (2 if kind == "single" else 4), "one for each kind and settings"
+
+
 def test_a_release_without_it_says_which_have_it(tmp_path: Path, verl: None) -> None:
     done = vextract("new", "p", "--recipe", "sft", "--verl", "0.6.1", "--offline", cwd=tmp_path)
     assert done.returncode == 2

@@ -20,6 +20,7 @@ from ..errors import DataError
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
 from .datasets import data_section, file_list, load_class, write_cached
 from .files import read_rows
+from .token_cache import digests, kept
 
 Tokens = dict[str, torch.Tensor]  # input_ids, and loss_mask, 1 on what is learned: (length,) int64
 
@@ -72,27 +73,31 @@ def demonstrations_of(value: Any, split: str, config: Any, tokenizer: Any) -> Da
     rows = rows_of(value, split, data.get("env") or {}, data.prompt_key)
     if rows is None:
         raise DataError(f"the {split} dataset holds tokens", "give rows: conversations, or prompts with responses")
-    return _of_rows({f"the {split} dataset": rows}, split, data, tokenizer)
+    source = {f"the {split} dataset": rows}
+    return kept(lambda: _of_rows(source, split, data, tokenizer), [split, rows], data, tokenizer)
 
 
 class Demonstrations(Dataset[Tokens]):
-    """The items of another dataset, each of which is looked at once, before the training begins.
+    """The items of another dataset.
 
     Args:
         items: gives tokens, and which of them are learned; where there is padding, an attention mask as well.
         where: of which file, for messages.
-
-    Raises:
-        DataError: an item cannot be made, or nothing of any is to be learned.
     """
 
     def __init__(self, items: Any, where: str) -> None:
         self._items = items
         self._where = where
-        self.learned = sum(int(self[index]["loss_mask"].sum()) for index in range(len(items)))
-        if not self.learned:
+
+    def check(self) -> None:
+        """Look at every item.
+
+        Raises:
+            DataError: one cannot be made, or nothing of any is to be learned.
+        """
+        if not sum(int(self[index]["loss_mask"].sum()) for index in range(len(self))):
             raise DataError(
-                f"{where}: no token of its {len(items)} demonstrations is to be learned",
+                f"{self._where}: no token of its {len(self)} demonstrations is to be learned",
                 "a conversation needs messages of the role assistant; data.max_length may cut them off",
             )
 
@@ -178,11 +183,18 @@ def _of_files(split: str, files: list[str], data: Any, tokenizer: Any) -> Datase
     custom = data.get("custom_cls") or {}
     if custom.get("path"):
         arguments = {"tokenizer": tokenizer, "config": data, "max_samples": data.get(f"{split}_max_samples", -1)}
-        return Demonstrations(load_class(str(custom["path"]), custom.get("name"))(files, **arguments), ", ".join(files))
-    return _of_rows({file: read_rows(file, f"data.{split}_files") for file in files}, split, data, tokenizer)
+        items = load_class(str(custom["path"]), custom.get("name"))(files, **arguments)
+        found = Demonstrations(items, ", ".join(files))
+        found.check()
+        return found
+
+    def make() -> Demonstrations:
+        return _of_rows({file: read_rows(file, f"data.{split}_files") for file in files}, split, data, tokenizer)
+
+    return kept(make, [split, digests(files)], data, tokenizer)
 
 
-def _of_rows(rows: Mapping[str, Sequence[Any]], split: str, data: Any, tokenizer: Any) -> Dataset[Tokens]:
+def _of_rows(rows: Mapping[str, Sequence[Any]], split: str, data: Any, tokenizer: Any) -> Demonstrations:
     """Return demonstrations from rows, by where they come from."""
     where, most = ", ".join(rows), data.get(f"{split}_max_samples", -1)
     columns = set.intersection(*(set(row) for read in rows.values() for row in read))
@@ -218,7 +230,8 @@ def _of_environment(split: str, data: Any, tokenizer: Any) -> Dataset[Tokens]:
         raise DataError("the environment tells no answers that could be learned", "set data.train_files")
     keys = data.prompt_key, data.response_key
     pairs = [dict(zip(keys, (row["prompt"], truth), strict=True)) for row, truth in zip(rows, truths, strict=True)]
-    return Demonstrations(Responses(pairs, tokenizer, data), f"the environment's {split} states")
+    where = f"the environment's {split} states"
+    return kept(lambda: Demonstrations(Responses(pairs, tokenizer, data), where), [split, pairs], data, tokenizer)
 
 
 def _check_conversations(rows: Sequence[Mapping[str, Any]], file: str, data: Any) -> None:
