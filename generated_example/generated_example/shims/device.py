@@ -37,6 +37,11 @@ def get_device_name() -> str:
     return found.type if found is not None and hasattr(torch.get_device_module(found.type), "current_device") else "cpu"
 
 
+def current_device() -> Any:
+    """Return the device to compute on as torch takes it: its number, or "cpu"."""
+    return torch.get_device_module(get_device_name()).current_device()
+
+
 def empty_cache() -> None:
     """Give cached device memory back; on a CPU there is none to give."""
     if torch.cuda.is_available():
