@@ -59,10 +59,9 @@ def driven(root: Path, task: str, out: Path, stdin: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
 def test_what_is_accepted_is_read(made: Maker, tmp_path: Path, release: str) -> None:
-    offered = {feature.name for feature in releases.load(release).features}
-    features = tuple(name for name in ("critic", "distillation", "prime") if name in offered)
-    root = made(Configuration(release, "hf", features=features)).root
-    runs = [run for run in RUNS if "distillation" in features or "distill" not in run]
+    root = made(Configuration(release, "hf", features=("critic", "distillation", "prime"))).root
+    offered = releases.load(release).algorithms
+    runs = [run for run in RUNS if "distill" in offered or "distill" not in run]
     recorded = driven(root, "record", tmp_path / "read.json", "\n".join(runs))
     answers = driven(root, "change", tmp_path / "answers.json")
     read, handed_on = set(recorded["read"]), tuple(f"{section}." for section in recorded["handed_on"])

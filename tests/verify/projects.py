@@ -31,7 +31,8 @@ def small(folder: Path, files: dict[str, str], *, hooks: tuple[str, ...] = ()) -
 
 def with_what_computes(release: str) -> Configuration:
     """A critic, and what else computes something."""
-    return Configuration(release, algorithm="ppo", features=("dynamic_bsz", "reward_managers", "rollout_correction"))
+    features = ("distillation", "dynamic_bsz", "reward_managers", "rollout_correction")
+    return Configuration(release, algorithm="ppo", features=features)
 
 
 def mutate(project: Path, path: str, function: str, what: str, index: int = 0) -> None:

@@ -38,9 +38,9 @@ LEAST = {
     "0.6.1": (700, 70),
     "0.7.0": (700, 70),
     "0.7.1": (760, 70),
-    "0.8.0": (800, 70),
-    "0.9.0": (810, 70),
-    "0.9.1": (810, 70),
+    "0.8.0": (830, 70),
+    "0.9.0": (840, 70),
+    "0.9.1": (840, 70),
 }
 # Cases of what the release cannot do on a CPU (0.4.0 shares models out on GPUs only), or not at all (split a batch).
 LACKING = {"0.4.0": {"fsdp_utils", "protocol.combine"}, "0.4.1": {"protocol.combine"}}

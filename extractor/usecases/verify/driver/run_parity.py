@@ -32,6 +32,7 @@ CASES = (
     "scorers",
     "models",
     "engine",
+    "distillation",
 )
 
 HEAVY = (

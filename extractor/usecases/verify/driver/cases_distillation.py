@@ -1,0 +1,85 @@
+# mypy: disable-error-code="misc, attr-defined, no-untyped-call"
+"""The losses of on-policy distillation, with their gradients at the student's logits."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from . import inputs
+from .cases import Thunk, family, outcome
+from .cases_engine import PADDING, TENSORS, losses_config, meet_attention
+from .cases_models import SIZE, tokens
+from .sides import Side
+
+LOSSES = "verl.trainer.distillation.losses"
+VOCABULARY, TOPK = 30, 5
+# What the engine notes of the batch that a pass is a part of.
+NOTED = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}
+
+
+@family("distillation.losses", LOSSES)
+def distillation_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Yield every registered loss, by itself and beside rewards, as a loss and as an advantage, clamped and not."""
+    for name in sorted(side.module(LOSSES).DISTILLATION_LOSS_REGISTRY):
+        for use_policy_gradient in (True, False):
+            for use_task_rewards in (True, False):
+                kind = f"{'advantage' if use_policy_gradient else 'loss'}{'/rewards' if use_task_rewards else ''}"
+                changes = {"use_policy_gradient": use_policy_gradient, "use_task_rewards": use_task_rewards}
+                yield f"{name}/{kind}", functools.partial(_learned, side, name, changes)
+    clamped = {"use_policy_gradient": False, "loss_max_clamp": 0.3, "log_prob_min_clamp": -2.0}
+    for name in ("k3", "forward_kl_topk"):
+        yield f"{name}/clamped", functools.partial(_learned, side, name, clamped)
+    yield "forward_kl_topk/chunked", functools.partial(_in_chunks, side)
+
+
+def _learned(side: Side, name: str, changes: dict[str, Any], **attributes: Any) -> Any:
+    """Return the loss, the metrics and the gradient; an exception as it is."""
+    losses = side.module(LOSSES)
+    settings: Any = outcome(
+        side.get("verl.workers.config.distillation:DistillationLossConfig"), loss_mode=name, topk=TOPK, **changes
+    )
+    if isinstance(settings, Exception):
+        return settings
+    for key, value in attributes.items():
+        object.__setattr__(settings, key, value)
+    # "fsdp", and the sizes that are noted before: what named fixes give the project's side.
+    config, distillation = losses_config(side, strategy="fsdp"), SimpleNamespace(distillation_loss=settings)
+    config.global_batch_info.update({**NOTED, "loss_scale_factor": config.loss_scale_factor})
+    batch = _batch(side, by_topk=settings.loss_settings.use_topk)
+    ids, offsets = batch["input_ids"].values(), batch["input_ids"].offsets()
+    logits = inputs.normal(len(ids), VOCABULARY, seed=801).requires_grad_()
+    following = logits.log_softmax(-1).gather(-1, ids.roll(-1).unsqueeze(-1)).squeeze(-1)
+    output = {"log_probs": torch.nested.nested_tensor_from_jagged(following, offsets)}
+    if settings.loss_settings.use_topk:
+        found = losses.distillation_ppo_loss(config, distillation, None, batch, student_logits=logits.unsqueeze(0))
+        output |= {key: torch.nested.nested_tensor_from_jagged(value[0], offsets) for key, value in found.items()}
+    loss, metrics = losses.distillation_ppo_loss(config, distillation, output, batch)
+    loss.backward()
+    return loss, {key: getattr(value, "values", value) for key, value in metrics.items()}, logits.grad
+
+
+def _in_chunks(side: Side) -> Any:
+    """Return what is learned by pieces of the logits; releases that do not know them learn it at once."""
+    changes = {"use_policy_gradient": False, "use_task_rewards": False}
+    return _learned(side, "forward_kl_topk", changes, use_chunked_topk=True, chunked_topk_chunk_size=7)
+
+
+def _batch(side: Side, *, by_topk: bool) -> Any:
+    """Return the shared batch as the engine takes it, with what a teacher says of it."""
+    meet_attention(side)
+    data = tokens(side)
+    ids = data.batch["input_ids"]
+    said = inputs.normal(SIZE, ids.shape[1], VOCABULARY, seed=802).log_softmax(-1)
+    if by_topk:
+        data.batch["teacher_logprobs"], data.batch["teacher_ids"] = said.topk(TOPK, dim=-1)
+    else:
+        data.batch["teacher_ids"] = ids.roll(-1, 1).unsqueeze(-1)
+        data.batch["teacher_logprobs"] = said.gather(-1, data.batch["teacher_ids"])
+    batch = side.get(f"{PADDING}:left_right_2_no_padding")(data.to_tensordict())
+    side.get(f"{TENSORS}:assign_non_tensor")(batch, **NOTED)
+    return batch
