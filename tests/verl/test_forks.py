@@ -74,6 +74,15 @@ def test_a_name_that_the_release_has_otherwise_is_found(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(("path", "new"), [("x", "x"), (None, "own")])
+def test_a_release_with_the_old_name_beside_the_new_one_has_both(path: str | None, new: str) -> None:
+    run = Run("run.sh", defaults={"custom_reward_function": {"path": path}})
+    config = {"custom_reward_function": {"path": 1}, "reward": {"custom_reward_function": {"path": "own"}}}
+    found = fitting._started_from(run, config)
+    assert found["custom_reward_function"] == {"path": path}
+    assert found["reward"]["custom_reward_function"] == {"path": new}
+
+
 def test_a_broken_config_beside_a_run_is_none(tmp_path: Path) -> None:
     broken = {**FORK, "verl/trainer/config/part/rows.yaml": "a: [\n", "verl/version/version": "next\n"}
     run = run_of(tmp_path, LAUNCH, broken)

@@ -104,8 +104,9 @@ def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     known, own = set(flatten(config)), flatten(run.defaults)
     for key, value in own.items():
         names = (key, *candidates(key, lambda item: None))
-        name = next((item for item in names if item in known and (item == key or item not in own)), None)
-        if name is not None:
+        names = tuple(item for item in dict.fromkeys(names) if item in known and (item == key or item not in own))
+        # A release that has an old name beside the new one reads what is set under either.
+        for name in names if value is not None else names[:1]:
             apply(config, Override("++", name, value, ""))
     for body in run.overlay:
         merge(config, body)
