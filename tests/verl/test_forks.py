@@ -26,6 +26,7 @@ from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
 from extractor.usecases.fromrun.reading import Run, read_run
 from extractor.usecases.fromrun.recipient import Recipient, Taken
+from extractor.values.configtree import flatten
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -81,6 +82,13 @@ def test_a_release_with_the_old_name_beside_the_new_one_has_both(path: str | Non
     found = fitting._started_from(run, config)
     assert found["custom_reward_function"] == {"path": path}
     assert found["reward"]["custom_reward_function"] == {"path": new}
+
+
+def test_an_old_name_left_empty_beside_the_new_one_has_its_value() -> None:
+    actor = {"optim": {"warmup_style": None, "lr_scheduler_type": "cosine"}}
+    run = Run("run.sh", defaults={"actor_rollout_ref": {"actor": actor}})
+    config = {"actor_rollout_ref": {"actor": {"optim": {"warmup_style": "constant"}}}}
+    assert flatten(fitting._started_from(run, config)) == {"actor_rollout_ref.actor.optim.warmup_style": "cosine"}
 
 
 def test_a_broken_config_beside_a_run_is_none(tmp_path: Path) -> None:

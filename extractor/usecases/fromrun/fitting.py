@@ -104,6 +104,8 @@ def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     known, own = set(flatten(config)), flatten(run.defaults)
     for key, value in own.items():
         names = (key, *candidates(key, lambda item: None))
+        if value is None:  # an old name, left empty beside the one that is used
+            value = next((own[item] for item in names if own.get(item) is not None), None)
         names = tuple(item for item in dict.fromkeys(names) if item in known and (item == key or item not in own))
         # A release that has an old name beside the new one reads what is set under either.
         for name in names if value is not None else names[:1]:
