@@ -179,12 +179,28 @@ def test_what_scores_comes_along_with_what_it_needs_and_counts_as_much(tmp_path:
     copied = (package / "of_trl" / "custom" / "trl_rewards.py").read_text()
     assert "load_dataset" not in copied
     assert "FastLanguageModel" not in copied
+    assert "AutoTokenizer" not in copied
     assert "name: trl" in (package / "config" / "recipe" / "verl_run.yaml").read_text()
     assert "rows need what they take: answer" in (package / "from_run.md").read_text()
     results = scores(package, ["<answer>2</answer>", "it is 3"], answer="2")
     assert [item["score"] for item in results] == [2.5, 0.0]
     assert results[0]["right"] == 2.0
     assert results[0]["tagged"] == 1.0
+
+
+@pytest.mark.usefixtures("verl")
+def test_of_a_model_that_is_loaded_with_its_tokenizer_that_alone_comes_along(tmp_path: Path, package: Path) -> None:
+    text = SCRIPT.replace(
+        'found = re.findall(r"\\d+", text)', "found = re.findall(r'\\d+' + tokenizer.eos_token, text)"
+    )
+    assert text != SCRIPT
+    checkout(tmp_path / "theirs", **{"train.py": text})
+    script = tmp_path / "theirs" / "train.py"
+    done = vextract("new", package, "--package", "of_trl", "--from-verl-run", script, "--offline")
+    assert done.code == 0, done.err
+    copied = (package / "of_trl" / "custom" / "trl_rewards.py").read_text()
+    assert "tokenizer = AutoTokenizer.from_pretrained('a/b')" in copied
+    assert "FastLanguageModel" not in copied
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import first_line
@@ -48,7 +49,7 @@ _AS_TEXT = """
     def _messages(self, data: Any, row: int) -> Any:
         return self._prompt(data, row)  # the functions take prompts and completions as text
 """
-_ENVIRONMENTS, _LOADS = "environments", "from_pretrained("
+_ENVIRONMENTS, _LOADS, _TOKENIZER = "environments", "from_pretrained(", "AutoTokenizer.from_pretrained"
 _ARGUMENTS = {"self", "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 
@@ -59,7 +60,7 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
     names = ", ".join(scored_by.functions)
     copying = project.copying(() if scored_by.folder is None else (scored_by.folder,))
     try:
-        copied = copying.copy(_needed(scored_by.text, scored_by.functions), scored_by.functions)
+        copied = copying.copy(_needed(scored_by), scored_by.functions)
     except (SyntaxError, UsageError, OSError) as error:
         return Taken(project.tree, [Remark("reward_funcs", names, "to do", f"not copied: {error}")])
     texts = [copied.text, *copying.files.values()]
@@ -85,7 +86,9 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
     remarks.append(Remark("reward_funcs", names, "changed", f"they get prompts and completions as {form}"))
     if columns:
         remarks.append(Remark("reward_funcs", names, "to do", f"rows need what they take: {', '.join(columns)}"))
-    if _LOADS in copied.text:
+    if _TOKENIZER in copied.text:
+        remarks.append(Remark("reward_funcs", names, "changed", f"{target} loads the tokenizer of {scored_by.model}"))
+    elif _LOADS in copied.text:
         why = f"{target} loads a model or a tokenizer when it is imported: put what the functions use of it there"
         remarks.append(Remark("reward_funcs", names, "to do", why))
     key = next((key for key in KEYS if key in project.settings), KEYS[0])
@@ -104,20 +107,28 @@ def _manager(scored_by: ScoredBy) -> str:
     return _MANAGER.format(place=scored_by.place, imported=imported, parts="\n".join(parts), name=NAME)
 
 
-def _needed(text: str, names: tuple[str, ...]) -> str:
-    """Return what a script defines and imports that functions of it need; what it does as a program is left out."""
+def _needed(scored_by: ScoredBy) -> str:
+    """Return what a script defines and imports that functions of it need; what it does as a program is left out.
+
+    Of a model that is loaded with its tokenizer the tokenizer alone is, where it alone is needed.
+    """
+    text, names = scored_by.text, scored_by.functions
     module = Module("script", "script.py", text)
     used = {
         name: set().union(*(_read_by(module, index) for index in indices)) for name, indices in module.bindings.items()
     }
-    kept = reachable(names, lambda name: used.get(name, set()))
+    tokenizers = dict(_tokenizers(module)) if scored_by.model is not None else {}
+    kept = reachable(names, lambda name: set() if name in tokenizers else used.get(name, set()))
     lines = readers.lines_of(text)
     parts: list[str] = []
     for statement in module.statements:
         imported = {item.local for item in statement.imports}
         if not {*statement.binds, *imported} & kept:
             continue
-        if imported and not statement.binds and isinstance(statement.node, (ast.Import, ast.ImportFrom)):
+        if statement.index in tokenizers.values() and not kept & set(statement.binds) - tokenizers.keys():
+            name = next(name for name, index in tokenizers.items() if index == statement.index)
+            parts.append(f"from transformers import AutoTokenizer\n\n{name} = {_TOKENIZER}({scored_by.model!r})")
+        elif imported and not statement.binds and isinstance(statement.node, (ast.Import, ast.ImportFrom)):
             aliases = [item for item in statement.node.names if (item.asname or item.name).partition(".")[0] in kept]
             parts.append(ast.unparse(_with(statement.node, aliases)))
         else:
@@ -126,6 +137,16 @@ def _needed(text: str, names: tuple[str, ...]) -> str:
             text = "\n".join(line.rstrip("\r\n") for line in lines[start:end])
             parts.append(f"\n\n{text}\n\n" if is_definition else text)
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(parts)).strip() + "\n"
+
+
+def _tokenizers(module: Module) -> Iterator[tuple[str, int]]:
+    """Yield the names in `model, tokenizer = X.from_pretrained(...)` that are a tokenizer's, and their statements."""
+    for statement in module.statements:
+        node = statement.node
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Call):
+            names = [item.id for item in node.targets[0].elts if isinstance(item, ast.Name)]
+            if len(names) == 2 and ast.unparse(node.value.func).endswith(".from_pretrained"):
+                yield names[1], statement.index
 
 
 def _read_by(module: Module, index: int) -> set[str]:

@@ -66,6 +66,7 @@ class ScoredBy:
         place: That file, for messages.
         functions: Their names.
         weights: What the score of each counts.
+        model: The model of the run, where the script says it.
         folder: Where the file's own imports are found; None: where the run's are.
     """
 
@@ -73,6 +74,7 @@ class ScoredBy:
     place: str
     functions: tuple[str, ...]
     weights: tuple[float, ...]
+    model: str | None = None
     folder: Path | None = None
 
 
@@ -106,7 +108,9 @@ class Program:
             numbers = tuple(float(weight) for weight in given)
         except (TypeError, ValueError):
             return None
-        return ScoredBy(self.text, self.path.name, self.rewards, numbers, self.path.parent)
+        model = self.settings.get("model_name_or_path")
+        known = str(model) if model and not isinstance(model, Computed) else None
+        return ScoredBy(self.text, self.path.name, self.rewards, numbers, known, self.path.parent)
 
 
 def named(names: Any, weights: Any) -> ScoredBy | None:
