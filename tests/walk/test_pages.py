@@ -21,7 +21,7 @@ LONG = {
     f"docs/{name}.md"
     for name in ("changes", "environments", "models", "processes", "provenance", "recipes", "releases", "report")
 }
-LONG |= {"docs/rewards.md", "docs/servers.md"}
+LONG |= {"docs/algorithms.md", "docs/rewards.md", "docs/servers.md"}
 # `make setup` of a project, where the packages are installed already.
 BORROW = """
 make() {
