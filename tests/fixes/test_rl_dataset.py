@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +52,16 @@ def test_overlong_prompts_are_filtered(
 
     assert lengths(fixed) == [LONGEST - 1, LONGEST]
     assert lengths(broken) == [LONGEST - 1, LONGEST, LONGEST + 1, 50]
+
+
+def test_the_class_is_there_without_datasets(
+    case: Case, fixed: Vendored, broken: Vendored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(package: Vendored) -> Any:
+        monkeypatch.delitem(sys.modules, f"{package.package}.vendored.data.rl_dataset", raising=False)
+        return package.get("vendored.data.rl_dataset", "RLHFDataset")
+
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    assert load(fixed).__init__
+    with pytest.raises(ModuleNotFoundError, match="datasets"):
+        load(broken)

@@ -140,10 +140,10 @@ def test_log_probabilities_that_nothing_uses_change_nothing(made: Maker, tmp_pat
     assert all(entropy > 0 for entropy in entropies)
 
 
-def test_garbage_is_collected_once_everything_is_imported(made: Maker, tmp_path: Path) -> None:
+def test_garbage_is_collected_once_everything_is_imported_and_datasets_is_not(made: Maker, tmp_path: Path) -> None:
     root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
     code = """
-        import gc, runpy
+        import gc, runpy, sys
         from torch.optim.optimizer import register_optimizer_step_post_hook
         seen = []
         note = lambda *_: seen.append((gc.isenabled(), gc.get_freeze_count()))
@@ -155,6 +155,7 @@ def test_garbage_is_collected_once_everything_is_imported(made: Maker, tmp_path:
         enabled, frozen = seen[0]
         assert enabled
         assert frozen > 100_000
+        assert "datasets" not in sys.modules  # it takes long, and few rows of text do without
     """
     done = python(root, "-c", textwrap.dedent(code), *overrides("trainer.total_training_steps=1"))
     assert done.returncode == 0, done.stderr[-3000:]
