@@ -2,6 +2,7 @@
 """Every kind of data file that the config may name, and what a bad one gets."""
 
 import copy
+import datetime
 import itertools
 import json
 from pathlib import Path
@@ -15,6 +16,7 @@ from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.dataloading import build_loaders
 from generated_example.data.datasets import DataError, build_datasets
 from generated_example.data.prepare import write_splits
+from generated_example.data.small_table import SmallTable, read_small, table_of_rows
 from generated_example.training.hook_errors import HookError
 from generated_example.vendored.data.rl_dataset import collate_fn
 
@@ -183,3 +185,41 @@ def test_batches_go_on_from_any_step_of_any_epoch(data_config, shuffle, workers)
     for done in range(1, 9, 1 if workers == 0 else 3):
         rest = itertools.islice(batches_from(steps[done - 1][1]), 9 - done)
         assert [batch for batch, _ in rest] == numbers[done:]
+
+
+NESTED = [
+    {"prompt": [{"role": "user", "content": "1="}], "truth": {"answer": [1.5, None], "sure": True}, "note": None},
+    {"prompt": [], "truth": None, "note": "two"},
+    {"prompt": [{"role": "user"}], "truth": {"answer": None}, "note": ""},
+]
+
+
+def test_small_files_are_read_as_datasets_reads_them(tmp_path):
+    import datasets
+
+    files = [write(tmp_path / name, rows) for name, rows in {"a.parquet": NESTED, "b.parquet": NESTED[:2]}.items()]
+    parts = [datasets.load_dataset("parquet", data_files=file, cache_dir=tmp_path)["train"] for file in files]
+    theirs, ours = datasets.concatenate_datasets(parts), read_small(files)
+    assert isinstance(ours, SmallTable) and len(ours) == 5
+    assert list(ours) == list(theirs) and list(ours["truth"]) == list(theirs["truth"])
+    assert list(ours.select([4, 1])) == list(theirs.select([4, 1]))
+    assert ours[-1] == theirs[-1] and ours[1:3] == theirs[1:3] and ours.column_names == theirs.column_names
+    assert list(ours.filter(lambda row: row["note"])) == list(theirs.filter(lambda row: row["note"]))
+    assert list(table_of_rows(NESTED)) == list(datasets.Dataset.from_list(NESTED))
+
+
+@pytest.mark.parametrize("value", [b"bytes", datetime.date(2020, 1, 1)])
+def test_what_is_more_than_text_and_numbers_is_left_to_datasets(tmp_path, value):
+    rows = [{"prompt": "1=", "value": [value]}]
+    assert read_small([write(tmp_path / "a.parquet", rows)]) is None
+    assert not isinstance(table_of_rows(rows), SmallTable)
+
+
+def test_what_datasets_decodes_is_left_to_it(tmp_path):
+    table = pa.Table.from_pylist(PLAIN)
+    for kind in ("Value", "Image"):
+        features = {"info": {"features": {"prompt": {"feature": {"dtype": "string", "_type": kind}, "_type": "List"}}}}
+        marked = table.replace_schema_metadata({"huggingface": json.dumps(features)})
+        pq.write_table(marked, tmp_path / f"{kind}.parquet")
+    assert read_small([str(tmp_path / "Value.parquet")]) is not None
+    assert read_small([str(tmp_path / "Image.parquet")]) is None

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pyarrow
 import pyarrow.parquet
 from omegaconf import OmegaConf
@@ -26,6 +25,7 @@ from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import read_rows
+from .small_table import read_small, table_of_rows
 
 # The columns that the ground truth is looked for in; the others' names are those of data sets for TRL.
 TRUTHS = ("ground_truth", "solution", "answer")
@@ -72,20 +72,29 @@ def data_section(config: Any) -> Any:
 
 
 class PromptDataset(RLHFDataset):
-    """verl's dataset, with prompt lengths counted as they are later encoded.
+    """verl's dataset, with prompt lengths counted as they are later encoded, and small files read without `datasets`.
 
     Upstream counts with `apply_chat_template(tokenize=True)`, which returns a dict of two entries on transformers 5:
     every prompt then has "length" 2 and none is ever filtered out.
     """
 
-    def maybe_filter_out_long_prompts(self, dataframe: datasets.Dataset) -> datasets.Dataset:
+    def _read_files_and_tokenize(self) -> None:
+        limit = getattr(self, "max_samples", -1)
+        rows = read_small(self.data_files) if self.processor is None else None
+        if rows is None or 0 < limit < len(rows):  # upstream's own way to choose some
+            _hide_progress_bars()
+            super()._read_files_and_tokenize()
+        else:
+            self.dataframe = self.maybe_filter_out_long_prompts(rows)
+
+    def maybe_filter_out_long_prompts(self, dataframe: Any) -> Any:
         if not self.filter_overlong_prompts:
             return dataframe
         if self.processor is not None:
             return super().maybe_filter_out_long_prompts(dataframe)
         return self._short_enough(dataframe)
 
-    def _short_enough(self, dataframe: datasets.Dataset) -> datasets.Dataset:
+    def _short_enough(self, dataframe: Any) -> Any:
         lengths = _prompt_lengths(self, dataframe)
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not kept and lengths:
@@ -112,7 +121,7 @@ class RowPrompts(PromptDataset):
 
     def _read_files_and_tokenize(self) -> None:
         rows, limit = self.rows(), getattr(self, "max_samples", -1)
-        dataframe = datasets.Dataset.from_list(rows[:limit] if limit > 0 else rows)
+        dataframe = table_of_rows(rows[:limit] if limit > 0 else rows)
         self.dataframe = self._short_enough(dataframe) if self.filter_overlong_prompts else dataframe
 
 
@@ -190,7 +199,8 @@ def _build(
     ).parameters  # max_samples is newer than some releases, and than some owners' classes
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         arguments = {name: value for name, value in arguments.items() if name in parameters}
-    datasets.disable_progress_bars()
+    if custom.get("path"):
+        _hide_progress_bars()
     try:
         dataset = cls(**arguments)
         if len(dataset) == 0:
@@ -212,6 +222,12 @@ def _build(
         where = hook_file_of(error, cls)
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
     return dataset
+
+
+def _hide_progress_bars() -> None:
+    import datasets
+
+    datasets.disable_progress_bars()
 
 
 def file_list(value: Any) -> list[str]:
