@@ -98,6 +98,7 @@ SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
     "trainer.logger": "[console]",
     "local.checkpoint.begin_from": None,
 }
+_TEACHER = re.compile(r"distillation\.teacher_models\.\w+\.model_path")
 # What is replaced where a script leaves it empty, as well.
 _ALWAYS = (
     "actor_rollout_ref.model.path",
@@ -116,7 +117,8 @@ def overrides(config: Config, folder: Path) -> list[str]:
         folder: For models, rows and what the run writes.
     """
     found = []
-    for key, value in SETTINGS.items():
+    teachers = {key: _model(key) for key in config if _TEACHER.fullmatch(key)}
+    for key, value in {**SETTINGS, **teachers}.items():
         if key not in config or (config[key] in (None, "", []) and key not in _ALWAYS):
             continue
         if isinstance(value, dict):

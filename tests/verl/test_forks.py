@@ -124,10 +124,13 @@ def test_a_config_in_a_package_beside_the_run(tmp_path: Path) -> None:
 
 
 def test_a_placeholder_is_a_text(tmp_path: Path) -> None:
-    run = run_of(tmp_path, f"{LAUNCH} data.train_files='<your path>/a.parquet' +x.y=\"<put it here>\"")
+    run = run_of(
+        tmp_path, f"{LAUNCH} data.train_files='<your path>/a.parquet' +x.y=\"<put it here>\" a.b={{your_name}}"
+    )
     assert [(item.mark, item.key, item.value) for item in run.overrides[1:]] == [
         ("", "data.train_files", "<your path>/a.parquet"),
         ("+", "x.y", "<put it here>"),
+        ("", "a.b", "{your_name}"),
     ]
 
 

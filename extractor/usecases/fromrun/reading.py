@@ -24,8 +24,8 @@ from extractor.values.errors import UsageError
 
 _NOTE = re.compile(r"^#\s*vextract:\s*(?P<name>[\w.]+)(?P<mark>[:=])\s*(?P<value>.*)$", re.MULTILINE)
 _AS_EXPORTED = "leave these comments as `vextract export` wrote them, or remove them"
-# What a reader of the script is to put in: `<your path>`.
-_PLACEHOLDER = re.compile(r"<[^<>]+>")
+# What a reader of the script is to put in: `<your path>`, `{your_path}`.
+_PLACEHOLDER = re.compile(r"<[^<>]+>|\{\w+\}")
 _QUOTES = "'\""
 _OF_HYDRA = ("config.yaml", "overrides.yaml")
 
