@@ -40,6 +40,7 @@ from extractor.values.options import Options
 from extractor.values.renames import Renames
 
 _KEY = re.compile(r"\b(?!oc\.)[A-Za-z_]\w*(?:\.\w+)+")
+_NOTHING = object()
 EQUAL, REPORTED, THE_RELEASES, GONE, SILENT = "equal", "reported", "the release's", "gone", "silent"
 
 
@@ -143,7 +144,9 @@ def judged(
         elif own and any(_other_counts(name, key, names[name], theirs, ours, root, said) for name in own):
             what = "another name's"
         elif not own and any(
-            same(value, defaults.flat[name], root) or _follow_the_same(mine, written[name])
+            same(value, defaults.flat[name], root)
+            or _follow_the_same(mine, written[name])
+            or any(same(value, theirs.get(key, _NOTHING), root) for key in _followed(written[name]))
             for name in candidates(key, there)
             if name in defaults.flat
         ):
@@ -207,8 +210,12 @@ def same(theirs: Any, ours: Any, root: Path) -> bool:
 
 def _follow_the_same(theirs: Any, ours: Any) -> bool:
     """Tell whether two values, as they are written, name the same keys: `${a.b}` and `${oc.select:a.b,1}` do."""
-    named = [set(_KEY.findall(text)) if "${" in (text := str(value)) else set() for value in (theirs, ours)]
-    return bool(named[0]) and named[0] == named[1]
+    return bool(_followed(theirs)) and _followed(theirs) == _followed(ours)
+
+
+def _followed(value: Any) -> set[str]:
+    """Return the keys that a value follows, as it is written."""
+    return set(_KEY.findall(value)) if isinstance(value, str) and "${" in value else set()
 
 
 def _at(text: str, root: Path) -> Path:

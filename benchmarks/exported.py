@@ -70,8 +70,9 @@ def judged(project: Path, release: str, tree: Path, out: Path) -> tuple[Counter[
             for name in dict.fromkeys((READ_BY_THE_ENGINE.get(key, key), *candidates(key, renamed)))
             if name in theirs.config
         ]
-        below = [theirs.config[name] for name in theirs.config if value == {} and name.startswith(f"{key}.")]
-        if any(same(theirs.config[name], value, out) for name in names) or (below and set(below) == {None}):
+        # An empty section says nothing, and the release may have defaults below it.
+        says_nothing = value == {} and any(name.startswith(f"{key}.") for name in theirs.config)
+        if says_nothing or any(same(theirs.config[name], value, out) for name in names):
             what = EQUAL
         elif key in told:
             what = IN_THE_TABLE

@@ -52,6 +52,8 @@ def test_nothing_is_said_twice() -> None:
 def test_of_two_names_the_one_that_is_not_said_does_not_count() -> None:
     old, new = "trainer.val_generations_to_log_to_wandb", "trainer.log_val_generations"
     assert found({old: 0, new: 4}, {new: 4}, {new: 4}, []) == []
+    assert found({old: None, new: 4}, {}, {new: 4}, []) == []
+    assert found({old: 0, new: 4}, {}, {new: 4}, []) == [(old, 0, KEPT)]
     assert found({old: 0, new: 4}, {new: 4}, {new: 5}, []) == [(old, 0, KEPT), (new, 4, "changed")]
 
 

@@ -50,9 +50,10 @@ def remarks(
         if about & {key, *own} or key.endswith(_OF_CLASSES) or unknowns(str(value)):
             continue
         if own:
-            # Of a key that has two names in the run's release, the one that is not said is at its default.
-            counts = [key] if key in stated else [name for item in own for name in others[item] if name in run]
-            if all(not _same(run[name], project[item]) for item in own for name in (key, *counts)):
+            # A release may have an old name beside the new one: null, or at its default where the other is said.
+            also = [name for item in own for name in others[item] if name in stated or (value is None and name in run)]
+            counts = [key] if key in stated else [key, *also]
+            if all(not _same(run[name], project[item]) for item in own for name in counts if name in run):
                 found.append(_otherwise(key, value, own[0], project[own[0]], key in stated))
             continue
         default = next((name for name in names if name in release.flat), None)
