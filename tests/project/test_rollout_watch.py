@@ -1,0 +1,79 @@
+"""The watch over engine and trainer: what it warns of, what it calls the cause, and that it changes no weight."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project.running import SMALL, forked
+from tests.project.support import Configuration, Made
+from tests.releases import newest_release
+
+pytestmark = pytest.mark.slow
+
+DRIVER = Path(__file__).with_name("watch_driver.py")
+MEAN = "training/rollout_log_probs_diff_mean"
+SETTINGS = ("scale=toy", *SMALL, "trainer.logger=[]", "local.save_last=false")
+LENGTH = "trainer.total_training_steps"
+OWN = "local.recompute_old_log_probs=true"
+WATCH = "local.rollout.mismatch"
+BFLOAT16 = ("actor_rollout_ref.rollout.dtype=bfloat16", f"{WATCH}.threshold=0.001")
+LEARNING = "actor_rollout_ref.actor.optim.lr=0.02"
+# What is wrong with the engine, and settings.
+CASES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "right": ("nothing", (f"{LENGTH}=4", f"{WATCH}.every=3")),
+    "right, all rows": ("nothing", (OWN,)),
+    "off": ("nothing", (f"{LENGTH}=4", f"{WATCH}.enable=false")),
+    "temperature": ("temperature", ()),
+    "stale, all rows": ("stale", (LEARNING, OWN)),
+    "top_p": ("nothing", ("actor_rollout_ref.rollout.top_p=0.8",)),
+    "bfloat16": ("nothing", BFLOAT16),
+}
+
+
+@pytest.fixture(scope="module", params=newest_release())
+def found(
+    request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What the watch says in each case; one process trains them all."""
+    runs = tmp_path_factory.mktemp("runs")
+    asked = {
+        name: (wrong, [*SETTINGS, *settings, f"trainer.default_local_dir={runs / str(number)}"])
+        for number, (name, (wrong, settings)) in enumerate(CASES.items())
+    }
+    done = forked(made(Configuration(request.param)).root, str(DRIVER), stdin=json.dumps(asked))
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_a_right_engine_is_watched_and_nothing_is_said(found: dict[str, Any]) -> None:
+    for name in ("right", "right, all rows"):
+        assert found[name]["said"] == []
+        assert all(row[MEAN] < 1e-5 for row in found[name]["watched"] if row)
+    assert [MEAN in row for row in found["right"]["watched"]] == [True, True, True, False]  # two, and every third
+    assert all(found["right, all rows"]["watched"])
+
+
+def test_watching_changes_no_weight(found: dict[str, Any]) -> None:
+    assert found["off"]["watched"] == [{}] * 4
+    assert found["off"]["weights"] == found["right"]["weights"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("temperature", "temperature: the engine's are those at about 0.55, and the trainer computes with 1"),
+        ("stale, all rows", "stale weights"),
+        ("top_p", "top_p=0.8 and top_k=-1"),
+        ("bfloat16", "dtype: the engine computes in bfloat16, and the trainer in float32"),
+    ],
+)
+def test_the_alarm_names_the_cause_once(found: dict[str, Any], name: str, cause: str) -> None:
+    warning, hint = found[name]["said"]
+    assert warning.startswith("warning: the rollout engine and the trainer disagree")
+    assert cause in warning
+    assert hint.startswith("hint: ")
