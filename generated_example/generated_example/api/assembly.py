@@ -25,6 +25,7 @@ from ..training.distillation_choice import check_teachers, distillation_of
 from ..training.hook_calls import import_hooks
 from ..training.process_choice import process_rewards_of, wants_process_rewards
 from ..training.rewarding import Rewards
+from ..training.rollout_watch import watched
 from ..training.rollouts import Rollouts
 from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
@@ -134,7 +135,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     process_rewards = process_rewards_of(config, tokenizer, ranks, weights.get("reward_model"), total_steps)
     distillation = distillation_of(config, tokenizer, ranks, policy)
     rewards = Rewards(config, tokenizer, ranks)
-    engine = build_rollout_engine(config, tokenizer, ranks, policy)
+    engine = build_rollout_engine(watched(config), tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     rollouts = Rollouts(config, tokenizer, ranks, engine, given.environment)
     for part in (closing(rollouts), closing(rewards), checkpoints):

@@ -29,6 +29,8 @@ NOTES = {
     "actor/pg_clipfrac": "Share of tokens whose ratio is clipped.",
     "actor/ppo_kl": "How far the policy is from the one that wrote the responses.",
     "actor/grad_norm": "Before clipping.",
+    "training/rollout_log_probs_diff_mean": "How far the engine's log-probabilities of the sampled tokens are from the "
+    "trainer's: local.rollout.mismatch.",
     "response_length/clip_ratio": "Share of responses that reach the longest length, and may be cut off.",
     "critic/vf_explained_var": "1: the critic predicts the returns exactly; 0 or less: no better than their mean.",
 }

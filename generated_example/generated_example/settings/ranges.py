@@ -32,6 +32,8 @@ AT_LEAST_1 = (
     "local.prime.ppo_micro_batch_size_per_gpu",
     "local.prime.ppo_mini_batch_size",
     "local.reward.concurrency",
+    "local.rollout.mismatch.every",
+    "local.rollout.mismatch.responses",
     "local.rollout_micro_batch_size",
     "trainer.total_epochs",
     "trainer.total_training_steps",
@@ -71,6 +73,7 @@ POSITIVE = (
     "local.prime.grad_clip",
     "local.reward.alarm.length_ratio",
     "local.reward.timeout",
+    "local.rollout.mismatch.threshold",
 )
 SHARES = (
     "actor_rollout_ref.rollout.top_p",

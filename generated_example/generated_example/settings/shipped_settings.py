@@ -315,6 +315,10 @@ local.reward_model.micro_batch_size_per_gpu
 local.reward_model.param_offload
 local.reward_model.trust_remote_code
 local.rollout.ahead
+local.rollout.mismatch.enable
+local.rollout.mismatch.every
+local.rollout.mismatch.responses
+local.rollout.mismatch.threshold
 local.rollout_micro_batch_size
 local.save_last
 local.seed

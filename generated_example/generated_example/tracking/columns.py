@@ -62,6 +62,7 @@ COLUMNS = (
     Column("rm acc", ("reward_model/dpo_acc_before", "reward_model/dpo_acc"), _plain(2), 8),
     Column("vf expl", ("critic/vf_explained_var",), _plain(2), 9),
     Column("no signal", ("critic/rewards/frac_zero_std",), _plain(2), 11, may_be_zero=False),
+    Column("mismatch", ("training/rollout_log_probs_diff_mean",), _small, 12, may_be_zero=False),
     Column("length", ("response_length/mean",), _plain(1), 4),
     Column("tokens/s", ("perf/throughput",), _large, 8),
     Column("s/step", ("perf/time_per_step", "timing_s/step"), _seconds, 3),

@@ -17,6 +17,7 @@ STEP_PHASES = (
     "gen_max",
     "reward",
     "old_log_prob",
+    "watch",
     "ref",
     "values",
     "teacher",

@@ -1,25 +1,29 @@
 # vextract:template base/__package__/training/rollout_check.py - edit freely
 """How far the rollout engine's own probabilities are from the policy's."""
 
-from typing import Any
-
 import torch
 
-from ..vendored.protocol import DataProto
 
-
-def rollout_metrics(batch: DataProto) -> dict[str, Any]:
-    """Compute metrics named training/rollout_probs_diff_*, if the engine has given its log-probabilities.
+def rollout_metrics(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> dict[str, float]:
+    """Compute metrics named training/rollout_probs_diff_*, as upstream does, and training/rollout_log_probs_diff_*.
 
     Args:
-        batch: with old_log_probs and response_mask, (bs, response_length), and maybe rollout_log_probs of that shape.
+        of_engine, own: log-probabilities of the sampled tokens, (bs, response_length).
+        mask: of what the model wrote, (bs, response_length) bool. Without a token there are no metrics.
     """
-    if "rollout_log_probs" not in batch.batch.keys():
+    of_engine, own = of_engine[mask], own[mask]
+    if not len(own):
         return {}
-    difference = (batch.batch["rollout_log_probs"].exp() - batch.batch["old_log_probs"].exp()).abs()
-    difference = torch.masked_select(difference, batch.batch["response_mask"].bool())
+    probs, log_probs = (of_engine.exp() - own.exp()).abs(), (of_engine - own).abs()
     return {
-        "training/rollout_probs_diff_max": difference.max().item(),
-        "training/rollout_probs_diff_mean": difference.mean().item(),
-        "training/rollout_probs_diff_std": difference.std().item(),
+        "training/rollout_probs_diff_max": probs.max().item(),
+        "training/rollout_probs_diff_mean": probs.mean().item(),
+        "training/rollout_probs_diff_std": probs.std().item(),
+        "training/rollout_log_probs_diff_max": log_probs.max().item(),
+        "training/rollout_log_probs_diff_mean": log_probs.mean().item(),
     }
+
+
+def mean_difference(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> float:
+    """Return by how much log-probabilities differ on average, in nats; NaN without a token."""
+    return (of_engine - own)[mask].abs().mean().item()

@@ -51,7 +51,7 @@ from .process_choice import accuracy_sampler
 from .prompts import Prompts
 from .registries import AdvantageEstimator, compute_advantage
 from .results import Step, TrainResult
-from .rollout_check import rollout_metrics
+from .rollout_watch import RolloutWatch
 from .run_loop import RunLoop
 from .run_state import RunState
 from .suspects import Suspects
@@ -136,6 +136,7 @@ class LocalPPOTrainer(Closing):
             self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
             suspects = Suspects(self.ranks, self.tokenizer, self.checkpoints.directory / "not_finite")
             self.divergence = DivergenceCheck(self.ranks, self.policy, self.critic, suspects)
+            self.watch = RolloutWatch(config, self.ranks, self.policy, lambda text: self.tracker.message(text))
             self.callbacks = Callbacks(callbacks, self)
             self.failure: Exception | None = None  # after a step's last update, so that the step counts
             self.score: float | None = None  # of validation after the last step; None: there was none
@@ -200,6 +201,7 @@ class LocalPPOTrainer(Closing):
             gen           prompts                                                       (bs, P)      int64
                           responses, response_mask                                      (bs, R)      int64
                           input_ids, attention_mask, position_ids                       (bs, P + R)  int64
+                          rollout_log_probs                                             (bs, R)      float32
             old_log_prob  old_log_probs                                                 (bs, R)      float32
             ref           ref_log_prob                                                  (bs, R)      float32
             values        values                                                        (bs, R)      float32
@@ -209,6 +211,7 @@ class LocalPPOTrainer(Closing):
 
         `batch.non_tensor_batch` has the columns of the prompts, `uid` (which prompt a row belongs to) and, after adv,
         what the reward says besides the score. A phase is left out where nothing that is configured needs it.
+        `rollout_log_probs`, of the engine, go with the watch (see `RolloutWatch.take`), unless training uses them.
 
         Args:
             prompts: a batch of the data loader: tensors (prompts, max_prompt_length) and arrays of the other columns.
@@ -228,10 +231,16 @@ class LocalPPOTrainer(Closing):
                 batch, reward = self._collect_filtered(choose, prompts, timing, metrics)
             else:
                 batch, reward = self._collect(prompts, timing, metrics)
-            if not take_rollout_log_probs(batch, config) and self._needs_old_log_probs(batch):
+            of_engine, bypassed = self.watch.take(batch), take_rollout_log_probs(batch, config)
+            own_known = not bypassed and self._needs_old_log_probs(batch)
+            if own_known:
                 with timed("old_log_prob", timing):
                     batch, entropy = self._old_log_probs(batch)
-                    metrics.update({"actor/entropy": entropy, **rollout_metrics(batch)})
+                    metrics["actor/entropy"] = entropy
+            if of_engine is not None and (own_known or self.watch.due()):
+                with timed("watch", timing):
+                    behind = metrics.get("training/steps_behind", 0)
+                    metrics.update(self.watch.look(batch, of_engine, own_known=own_known, behind=behind))
             if self.reference is not None:
                 with timed("ref", timing):
                     batch = batch.union(ranks.spread(self.reference.compute_log_prob, batch))

@@ -43,6 +43,7 @@ def decode(
     generation_config: Any,
     *,
     uniforms: torch.Tensor | None,
+    log_probs: list[torch.Tensor] | None = None,
     **arguments: Any,
 ) -> Any:
     """Write responses: what `generate` calls as its `custom_generate`.
@@ -54,6 +55,8 @@ def decode(
         stopping_criteria: the longest sequence, and the tokens that end one.
         generation_config: whether tokens are drawn, and the token for padding.
         uniforms: a random number in [0, 1) for each token, (bs, tokens or more) float64; None: tokens are not drawn.
+        log_probs: receives those of the tokens, as they were drawn: (bs, tokens) float32, 0 after the end of a row;
+            None: they are not computed. It stays empty where transformers' own loop does the work.
         arguments: what else goes to the model; attention_mask is (bs, prompt_length), or None: no padding.
 
     Returns:
@@ -71,6 +74,7 @@ def decode(
     mask = arguments.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
     rows = _Rows(input_ids, mask, most, generation_config._pad_token_tensor)
+    found = None if log_probs is None else torch.zeros(rows.tokens.shape, device=input_ids.device)
     logits = rows.read_prompts(model, arguments["past_key_values"])
     with _shared_heads(model):
         while True:
@@ -80,10 +84,14 @@ def decode(
                 tokens = draw(scores, uniforms[rows.origin[: rows.count], rows.length - rows.prompt_length])
             else:
                 tokens = scores.argmax(dim=-1)
+            if found is not None:
+                found[rows.origin[: rows.count], rows.length] = of_tokens(scores, tokens)
             rows.append(tokens)
             if ends:
                 rows.take_out(torch.isin(tokens, torch.cat(ends)))
             if rows.count == 0 or rows.length == most:
+                if log_probs is not None and found is not None:
+                    log_probs.append(found[:, rows.prompt_length : rows.length])
                 return GenerateDecoderOnlyOutput(sequences=rows.sequences())
             logits = rows.read_last(model)
 
@@ -104,6 +112,16 @@ def draw(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     # To the right: a token without probability ends where the one before it does, and is never the first beyond.
     below = (uniforms.to(cumulative.device) * cumulative[:, -1])[:, None]
     return torch.searchsorted(cumulative, below, right=True)[:, 0]
+
+
+def of_tokens(scores: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the log-probability of a token of each row, (rows,) float32.
+
+    Args:
+        scores: logits, (rows, vocabulary) float32; -inf where a token may not be.
+        tokens: (rows,) int64.
+    """
+    return scores.gather(-1, tokens[:, None])[:, 0] - scores.logsumexp(dim=-1)
 
 
 class _Rows:

@@ -68,12 +68,21 @@ class Policy(TrainedModel):
         module = loaded if module is None else taken_over(module, loaded, model, fsdp_config, self.tokenizer)
         return add_adapter(module, model, start, ranks)
 
-    def compute_log_prob(self, batch: DataProto, *, entropy: bool = True) -> DataProto:
-        """Compute `old_log_probs` and, if asked for, `entropys` of each response token, (bs, response_length)."""
+    def compute_log_prob(
+        self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
+    ) -> DataProto:
+        """Compute `old_log_probs` and, if asked for, `entropys` of each response token, (bs, response_length).
+
+        Args:
+            batch: prompts with responses.
+            entropy: whether to compute it.
+            temperature: None: that of the rollout.
+        """
         rollout = self.config.actor_rollout_ref.rollout
         expect(len(batch), "sequences")
         with self.at_work():
-            outputs = self.actor.outputs_for(_for_log_probs(batch, rollout, rollout), calculate_entropy=entropy)
+            prepared = _for_log_probs(batch, rollout, rollout.temperature if temperature is None else temperature)
+            outputs = self.actor.outputs_for(prepared, calculate_entropy=entropy)
         outputs["old_log_probs"] = outputs.pop("log_probs")
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
 
@@ -167,7 +176,7 @@ class Reference:
     def prepared(self, batch: DataProto) -> DataProto:
         """Return a batch as the vendored actor takes it, on the device in use."""
         section = self.config.actor_rollout_ref
-        return _for_log_probs(batch, section.ref, section.rollout)
+        return _for_log_probs(batch, section.ref, section.rollout.temperature)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -211,14 +220,14 @@ def _load_causal_lm(
     return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, reader)
 
 
-def _for_log_probs(batch: DataProto, section: Any, rollout: Any) -> DataProto:
+def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:
     """Return the batch on the device in use, with what the vendored actor reads where it computes log-probabilities."""
     return on_device(
         batch,
         micro_batch_size=section.log_prob_micro_batch_size_per_gpu,
         max_token_len=section.log_prob_max_token_len_per_gpu,
         use_dynamic_bsz=section.log_prob_use_dynamic_bsz,
-        temperature=rollout.temperature,
+        temperature=temperature,
     )
 
 

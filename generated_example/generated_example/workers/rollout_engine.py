@@ -62,6 +62,8 @@ class RolloutEngine(HFRollout):
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, padded on the right, on the CPU.
+            With rollout.calculate_log_probs also rollout_log_probs, (bs, response_length) float32, 0 after the end of a
+            response, if the project's own decoding loop can write for this model.
         """
         generation_config = self.model.generation_config
         eos, pad = generation_config.eos_token_id, generation_config.pad_token_id
@@ -128,11 +130,15 @@ class RolloutEngine(HFRollout):
 
         hook = self.model.get_input_embeddings().register_forward_pre_hook(count)
         self.module.uniforms = prompts.batch.get("uniforms")
+        self.module.log_probs = [] if self.config.calculate_log_probs else None
         try:
             output: DataProto = super()._generate_minibatch(prompts)
         finally:
             hook.remove()
         advance(self._most_steps(prompts) - len(steps))  # those that no row needed any more
+        for found in self.module.log_probs or ():
+            missing = output.batch["responses"].shape[-1] - found.shape[-1]
+            output.batch["rollout_log_probs"] = torch.nn.functional.pad(found, (0, missing))
         return output
 
     def _most_steps(self, prompts: DataProto) -> int:
@@ -157,11 +163,13 @@ class _Generator:
 
     Attributes:
         uniforms: random numbers for each token of each row, (bs, tokens) float64; None: no token is drawn.
+        log_probs: receives the log-probabilities of the tokens, see `decode`; None: they are not computed.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.uniforms: torch.Tensor | None = None
+        self.log_probs: list[torch.Tensor] | None = None
 
     def eval(self) -> None:
         """Have the model compute as it does to write, without dropout."""
@@ -177,4 +185,5 @@ class _Generator:
             return self.model.generate(**settings)
         from .decoding import decode
 
-        return self.model.generate(**settings, custom_generate=functools.partial(decode, uniforms=self.uniforms))
+        loop = functools.partial(decode, uniforms=self.uniforms, log_probs=self.log_probs)
+        return self.model.generate(**settings, custom_generate=loop)
