@@ -149,6 +149,21 @@ def test_a_script_that_is_not_here_leaves_its_rewards_to_do(tmp_path: Path) -> N
     assert [item.value for item in run.remarks if item.key == "reward_funcs"] == ["those of elsewhere.py"]
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--num_generations $N", "not known without running it: .N"),
+        ("--num_generations 0", "num_generations is 0, and has to be a number of at least 1"),
+        ("--num_generations 4 --beta high", "beta is 'high', and has to be a number"),
+        ("--num_generations 4 --per_device_train_batch_size 4 8", "per_device_train_batch_size is"),
+        ("--num_generations 4 --max_steps true", "max_steps is True"),
+    ],
+)
+def test_what_has_to_be_a_number_is_one(tmp_path: Path, flags: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        launch(tmp_path, f"accelerate launch elsewhere.py --model_name_or_path a/b {flags}")
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tmp_path / "made"))

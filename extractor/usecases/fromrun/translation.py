@@ -21,7 +21,10 @@ class Translated(NamedTuple):
     scored_by: ScoredBy | None = None
 
 
-ROWS = "rows need messages under data.prompt_key and a reward_model.ground_truth: convert them"
+ROWS = (
+    "save its rows as parquet or JSON lines, with a prompt (text or messages) and a ground_truth, solution or answer; "
+    "other columns come along"
+)
 
 
 def config_file(path: Path, named: object, places: Places) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -190,7 +191,7 @@ def translated(stated: Mapping[str, Any], scored_by: ScoredBy | None = None) -> 
         stated: By their names on the command line.
         scored_by: The functions that score; None: they are not known.
     """
-    known = {key: value for key, value in stated.items() if not isinstance(value, Computed)}
+    known = {key: _checked(key, value) for key, value in stated.items() if not isinstance(value, Computed)}
     whole = {**_DEFAULTS, **{key: value for key, value in known.items() if value is not None}}
     found = {_NAMES[key]: value for key, value in whole.items() if key in _NAMES and value is not None}
     if not whole.get("use_peft"):
@@ -200,6 +201,45 @@ def translated(stated: Mapping[str, Any], scored_by: ScoredBy | None = None) -> 
     # Whatever its rows are, they are not the toy ones: a project stops where they are not there.
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
     return Translated(overrides_of(found), tuple(_remarks(stated, whole, scored_by is not None)), scored_by)
+
+
+# What is computed with, and the least that each may be; a run of TRL's ends there as well.
+_NUMBERS: Mapping[str, float] = {
+    "beta": 0,
+    "epsilon": 0,
+    "eval_steps": 0,
+    "generation_batch_size": 1,
+    "gradient_accumulation_steps": 1,
+    "max_steps": -1,
+    "num_generations": 1,
+    "num_train_epochs": 0,
+    "per_device_train_batch_size": 1,
+    "save_steps": 0,
+    "steps_per_generation": 1,
+}
+
+
+def _checked(key: str, value: Any) -> Any:
+    """Return the value of a setting.
+
+    Raises:
+        UsageError: it has to be a number, and is none, or too small.
+    """
+    if key not in _NUMBERS or value is None:
+        return value
+    if isinstance(value, str) and (names := unknowns(value)):
+        said = " ".join(f"--set {name if name.isidentifier() else 'VAR'}=..." for name in names)
+        raise UsageError(f"not known without running it: {readable(value)} (in {key})", hint=said)
+    number = value
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            number = float(value)
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not _NUMBERS[key] <= number < float("inf"):
+        raise UsageError(
+            f"{key} is {value!r}, and has to be a number of at least {_NUMBERS[key]:g}",
+            hint="TRL would refuse it as well: correct it",
+        )
+    return number
 
 
 def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,7 +256,8 @@ def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:
         f"{_ACTOR}.loss_agg_mode": _MEANS.get(str(whole["loss_type"]), "token-mean"),
         f"{_ACTOR}.optim.lr_scheduler_type": _SCHEDULES.get(str(whole["lr_scheduler_type"]), "constant"),
     }
-    lowest = (whole.get("lr_scheduler_kwargs") or {}).get("min_lr_rate")
+    more = whole.get("lr_scheduler_kwargs")
+    lowest = more.get("min_lr_rate") if isinstance(more, Mapping) else None
     if whole["lr_scheduler_type"] == "cosine_with_min_lr" and lowest is not None:
         found[f"{_ACTOR}.optim.min_lr_ratio"] = lowest
     if {"adam_beta1", "adam_beta2"} & whole.keys():
@@ -236,7 +277,7 @@ def _lengths(whole: Mapping[str, Any]) -> dict[str, Any]:
     steps = int(whole.get("steps_per_generation") or whole["gradient_accumulation_steps"])
     drawn = int(whole.get("generation_batch_size") or int(whole["per_device_train_batch_size"]) * steps)
     loggers = whole.get("report_to", [])
-    named = [loggers] if isinstance(loggers, str) else list(loggers)
+    named = loggers if isinstance(loggers, list) else [loggers]
     found: dict[str, Any] = {
         "data.train_batch_size": max(drawn // int(whole["num_generations"]), prompts),
         f"{_ACTOR}.ppo_mini_batch_size": prompts,
@@ -244,7 +285,7 @@ def _lengths(whole: Mapping[str, Any]) -> dict[str, Any]:
         f"{_ROLLOUT}.name": "vllm" if whole.get("use_vllm") else "hf",
         f"{_ROLLOUT}.top_k": whole.get("top_k") or -1,
         "trainer.total_epochs": max(int(float(whole["num_train_epochs"])), 1),
-        "trainer.logger": ["console", *(item for item in named if item not in ("none", "all"))],
+        "trainer.logger": ["console", *(item for item in map(str, named) if item not in ("none", "all"))],
         "trainer.test_freq": whole.get("eval_steps", -1) if whole.get("eval_strategy", "no") == "steps" else -1,
         "trainer.val_before_train": False,
     }
@@ -257,7 +298,7 @@ def _lengths(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: bool) -> Iterator[Remark]:
     for key, value in sorted(stated.items()):
-        if is_scored and key in ("reward_funcs", "reward_weights"):
+        if is_scored and (key == "reward_funcs" or (key == "reward_weights" and isinstance(value, list))):
             continue
         if key in _TO_DO and value is not False:
             yield Remark(key, str(value), "to do", _TO_DO[key])
