@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun import named_files
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.files.imports import Name, rewritten
 from extractor.usecases.fromrun.files.packages import package_of
-from extractor.usecases.fromrun.recipient import Recipient
+from extractor.usecases.fromrun.taken_over import named_files
+from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 from tests.verl.conftest import vextract

@@ -11,21 +11,13 @@ import pytest
 from extractor.pipeline.source import Source
 from extractor.usecases.export.keys import candidates
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import (
-    earlier,
-    easyr1,
-    estimators,
-    fitting,
-    registered,
-    report,
-    settings,
-    startable,
-    trl,
-)
+from extractor.usecases.fromrun import earlier, fitting, report, settings, startable
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
+from extractor.usecases.fromrun.other_libraries import easyr1, trl
 from extractor.usecases.fromrun.reading import Run, read_run
-from extractor.usecases.fromrun.recipient import Recipient, Taken
+from extractor.usecases.fromrun.taken_over import estimators, registered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.configtree import flatten
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun import managers, scorers, startable, unregistered
+from extractor.usecases.fromrun import startable
 from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.recipient import Recipient
+from extractor.usecases.fromrun.taken_over import managers, scorers, unregistered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 

@@ -12,11 +12,12 @@ import yaml
 
 from extractor.pipeline.render.unread import shipped_values, unread_settings
 from extractor.usecases.export.project import load
-from extractor.usecases.fromrun import named_files, report
+from extractor.usecases.fromrun import report
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
-from extractor.usecases.fromrun.recipient import Recipient, Taken
+from extractor.usecases.fromrun.taken_over import named_files
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import limits, readers
 from extractor.values.configtree import compose, flatten

@@ -15,27 +15,13 @@ from packaging.version import Version
 
 from extractor.pipeline.source import Source, open_source
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import (
-    assemble,
-    convert,
-    earlier,
-    estimators,
-    fitting,
-    managers,
-    references,
-    registered,
-    report,
-    scorers,
-    startable,
-    trl_rewards,
-    unregistered,
-    unsaid,
-)
+from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, report, startable, unsaid
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run, read_run
-from extractor.usecases.fromrun.recipient import Recipient, Taken
+from extractor.usecases.fromrun.taken_over import estimators, managers, registered, scorers, trl_rewards, unregistered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import releases
 from extractor.values.configtree import nearest

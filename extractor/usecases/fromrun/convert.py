@@ -9,10 +9,11 @@ from typing import Any
 
 from extractor.pipeline.render.presets import preset_of
 from extractor.usecases.export.target import Target
-from extractor.usecases.fromrun import named_files, prime
+from extractor.usecases.fromrun import prime
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
 from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.taken_over import named_files
 from extractor.usecases.fromrun.unknowns import unknowns
 from extractor.values.configtree import flatten, resolve
 from extractor.values.errors import UsageError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from extractor.usecases.fromrun import easyr1
 from extractor.usecases.fromrun.bash import read_script
+from extractor.usecases.fromrun.other_libraries import easyr1
 from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.values import limits
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun import checkout, easyr1, of_checkpoint, own_config, pasted, prime, programs, trl
+from extractor.usecases.fromrun import checkout, of_checkpoint, own_config, pasted, prime, programs
 from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.translation import Translated
-from extractor.usecases.fromrun.trl_script import ScoredBy
+from extractor.usecases.fromrun.other_libraries import easyr1, trl
+from extractor.usecases.fromrun.other_libraries.translation import Translated
+from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override

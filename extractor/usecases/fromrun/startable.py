@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.usecases.fromrun import managers, unregistered
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.recipient import Recipient
+from extractor.usecases.fromrun.taken_over import managers, unregistered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.usecases.fromrun.unknowns import unknowns
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import first_line
-from extractor.usecases.fromrun.managers import IMPORTED_BY, KEYS
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
-from extractor.usecases.fromrun.trl_script import ScoredBy
+from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
+from extractor.usecases.fromrun.taken_over.managers import IMPORTED_BY, KEYS
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import readers
 from extractor.values.errors import UsageError
 from extractor.values.reachable import reachable

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extractor.pipeline.source import Source
-from extractor.usecases.fromrun import registered
 from extractor.usecases.fromrun.files import SCORERS, Copying, Places
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
+from extractor.usecases.fromrun.taken_over import registered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
 from extractor.values.modules import absolute
 

@@ -8,7 +8,7 @@ from typing import Any
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 

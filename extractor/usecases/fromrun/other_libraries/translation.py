@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.trl_script import ScoredBy
+from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
 from extractor.values.configtree import Override
 from extractor.values.errors import UsageError
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun import trl_script
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.translation import ROWS, Translated, config_file, overrides_of
-from extractor.usecases.fromrun.trl_script import Computed, Program, ScoredBy
+from extractor.usecases.fromrun.other_libraries import trl_script
+from extractor.usecases.fromrun.other_libraries.translation import ROWS, Translated, config_file, overrides_of
+from extractor.usecases.fromrun.other_libraries.trl_script import Computed, Program, ScoredBy
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import readers
 from extractor.values.configtree.compose import read_mapping, read_yaml

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from extractor.usecases.fromrun import managers, registered
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.recipient import Recipient, Taken
+from extractor.usecases.fromrun.taken_over import managers, registered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 
 # What a setting chooses, and the hook that registers it.
 _CHOICES = {

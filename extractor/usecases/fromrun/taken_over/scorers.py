@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from extractor.usecases.fromrun import managers
 from extractor.usecases.fromrun.files import SCORERS
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
+from extractor.usecases.fromrun.taken_over import managers
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
 
 _FUNCTIONS = ("reward.custom_reward_function.path", "custom_reward_function.path")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from extractor.usecases.fromrun import registered
-from extractor.usecases.fromrun.recipient import Recipient, Taken, copied_remarks
+from extractor.usecases.fromrun.taken_over import registered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
 
 KEY = registered.ESTIMATOR

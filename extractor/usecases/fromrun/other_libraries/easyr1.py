@@ -10,7 +10,7 @@ import yaml
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
-from extractor.usecases.fromrun.translation import ROWS, Translated, config_file, overrides_of
+from extractor.usecases.fromrun.other_libraries.translation import ROWS, Translated, config_file, overrides_of
 from extractor.usecases.fromrun.unknowns import with_words
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten
