@@ -24,7 +24,7 @@ def test_every_phase_that_is_timed_is_in_the_list_and_has_its_colors() -> None:
     within, after = (ast.literal_eval(_constant(timing, name)) for name in ("STEP_PHASES", "AFTER_STEP"))
     timed = {
         name
-        for path in TEMPLATES.rglob("*.py*")
+        for path in (*TEMPLATES.rglob("*.py"), *TEMPLATES.rglob("*.py.jinja"))
         for name in re.findall(r'timed\("(\w+)", ', path.read_text(encoding="utf-8"))
     }
     assert timed - {"step"} == {*within, *after}

@@ -279,7 +279,7 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> 
         taken, aside = unregistered.put_aside(project, before)
         project = update(taken)
     project = update(scorers.take(project, found.run.program, before))
-    left = managers.not_taken(project)
+    left = [key for key in managers.not_taken(project) if key not in before]
     why = "its reward manager takes no such argument"
     remarks += [Remark(key, project.settings[key], "dropped", why) for key in left]
     kept = {key: value for key, value in project.settings.items() if key not in left}
