@@ -15,6 +15,7 @@ PHASES = {
     "gen_max": "#86b4e3",
     "reward": GREEN,
     "old_log_prob": ORANGE,
+    "watch": "#f0bf86",
     "ref": PURPLE,
     "values": "#b39ddb",
     "teacher": "#a08a5c",

@@ -2,7 +2,7 @@
 """Watch how far the rollout engine's probabilities of the sampled tokens are from the trainer's, and say why.
 
 The gradient is right only if the policy that wrote the responses is the one that is trained (Yao et al., Your efficient
-RL framework secretly brings you off-policy RL training, 2025). It costs next to nothing to look, and changes no weight.
+RL framework secretly brings you off-policy RL training, 2025). Looking changes no weight.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,6 @@ class RolloutWatch:
         self.ranks = ranks
         self.policy = policy
         self.say = say
-        self._steps = 0
         self._first: float | None = None
         self._said: set[str] = set()
 
@@ -65,10 +64,13 @@ class RolloutWatch:
         taken: torch.Tensor = batch.batch.pop(COLUMN)
         return taken
 
-    def due(self) -> bool:
-        """Tell whether this step is one to look at where the policy's log-probabilities would be computed for it."""
-        self._steps += 1
-        return bool(self.settings.enable and (self._steps <= FIRST_LOOKS or self._steps % self.settings.every == 0))
+    def due(self, step: int) -> bool:
+        """Tell whether a step is one to look at where the policy's log-probabilities would be computed for it.
+
+        Args:
+            step: of the whole run, so that one that goes on from a checkpoint looks where it would have anyhow.
+        """
+        return bool(self.settings.enable and (step <= FIRST_LOOKS or step % self.settings.every == 0))
 
     def look(self, batch: DataProto, of_engine: torch.Tensor, *, own_known: bool, behind: int = 0) -> dict[str, float]:
         """Compare, before the update of a step, and warn if the two are far apart.

@@ -237,7 +237,7 @@ class LocalPPOTrainer(Closing):
                 with timed("old_log_prob", timing):
                     batch, entropy = self._old_log_probs(batch)
                     metrics["actor/entropy"] = entropy
-            if of_engine is not None and (own_known or self.watch.due()):
+            if of_engine is not None and (own_known or self.watch.due(self.steps_done + 1)):
                 with timed("watch", timing):
                     behind = metrics.get("training/steps_behind", 0)
                     metrics.update(self.watch.look(batch, of_engine, own_known=own_known, behind=behind))
