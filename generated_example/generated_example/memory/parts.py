@@ -1,7 +1,7 @@
 # vextract:template base/__package__/memory/parts.py - edit freely
 """The lines of a plan: models, their gradients and optimizers, passes, responses."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -256,9 +256,9 @@ class Planner:
         )
 
     def _add_forward(self, plan: MemoryPlan, role: Role, phase: str, rows: int, length: int, *, entropy: bool) -> None:
-        layer, embeddings, rest = role.shape.units
+        layer, matrix, rest = role.shape.units
         if self.processes > 1:
-            plan.add("gathered", rest + max(rest, 2 * layer, layer + embeddings), [phase])
+            plan.add("gathered", rest + max(rest, 2 * layer, layer + matrix), [phase])
         try:
             _add_usage(plan, role.shape.forward(rows, length, entropy=entropy), phase)
         except CannotTrace as error:
@@ -268,23 +268,24 @@ class Planner:
         shape, share, phase = role.shape, self.share(role.fsdp_config), role.updates or ""
         rows, passes = update_passes(config, role.section, length, self.processes)
         gradients = shape.trained / share
-        peak = Usage()
-        try:
-            peak = shape.update(rows, length, passes=passes, entropy=entropy)
-        except CannotTrace as error:
-            _note(plan, role, error)
         by_fsdp = plan.device != "cpu" and bool(role.fsdp_config.offload_policy) and self.processes > 1
         held = 0.0 if by_fsdp else gradients
-        whole = replace(peak, gradients=int(held) if self.processes > 1 else peak.gradients)
+        peak = Usage()
+        try:
+            part = 0.0 if by_fsdp else 1 / share
+            peak = shape.update(rows, length, passes=passes, entropy=entropy, share=part)
+        except CannotTrace as error:
+            _note(plan, role, error)
+            peak = Usage(gradients=int(held))
         # Three moments: in a backward pass; at its end; and the optimizer's step, when nothing of a pass is left.
         inside, end = self._gathered(shape)
         step = gradients if plan.device != "cpu" else 2 * shape.largest / share
-        moments = {"backward": whole.total + inside, "end": held + end, "step": held + step}
+        moments = {"backward": peak.total + inside, "end": held + end, "step": held + step}
         moment = max(moments, key=lambda name: moments[name])
         if moment == "backward":
-            _add_usage(plan, whole, phase)
+            _add_usage(plan, peak, phase)
             plan.add("gathered", inside, [phase])
-        plan.add(f"{role.name}: gradients", whole.gradients if moment == "backward" else held, [phase])
+        plan.add(f"{role.name}: gradients", peak.gradients if moment == "backward" else held, [phase])
         plan.add("gathered", end if moment == "end" else 0, [phase])
         plan.add("optimizer step", step if moment == "step" else 0, [phase])
         plan.add(f"{role.name}: gradients", gradients if by_fsdp else 0, [phase], rests=True)
@@ -293,11 +294,11 @@ class Planner:
         """Return what FSDP2 has gathered of weights and gradients: in the middle of a backward pass, and at its end."""
         if self.processes == 1:
             return 0.0, 0.0
-        layer, embeddings, rest = shape.units
+        layer, matrix, rest = shape.units
         learns = shape.trained / max(1, shape.weights)  # the part that has gradients
         sums = learns * (1 + 4 / shape.dtype.itemsize)  # whole gradients, and in float32 what is sent of them
-        inside = rest * (1 + learns) + layer * (2 + sums)
-        return inside, (rest + max(layer, embeddings)) * (1 + sums)
+        inside = rest + max(layer * (2 + sums), matrix + layer)
+        return inside, (rest + max(layer, matrix)) * (1 + sums)
 
 
 def program_size(adapter: bool) -> int:

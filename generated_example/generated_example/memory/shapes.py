@@ -19,6 +19,7 @@ from ..errors import ConfigError
 from ..features import add_adapter
 from ..shims.logsumexp import only_reporting_entropy
 from ..shims.precision import to_dtype
+from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 from ..workers.adapters import Start
 from ..workers.logits import LogitsInPieces
@@ -129,21 +130,25 @@ class ModelShape:
 
     @cached_property
     def units(self) -> tuple[int, int, int]:
-        """Bytes, in the dtype of passes, of what FSDP2 gathers at once: the largest layer, embeddings, and the rest.
+        """Bytes, in the dtype of passes, of what FSDP2 gathers at once: the largest layer, matrix, and the rest.
 
-        Embeddings that are the output matrix as well are part of the rest.
+        A matrix is one of embeddings or, from verl 0.7.1 on, the output's; one that is both is part of the rest.
         """
-        names = getattr(self.module, "_no_split_modules", None) or ()
-        tied = getattr(self.module.config, "tie_word_embeddings", True)
-        layers, embeddings = [], []
-        for one in self.module.modules():
-            if type(one).__name__ in names:
-                layers.append(sum(weight.numel() for weight in one.parameters()))
-            elif isinstance(one, nn.Embedding) and not tied:
-                embeddings.append(one.weight.numel())
-        whole = sum(weight.numel() for weight in self.module.parameters())
-        sizes = max(layers, default=0), max(embeddings, default=0), whole - sum(layers) - sum(embeddings)
+        layers, matrices = ([_numbers(one) for one in modules] for modules in self._parts())
+        sizes = max(layers, default=0), max(matrices, default=0), _numbers(self.module) - sum(layers) - sum(matrices)
         return tuple(size * self.dtype.itemsize for size in sizes)  # type: ignore[return-value]
+
+    def _parts(self) -> tuple[list[nn.Module], list[nn.Module]]:
+        """Return the layers, and the matrices that are gathered by themselves."""
+        names = getattr(self.module, "_no_split_modules", None) or ()
+        modules = [*self.module.modules()]
+        chosen = getattr(fsdp_utils, "_select_fsdp2_wrap_targets", None)
+        if chosen is not None:
+            matrices = [one for one in chosen(self.module, names) if type(one).__name__ not in names]
+        else:
+            tied = getattr(self.module.config, "tie_word_embeddings", True)
+            matrices = [] if tied else [one for one in modules if isinstance(one, nn.Embedding)]
+        return [one for one in modules if type(one).__name__ in names], matrices
 
     def forward(self, rows: int, length: int, *, entropy: bool) -> Usage:
         """Return what a pass takes from which nothing is learned.
@@ -155,17 +160,22 @@ class ModelShape:
         """
         return self._once(("forward", rows, length, entropy), lambda: self._forward(rows, length, entropy))
 
-    def update(self, rows: int, length: int, *, passes: int, entropy: Entropy) -> Usage:
+    def update(self, rows: int, length: int, *, passes: int, entropy: Entropy, share: float = 1.0) -> Usage:
         """Return what the passes of an optimizer step take, with the gradients that are held meanwhile.
+
+        Where processes share the model out, a gradient is whole until its part of the model is done with, and then a
+        process's share of it: of what is neither a layer nor embeddings, at the end of the pass.
 
         Args:
             rows: of a pass.
             length: tokens of each.
             passes: how many there are.
             entropy: whether entropies are computed as well, and learned from: see `Entropy`.
+            share: the part of each gradient that a process keeps.
         """
         again = passes > 1  # then all gradients are there from the start
-        return self._once(("update", rows, length, again, entropy), lambda: self._update(rows, length, again, entropy))
+        key = ("update", rows, length, again, entropy, share)
+        return self._once(key, lambda: self._update(rows, length, again, entropy, share))
 
     def reading(self, rows: int, length: int) -> tuple[Usage, int]:
         """Return what reading prompts takes, and how many bytes keys and values of one token of one row are."""
@@ -205,17 +215,20 @@ class ModelShape:
                 self._outputs(self._inputs(rows, length), in_pieces, entropy)
         return replace(tracker.peak, activations=tracker.peak.activations + self.unpacked)
 
-    def _update(self, rows: int, length: int, again: bool, entropy: Entropy) -> Usage:
+    def _update(self, rows: int, length: int, again: bool, entropy: Entropy, share: float) -> Usage:
         trained = [one for one in self.module.parameters() if one.requires_grad]
         with self._mode:
             in_pieces = self._in_pieces(rows * length, entropy != Entropy.NONE)
             tracker = Tracker(weights_of(self.module.train()), self.vocabulary)
-            hooks = [one.register_post_accumulate_grad_hook(self._gradient_hook(tracker)) for one in trained]
+            hook = self._gradient_hook(tracker, 0.0 if again else share)
+            hooks = [one.register_post_accumulate_grad_hook(hook) for one in trained]
             try:
                 with tracker, only_reporting_entropy(entropy == Entropy.REPORTED):
                     for one in trained if again and not self._shared else ():
                         one.grad = torch.empty_like(one)
                         tracker.mark_gradient(one.grad)
+                    if again and self._shared:
+                        tracker.hold(int(self.trained * share))
                     with self._autocast:
                         inputs = self._inputs(rows, length)
                         found = self._outputs(inputs, in_pieces, entropy != Entropy.NONE)
@@ -227,13 +240,15 @@ class ModelShape:
                 self.module.zero_grad(set_to_none=True)
         return replace(tracker.peak, activations=tracker.peak.activations + self.unpacked)
 
-    def _gradient_hook(self, tracker: Tracker) -> Callable[[torch.Tensor], None]:
-        """Return what is told of each gradient: FSDP2 keeps none that is whole."""
+    def _gradient_hook(self, tracker: Tracker, share: float) -> Callable[[torch.Tensor], None]:
+        """Return what is told of each gradient: FSDP2 keeps a share of it when its part of the model is done with."""
+        done = {id(weight) for modules in self._parts() for one in modules for weight in one.parameters()}
 
         def hook(parameter: torch.Tensor) -> None:
             assert parameter.grad is not None
-            if self._shared:
+            if self._shared and id(parameter) in done:
                 parameter.grad = None
+                tracker.hold(int(parameter.numel() * self.kept.itemsize * share))
             else:
                 tracker.mark_gradient(parameter.grad)
 
@@ -262,6 +277,10 @@ class ModelShape:
 
 class CannotTrace(Exception):
     """The model's code needs numbers to know what it computes, as that of many mixtures of experts does."""
+
+
+def _numbers(module: nn.Module) -> int:
+    return sum(weight.numel() for weight in module.parameters())
 
 
 def packed_size(weights: int, packs_scales: bool) -> int:

@@ -27,7 +27,7 @@ class Usage:
     Attributes:
         activations: what passes compute, besides the others.
         logits: numbers for each word of the vocabulary.
-        gradients: of weights, whole.
+        gradients: of weights: whole, or the share of a process.
         copies: of weights, in the dtype that autocast computes in.
     """
 
@@ -83,6 +83,10 @@ class Tracker(TorchDispatchMode):
             self._now[kind] -= storage.nbytes()
             self._now[GRADIENTS] += storage.nbytes()
             self._kinds[storage._cdata] = GRADIENTS
+
+    def hold(self, size: int) -> None:
+        """Count bytes of gradients that are kept from now on: a process's share of some."""
+        self._now[GRADIENTS] += size
 
     def _count(self, tensor: torch.Tensor, kind: str, scratch: int) -> None:
         storage = tensor.untyped_storage()
