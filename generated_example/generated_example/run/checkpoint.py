@@ -45,7 +45,6 @@ from .checkpoint_files import (
 )
 from .checkpoint_state import CheckpointError, disk_error, save_state
 from .distributed import Ranks
-from .shards import writes_shares
 from .verl_shards import find as find_of_verl
 from .verl_shards import is_of_verl
 from .watch import is_connection_error
@@ -232,7 +231,9 @@ class Checkpoints:
         """Settle, once, who writes."""
         if self._writers is None:
             self._writers = self.ranks if self.settings is None else self.ranks.without_deadline()
-            if self.settings is not None:
+            if self.settings is not None and (self.settings.sharded or self.ranks.world_size > 1):
+                from .shards import writes_shares  # imports much that a start of one process does not need
+
                 self.sharded = writes_shares(self.settings.sharded, self.directory, self.ranks)
 
     def _begin(self, start: Path | None) -> None:

@@ -5,6 +5,8 @@ The YAML is composed by Hydra, so `key=value`, `+new.key=value` and `preset=ppo`
 is what a mistake gets: an unknown key names the nearest known one, a value of the wrong type says which type is right.
 """
 
+import contextlib
+import copy
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -50,11 +52,13 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
         raise ConfigError(
             f"{files.name}.yaml has no settings but its own", "begin it with defaults: [ppo_trainer, _self_]"
         )
+    known = set(flat_keys(default))
     for override in overrides:
-        _check_override(override, default)
-    config = _compose(files, overrides) if overrides else default
+        _check_override(override, known)
+    values = [override for override in overrides if override not in chosen]
+    config = _with_values(files, default, chosen, values)
     if sizes := _sizes(files, config, overrides):
-        config = _compose(files, [*sizes, *overrides])
+        config = _with_values(files, _compose(files, [*sizes, *chosen]), [*sizes, *chosen], values)
     _check_former_names(config)
     # The types are those of the project's own values, whatever a file of another name says.
     check_types(config, default if files.name == MAIN else _compose(ConfigFiles(files.directory), ()))
@@ -140,6 +144,35 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
             raise ConfigError(*problem)
 
 
+def _with_values(files: ConfigFiles, composed: DictConfig, chosen: Sequence[str], values: Sequence[str]) -> DictConfig:
+    """Return the config with all overrides.
+
+    Values alone do not change which files it is made of: they are put in as Hydra does it, after the files. Composing
+    anew, for anything else, reads every file again.
+
+    Args:
+        files: the files of the config.
+        composed: the config with the choices alone; it stays as it is.
+        chosen: overrides that choose files, such as preset=ppo.
+        values: the others.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import OverrideType
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    config = copy.deepcopy(composed)
+    with contextlib.suppress(HydraException, OmegaConfBaseException):  # composing says what is wrong
+        for one in OverridesParser.create().parse_overrides([*values]):
+            section = isinstance(OmegaConf.select(config, one.key_or_group), DictConfig)  # or a directory of that name
+            if section or one.type is not OverrideType.CHANGE or one.is_sweep_override():
+                break
+            OmegaConf.update(config, one.key_or_group, one.value(), merge=True)
+        else:
+            return config
+    return _compose(files, [*chosen, *values])
+
+
 def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
     from hydra import compose
 
@@ -193,7 +226,7 @@ def _check_choice(override: str, files: ConfigFiles) -> None:
         raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
 
 
-def _check_override(override: str, default: DictConfig) -> None:
+def _check_override(override: str, known: set[str]) -> None:
     name, equals, value = override.partition("=")
     if name.startswith("-"):
         raise ConfigError(f"unknown option {override}", "python main.py --help")
@@ -201,7 +234,6 @@ def _check_override(override: str, default: DictConfig) -> None:
         return
     if not equals:
         raise ConfigError(f"{override!r} is not key=value", "python main.py --help")
-    known = set(flat_keys(default))
     key = name.lstrip("+")
     launch = launch_answer(key, value)
     if launch is not None:

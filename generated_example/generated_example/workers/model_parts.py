@@ -13,7 +13,6 @@ import torch
 from ..features import adapter_writer
 from ..run.checkpoint_state import save_state
 from ..run.distributed import Ranks
-from ..run.shards import write_shards
 from ..run.share_names import OPTIMIZER, WEIGHTS
 from .optimizer_state import FILE, own
 from .trained_model import TrainedModel
@@ -89,6 +88,8 @@ def _by_all(name: str, tensors: dict[str, torch.Tensor], write_rest: Callable[[P
     """Return a part whose tensors each process writes its share of, and rank 0 the rest."""
 
     def on_every_process(directory: Path, writers: Ranks) -> dict[str, str]:
+        from ..run.shards import write_shards  # imports much that a start does not need
+
         digests = write_shards(tensors, directory / name, writers)
         writers.on_driver(lambda: bool(write_rest(directory)), patient=True)
         return {f"{name}/{file}": digest for file, digest in digests.items()}

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.checkpoint.staging import BlockingAsyncStager
 
 from ..errors import ConfigError
 from ..features import adapter_settings, adapter_weights, plain_weights
@@ -46,7 +45,7 @@ class TrainedModel:
         self.lora = adapter_settings(module)
         self.tokenizer = tokenizer
         self.is_usable = True
-        self._stagers: dict[str, BlockingAsyncStager] = {}
+        self._stagers: dict[str, Any] = {}
         self.optimizer = _optimizer(module, optim)
         weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
         self._weights = weights_at_rest(module, self.device, "cpu" if weights_rest else None)
@@ -141,6 +140,8 @@ class TrainedModel:
             tensors: by name.
         """
         if name not in self._stagers:
+            from torch.distributed.checkpoint.staging import BlockingAsyncStager  # after the first step
+
             self._stagers[name] = BlockingAsyncStager(cache_staged_state_dict=torch.cuda.is_available())
         return self._stagers[name].stage(tensors)
 
