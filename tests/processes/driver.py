@@ -55,10 +55,10 @@ def saved_again(config: Any, ranks: Any) -> None:
         trainer.save()
 
 
-def given_responses(rollouts: Any, prompts: Any) -> Any:
+def given_responses(rollouts: Any, prompts: Any, early: Any = None) -> Any:
     """Responses of very different lengths, drawn by a seed: the same ones however many processes there are."""
     if own_rollouts:
-        return generate(rollouts, prompts)
+        return generate(rollouts, prompts, early)
     step = prompts.meta_info["global_steps"]
 
     def fail_on_one_process() -> None:

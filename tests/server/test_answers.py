@@ -64,7 +64,10 @@ class Talk:
             for prompt in PROMPTS
             for number in range(count)
         ]
-        return self.client.generate(requests, sampling)
+        told: dict[int, Any] = {}
+        responses = self.client.generate(requests, sampling, told.__setitem__)
+        assert told == dict(enumerate(responses))
+        return responses
 
     async def _answer(self, writer: Any, received: Received) -> None:
         honest = getattr(self, f"_{self.kind}")(received)

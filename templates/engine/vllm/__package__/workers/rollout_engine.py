@@ -2,7 +2,7 @@
 """The rollout by vLLM, in this same process, with the weights of the policy."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,8 +15,9 @@ from ..tracking.timing import advance, expect
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .devices import computing_on, device_of, here
-from .rollout_interface import RolloutError
+from .rollout_interface import Ended, RolloutError
 from .servers.adapter_files import hands_over_adapter, lora_options
+from .servers.assembly import counted
 from .servers.weight_files import with_output_matrix
 from .trained_model import TrainedModel
 from .vllm_arguments import vllm_arguments
@@ -73,12 +74,14 @@ class RolloutEngine(VllmRollout):
         with computing_on(self.device):
             self._sleep()
 
-    def generate_sequences(self, prompts: DataProto, **kwargs: Any) -> DataProto:
+    def generate_sequences(self, prompts: DataProto, ended: Ended | None = None, **kwargs: Any) -> DataProto:
         """Write a response to each prompt, within `session`.
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
                 may have do_sample, validate, response_length, and for sampling temperature, top_p, top_k.
+            ended: is told the responses that have ended while others are still written; not where processes write them
+                together.
 
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
@@ -99,8 +102,9 @@ class RolloutEngine(VllmRollout):
             columns["raw_prompt_ids"] = unpadded(prompts.batch["input_ids"], prompts.batch["attention_mask"])
         asked = {name: meta_info[name] for name in ("temperature", "top_p", "top_k") if name in meta_info}
         asked["max_tokens"] = meta_info.get("response_length", self.config.response_length)
+        watching = self._watching(columns["raw_prompt_ids"], ended)
         try:
-            with self.update_sampling_params(**asked), self._counting(len(prompts)), computing_on(self.device):
+            with self.update_sampling_params(**asked), watching, computing_on(self.device):
                 batch = DataProto(prompts.batch.to(here()), columns, meta_info)
                 output: DataProto = super().generate_sequences(batch, **kwargs).to("cpu")
         except Exception as error:
@@ -178,18 +182,25 @@ class RolloutEngine(VllmRollout):
         return self.tokenizer.eos_token_id if eos is None else eos
 
     @contextlib.contextmanager
-    def _counting(self, requests: int) -> Iterator[None]:
-        """Count the requests that vLLM finishes within it."""
+    def _watching(self, prompts: Sequence[Any], ended: Ended | None) -> Iterator[None]:
+        """Count the requests that vLLM finishes within it, and tell of their responses."""
         engine = self.inference_engine.llm_engine
         step, replaced = engine.step, vars(engine).get("step")
+        tell = None
+        if ended is not None and self.team is None:
+            eos = self._eos()
+            tell = _Teller(self.inference_engine, prompts, eos if isinstance(eos, list) else [eos], ended)
 
-        def counted() -> Any:
+        def watched() -> Any:
             outputs = step()
-            advance(sum(output.finished for output in outputs))
+            finished = [output for output in outputs if output.finished]
+            advance(len(finished))
+            for output in finished if tell is not None else ():
+                tell(output)  # type: ignore[misc]
             return outputs
 
-        expect(requests, "requests")
-        engine.step = counted
+        expect(len(prompts), "requests")
+        engine.step = watched
         try:
             yield
         finally:
@@ -207,6 +218,24 @@ class RolloutEngine(VllmRollout):
             # With an adapter the weights below it come back as they are: nobody sends them again.
             self.inference_engine.sleep(level=2 if self.adapter is None else 1)
             self.up_to_date = False
+
+
+class _Teller:
+    """Tells whose response a finished output of vLLM is, by the number of its request."""
+
+    def __init__(self, llm: Any, prompts: Sequence[Any], eos: list[int], ended: Ended) -> None:
+        self.first = getattr(getattr(llm, "request_counter", None), "counter", None)  # the next request's
+        self.prompts = prompts
+        self.eos = eos
+        self.ended = ended
+
+    def __call__(self, output: Any) -> None:
+        number = str(output.request_id).partition("-")[0]
+        row = int(number) - self.first if self.first is not None and number.isdigit() else -1
+        # A vLLM that counts otherwise: all are scored once they are there.
+        if 0 <= row < len(self.prompts) and list(output.prompt_token_ids) == list(self.prompts[row]):
+            tokens = list(output.outputs[0].token_ids)
+            self.ended(row, tokens[: counted(tokens, self.eos)])
 
 
 def unpadded(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:

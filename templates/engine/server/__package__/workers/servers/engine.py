@@ -16,11 +16,11 @@ from ...run.distributed import Ranks, draw_seeds
 from ...shims.precision import to_dtype
 from ...vendored.protocol import DataProto
 from ...vendored.utils.device import get_device_name
-from ..rollout_interface import RolloutError
+from ..rollout_interface import Ended, RolloutError
 from ..trained_model import TrainedModel
 from .adapter_files import AdapterFiles, hands_over_adapter
 from .arguments import on_gpu, own_gpus, seen_by
-from .assembly import assemble
+from .assembly import assemble, counted
 from .http import Connection
 from .interface import AdapterServer, Request, Response, Rules, Sampling, Server
 from .process import ServerProcess
@@ -80,7 +80,7 @@ class ServerEngine:
             self.close()
             raise
 
-    def generate_sequences(self, prompts: DataProto) -> DataProto:
+    def generate_sequences(self, prompts: DataProto, ended: Ended | None = None) -> DataProto:
         """Write a response to each prompt; see `RolloutEngine`.
 
         With rollout.calculate_log_probs the output has rollout_log_probs, (bs, response_length) float32, -1 after the
@@ -90,7 +90,7 @@ class ServerEngine:
         if "multi_modal_data" in prompts.non_tensor_batch:
             raise ConfigError("the rollout server takes text only", "drop the images from the data")
         response_length = int(meta_info.get("response_length", rollout.response_length))
-        sampling = self._sampling(meta_info, response_length)
+        sampling, eos = self._sampling(meta_info, response_length), self._eos_ids()
         lengths = prompts.batch["attention_mask"].sum(dim=-1).tolist()
         padded = prompts.batch["input_ids"].tolist()
         rows = [row[len(row) - length :] for row, length in zip(padded, lengths, strict=True)]
@@ -100,7 +100,12 @@ class ServerEngine:
         requests = [
             Request(row, self._room(len(row), response_length), seed) for row, seed in zip(rows, seeds, strict=True)
         ]
-        responses = self.server.generate(requests, sampling)
+
+        def tell(row: int, response: Response) -> None:
+            if ended is not None:
+                ended(row, response.tokens[: counted(response.tokens, eos)])
+
+        responses = self.server.generate(requests, sampling, tell)
         self._check_weights()
         return self._assemble(prompts, responses, response_length)
 

@@ -112,14 +112,16 @@ class Connection:
         """Return what is read from the answer to one POST request that changes nothing."""
         return self._wait(self._ask("POST", path, ask, timeout or self.timeout, again=True), 0.0)
 
-    def post_all(self, path: str, asks: Sequence[Ask[T]]) -> list[T]:
+    def post_all(self, path: str, asks: Sequence[Ask[T]], answered: Callable[[int, T], None] | None = None) -> list[T]:
         """Read the answers to many POST requests, in their order. When one fails, the rest are dropped.
+
+        `answered` is told the place of a request and its answer as soon as it is there, in the thread of the requests.
 
         Raises:
             RolloutError: the server refused a request, did not answer in time, cannot be reached, or answered what is
                 no answer to the request.
         """
-        return self._wait(self._ask_all(path, asks), 0.0)
+        return self._wait(self._ask_all(path, asks, answered), 0.0)
 
     async def answer(self, path: str, ask: Ask[T]) -> T:
         """Do what `ask` does, from a coroutine on another event loop; whoever runs that calls `go_on` meanwhile."""
@@ -172,11 +174,19 @@ class Connection:
             future.cancel()
             raise
 
-    async def _ask_all(self, path: str, asks: Sequence[Ask[T]]) -> list[T]:
+    async def _ask_all(self, path: str, asks: Sequence[Ask[T]], answered: Callable[[int, T], None] | None) -> list[T]:
         expect(len(asks), "requests")
-        tasks = [asyncio.ensure_future(self._ask("POST", path, ask, self.timeout, again=True)) for ask in asks]
-        for task in tasks:
-            task.add_done_callback(lambda _: advance())
+
+        async def one(place: int, ask: Ask[T]) -> T:
+            try:
+                answer = await self._ask("POST", path, ask, self.timeout, again=True)
+            finally:
+                advance()
+            if answered is not None:
+                answered(place, answer)
+            return answer
+
+        tasks = [asyncio.ensure_future(one(place, ask)) for place, ask in enumerate(asks)]
         try:
             return list(await asyncio.gather(*tasks))
         finally:

@@ -1,7 +1,7 @@
 # vextract:template - edit freely
 """What the engine asks of a kind of server."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -91,8 +91,10 @@ class Server(Protocol):
     def check(self, model_config: Any, max_model_len: int) -> None:
         """Raise ConfigError if it serves another model, or if its weights cannot be replaced."""
 
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
-        """Return the responses, in the order of the requests."""
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling, ended: Callable[[int, Response], None] | None = None
+    ) -> list[Response]:
+        """Return the responses, in the order of the requests; `ended` is told each as it comes, in another thread."""
 
     async def write(self, request: Request, sampling: Sampling) -> Response:
         """Return one response; the connection's `go_on` tells meanwhile whether there is any use in waiting."""

@@ -5,7 +5,7 @@ Written after SGLang's documentation (Native APIs, Sampling Parameters, SGLang f
 """
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,9 +101,11 @@ class SglangServer:
                 f"start it with --model-path {self.config.actor_rollout_ref.model.path}",
             )
 
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
-        """Return the responses, in the order of the requests."""
-        return self.connection.post_all("/generate", [self._ask(request, sampling) for request in requests])
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling, ended: Callable[[int, Response], None] | None = None
+    ) -> list[Response]:
+        """Return the responses, in the order of the requests; `ended` is told each as it comes."""
+        return self.connection.post_all("/generate", [self._ask(request, sampling) for request in requests], ended)
 
     async def write(self, request: Request, sampling: Sampling) -> Response:
         """Return one response."""

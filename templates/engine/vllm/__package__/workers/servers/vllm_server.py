@@ -2,7 +2,7 @@
 """vLLM's OpenAI-compatible server, with the endpoints of its development mode for the weights."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,16 +131,25 @@ class VllmServer:
                     f"start it with --model {self.config.actor_rollout_ref.model.path}",
                 )
 
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Response]:
-        """Return the responses, in the order of the requests."""
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling, ended: Callable[[int, Response], None] | None = None
+    ) -> list[Response]:
+        """Return the responses, in the order of the requests; `ended` is told each as it comes."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for row, request in enumerate(requests):
             groups.setdefault((request.max_tokens, *request.prompt), []).append(row)
-        asks = [self._ask(requests[rows[0]], len(rows), sampling) for rows in groups.values()]
+        rows_of = list(groups.values())
+        asks = [self._ask(requests[rows[0]], len(rows), sampling) for rows in rows_of]
         responses: dict[int, Response] = {}
-        for rows, written in zip(groups.values(), self.connection.post_all("/v1/completions", asks), strict=True):
+
+        def take(place: int, written: list[Response]) -> None:
+            rows = rows_of[place]
             # A greedy request has one response, which is that of all its rows.
             responses.update(zip(rows, written if len(written) > 1 else written * len(rows), strict=True))
+            for row in rows if ended is not None else ():
+                ended(row, responses[row])  # type: ignore[misc]
+
+        self.connection.post_all("/v1/completions", asks, take)
         return [responses[row] for row in range(len(requests))]
 
     async def write(self, request: Request, sampling: Sampling) -> Response:
