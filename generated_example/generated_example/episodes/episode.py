@@ -12,6 +12,8 @@ from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .environments import Failure
 
+COUNTS = ("turns", "__num_turns__")
+
 
 @dataclass
 class Episode:
@@ -91,17 +93,26 @@ def episode_batch(prompts: DataProto, episodes: Sequence[Episode], length: int, 
     }
     if any(e.has_log_probs for e in episodes):
         tensors["rollout_log_probs"] = torch.tensor([_padded(e.log_probs, length, 0.0) for e in episodes])
-    columns = {
-        "turn_scores": objects(e.scores for e in episodes),
-        "turn_ends": objects(e.turn_ends for e in episodes),
-        "env_info": objects(e.info for e in episodes),
-        "env_end": objects(e.end for e in episodes),
-        "env_error": objects(e.failure.message if e.failure else "" for e in episodes),
-        "env_error_file": objects(e.failure.where if e.failure else "" for e in episodes),
-        "turns": np.array([len(e.scores) for e in episodes]),
-        "__num_turns__": np.array([len(e.scores) + e.answers + 1 for e in episodes]),
-    }
+    rows = [columns_of(episode) for episode in episodes]
+    columns = {name: objects(row[name] for row in rows) for name in rows[0]}
+    for name in COUNTS:
+        columns[name] = columns[name].astype(np.int64)
     return DataProto.from_dict(tensors, columns)
+
+
+def columns_of(episode: Episode) -> dict[str, Any]:
+    """Return what the columns say of an episode at its end: see `EpisodeLoop.run`."""
+    failure = episode.failure
+    return {
+        "turn_scores": episode.scores,
+        "turn_ends": episode.turn_ends,
+        "env_info": episode.info,
+        "env_end": episode.end,
+        "env_error": failure.message if failure else "",
+        "env_error_file": failure.where if failure else "",
+        "turns": len(episode.scores),
+        "__num_turns__": len(episode.scores) + episode.answers + 1,
+    }
 
 
 def _padded(values: list[Any], length: int, value: Any) -> list[Any]:

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import hashlib
 import importlib
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,15 @@ from ..training.hook_calls import importing_hooks
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import Writer
 from .environments import Environment, Environments, Failure, StepResult, unusable
-from .episode import Episode, episode_batch
+from .episode import Episode, columns_of, episode_batch
 from .observations import Observations
 from .turns import TurnByTurn
 
 # How often it is asked whether the engine can still go on, while episodes wait.
 CHECK_SECONDS = 0.2
+
+# Is told the place of an episode that has ended, its tokens after the prompt, and its columns.
+EpisodeEnded = Callable[[int, list[int], dict[str, Any]], None]
 
 
 class EpisodeLoop:
@@ -59,11 +62,12 @@ class EpisodeLoop:
         self.environments = Environments(env, make_env or _make_env(), config.data.get("env") or {})
         self.loop = asyncio.new_event_loop()  # one for all rollouts: an environment may hold on to connections
 
-    def run(self, prompts: DataProto) -> DataProto:
+    def run(self, prompts: DataProto, ended: EpisodeEnded | None = None) -> DataProto:
         """Play an episode from each prompt. No process waits for another in here: their turns differ in number.
 
         Args:
             prompts: as for the rollout engine, with uid and extra_info, (bs,) objects, in the columns.
+            ended: is told of each episode that has ended while others go on.
 
         Returns:
             What the engine returns for a single turn, response_mask (bs, response_length) int64, and these columns:
@@ -82,7 +86,8 @@ class EpisodeLoop:
             seeds = [0] * len(episodes) if isinstance(writer, TurnByTurn) else draw_seeds(len(episodes))
             parts = zip(episodes, self._resets(prompts), seeds, strict=True)
             expect(len(episodes), "episodes")
-            plays = [self._play(place, *part, writer) for place, part in enumerate(parts)]
+            tell = ended or (lambda *_: None)
+            plays = [self._play(place, *part, writer, tell) for place, part in enumerate(parts)]
             self.loop.run_until_complete(_all_done(plays, writer))
         batch = episode_batch(prompts, episodes, self.budget, self.tokenizer.pad_token_id)
         batch.non_tensor_batch["env_seconds"] = np.full(len(episodes), self.environments.seconds - before)
@@ -105,7 +110,13 @@ class EpisodeLoop:
             yield found
 
     async def _play(
-        self, place: int, episode: Episode, reset: tuple[int, dict[str, Any]], seed: int, writer: Writer
+        self,
+        place: int,
+        episode: Episode,
+        reset: tuple[int, dict[str, Any]],
+        seed: int,
+        writer: Writer,
+        ended: EpisodeEnded,
     ) -> None:
         """Play one episode to its end."""
         env = await self.environments.start(*reset)
@@ -126,6 +137,7 @@ class EpisodeLoop:
             else:
                 self._take(episode, env, turn, result)
         advance()
+        ended(place, episode.tokens, columns_of(episode))
         writer.leave()
         if not isinstance(env, Failure) and not episode.failure:
             await self.environments.close(env)

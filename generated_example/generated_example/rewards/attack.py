@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from .attacks import trial
+from .calls import source_of
 from .sandboxing.isolation import SandboxError
-from .scoring import source_of
 from .verified_code import score_code
 
 CODE = "code"

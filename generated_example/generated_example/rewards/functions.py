@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .calls import source_of
 from .forms import LABELS, QUERIES, VERLS_OF_BATCH, Form, name_of
-from .manager import TextRewardManager
-from .scoring import Scorer, ScoringError, aligned, problem_of, run_async, source_of
+from .manager import Begun, TextRewardManager
+from .scoring import Pending, Scorer, ScoringError, aligned, problem_of, run_async
 
 # Columns of a batch that are the trainer's own affair.
 INTERNAL = {"uid", "reward_model", "given_prompt", "raw_prompt", "raw_prompt_ids", "full_prompts", "index"}
@@ -105,6 +106,13 @@ class FunctionsRewardManager(TextRewardManager):
                 part.scorer = Scorer(part.call, num_workers, timeout, timeout_score, concurrency)
         self.scorer = Joint(self.parts)  # type: ignore[assignment]
 
+    def begin(self, sample: Any) -> Begun | None:
+        """Begin to score one response; not where it is an episode, which gets further columns from the whole batch."""
+        return None if "env_end" in sample.non_tensor_batch else super().begin(sample)
+
+    def _begun(self, arguments: Any) -> Any:
+        return self.scorer.begin(arguments)
+
     def _arguments(self, data: Any, texts: list[str]) -> Any:
         columns = data.non_tensor_batch
         names = [name for name in columns if name not in INTERNAL and not name.startswith("__")]
@@ -169,11 +177,30 @@ class Joint:
         self.parts = parts
         self._warned = False
 
-    def __call__(self, batch: Batch) -> list[dict[str, Any]]:
+    @property
+    def is_aside(self) -> bool:
+        """Tell whether a part is scored elsewhere than in the thread that asks for it."""
+        return any(part.scorer is not None and part.scorer.is_aside for part in self.parts)
+
+    def begin(self, batch: Batch) -> list[Pending | None]:
+        """Begin to score the one sample of a batch; returns what is under way for each part."""
+        return [
+            part.scorer.begin(_samples(part, batch)[0]) if part.scorer is not None and part.scorer.is_aside else None
+            for part in self.parts
+        ]
+
+    def give_up(self, begun: Sequence[list[Pending | None]]) -> None:
+        """Drop what was begun."""
+        for scorer, *pending in zip((part.scorer for part in self.parts), *begun, strict=True):
+            if scorer is not None:
+                scorer.give_up([one for one in pending if one is not None])
+
+    def __call__(self, batch: Batch, begun: Sequence[list[Pending | None] | None] = ()) -> list[dict[str, Any]]:
         totals, results = [0.0] * len(batch.samples), [dict[str, Any]() for _ in batch.samples]
         scored = [False] * len(batch.samples)
-        for part in self.parts:
-            outcomes = part.scorer(_samples(part, batch)) if part.scorer else _of_batch(part, batch)
+        for place, part in enumerate(self.parts):
+            pending = [one[place] if one is not None else None for one in begun]
+            outcomes = part.scorer(_samples(part, batch), pending) if part.scorer else _of_batch(part, batch)
             for row, outcome in enumerate(outcomes):
                 score = outcome.pop("score")
                 results[row] |= {part.name: score, **outcome}
@@ -230,7 +257,7 @@ def _of_batch(part: Part, batch: Batch) -> list[dict[str, Any]]:
     }
     result = part.function(**arguments)
     if hasattr(result, "__await__"):
-        result = run_async(lambda: _awaited(result))
+        result = run_async(_awaited(result))
     if isinstance(result, Mapping) and "rewards" in result:
         result = _reported(result, batch)
     return [_checked(part, value, row) for row, value in enumerate(_listed(part, result, len(batch.samples)))]

@@ -3,18 +3,33 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from .calls import source_of
 from .components import weighted_sum
 from .samples import DebugLog, SampleLog, spread
-from .scoring import Scorer, ScoringError, source_of
+from .scoring import Scorer, ScoringError
 from .text import overlong_penalty
 
 # The component that holds the score of a reward model, or of the environments of the episodes.
 GIVEN = "rm"
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A response whose score is under way.
+
+    Attributes:
+        text: the response, which the score is of.
+        pending: as the scorer's `begin` returns it.
+    """
+
+    text: str
+    pending: Any
 
 
 class TextRewardManager:
@@ -82,7 +97,9 @@ class TextRewardManager:
         self.samples = SampleLog(log_dir, log_every, log_samples) if log_dir and log_samples > 0 else None
         self.debug = DebugLog(debug_log, debug_samples) if debug_log and debug_samples > 0 else None
 
-    def __call__(self, data: Any, return_dict: bool = False) -> torch.Tensor | dict[str, Any]:
+    def __call__(
+        self, data: Any, return_dict: bool = False, begun: Sequence[Begun | None] = ()
+    ) -> torch.Tensor | dict[str, Any]:
         """Score a batch.
 
         Args:
@@ -90,6 +107,7 @@ class TextRewardManager:
                 attention_mask (bs, prompt_length + response_length); in `non_tensor_batch` reward_model and the data
                 source. rm_scores (bs, response_length) float32, where a reward model or environments have given them,
                 are the reward, unless `weights` makes them one component of it.
+            begun: for each response, what `begin` has returned for it, or None; empty: none was begun.
 
         Returns:
             The scores, float32 of shape (bs, response_length), zero but for the last token of each response; with
@@ -110,7 +128,9 @@ class TextRewardManager:
             extra[GIVEN] = given.sum(dim=-1).tolist()
         if given is None or self.weights is not None:
             texts = self._texts(responses.tolist(), lengths.tolist())
-            results = self.scorer(self._arguments(data, texts))
+            pairs = zip(texts, begun or [None] * len(texts), strict=True)
+            pending = [one.pending if one is not None and one.text == text else None for text, one in pairs]
+            results = self.scorer(self._arguments(data, texts), *([pending] if begun else []))
             for name in results[0] if results else ():
                 extra[name] = [result[name] for result in results]
         rewards = self._rewards(extra, lengths.tolist(), given is not None)
@@ -124,9 +144,39 @@ class TextRewardManager:
         )
         return {"reward_tensor": reward_tensor, "reward_extra_info": extra} if return_dict else reward_tensor
 
+    def begins(self, given: bool, in_thread: bool) -> bool:
+        """Tell whether a response can be scored while others are still written.
+
+        Args:
+            given: whether a reward model or environments will give scores.
+            in_thread: whether a plain function may be called in a thread, if `local.reward.num_workers` is 0.
+        """
+        if given and self.weights is None:
+            return False
+        return self.scorer.is_aside or (in_thread and isinstance(self.scorer, Scorer))
+
+    def begin(self, sample: Any) -> Begun | None:
+        """Begin to score one response beside this thread; None: it has to wait for the whole batch.
+
+        Args:
+            sample: as for `__call__`, with one row.
+        """
+        responses = sample.batch["responses"]
+        lengths = sample.batch["attention_mask"][:, -responses.shape[-1] :].sum(dim=-1)
+        (text,) = texts = self._texts(responses.tolist(), lengths.tolist())
+        return Begun(text, self._begun(self._arguments(sample, texts)))
+
+    def give_up(self, begun: Sequence[Begun | None]) -> None:
+        """Drop what was begun."""
+        self.scorer.give_up([one.pending for one in begun if one is not None])
+
     def close(self) -> None:
         """End the worker processes, if there are any."""
         self.scorer.close()
+
+    def _begun(self, arguments: Any) -> Any:
+        (sample,) = arguments
+        return self.scorer.begin(sample)
 
     def _texts(self, responses: list[list[int]], lengths: list[int]) -> list[str]:
         # One call for the whole batch: decoding row by row is most of the time a reward takes. A response is what the

@@ -23,6 +23,7 @@ import torch.distributed as dist
 
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from .exchange import Packed, gather_from_all, pack, send_to_all, unpack
+from .relay import Relay
 from .watch import Watch
 
 T = TypeVar("T")
@@ -46,6 +47,7 @@ class Ranks:
         watch: knows how the other processes are; None if there are none.
         leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
         group: what collective operations go through; None: torch's default group.
+        relay: carries to rank 0 what others have for it while all go on.
     """
 
     _shared: "Ranks | None" = None  # of the trainers in this process
@@ -79,6 +81,9 @@ class Ranks:
         else:
             store, _, _ = next(iter(dist.rendezvous("env://", timeout=timeout)))
             self.watch = Watch(dist.PrefixStore("watch", store.clone()), self.rank, self.world_size, peer_timeout)
+        several = self.world_size > 1
+        relayed = dist.PrefixStore("relay", store.clone()) if several else None
+        self.relay = Relay(relayed, self.rank, self.world_size)
         group = dist.PrefixStore("group", store)
         dist.init_process_group(backend, store=group, rank=self.rank, world_size=self.world_size, timeout=timeout)
         if self.watch is not None:

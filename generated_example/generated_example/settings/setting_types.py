@@ -48,6 +48,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.num_threads": int,
     "local.recompute_old_log_probs": bool,
     "local.reward.debug_log": str,
+    "local.reward.early": bool,
     "local.reward.log_dir": str,
     "local.reward.timeout": float,
     "local.max_logits_mb": float,

@@ -302,6 +302,7 @@ local.reward.allow_unisolated
 local.reward.concurrency
 local.reward.debug_log
 local.reward.debug_samples
+local.reward.early
 local.reward.in_background
 local.reward.log_dir
 local.reward.log_every

@@ -21,13 +21,13 @@ import numpy as np
 import torch
 
 from ..errors import ProjectError
-from ..rewards import components, functions, manager, pipelines, scoring, time_limit
+from ..rewards import calls, components, functions, manager, pipelines, scoring, time_limit
 from ..rewards.scoring import ScoringError
 from ..vendored.protocol import DataProto
 from . import registries
 
 # What calls the parts of a reward.
-CALLERS = (components, functions, manager, pipelines, scoring, time_limit)
+CALLERS = (calls, components, functions, manager, pipelines, scoring, time_limit)
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
 # Where verl's reward managers are, and what computes rewards with them.

@@ -6,23 +6,28 @@ score a whole batch as those of the releases before: `reward_fn(batch, return_di
 in this second way.
 """
 
-import asyncio
-import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 
-from ..rewards.scoring import ScoringError, own_line, source_of
+from ..rewards.calls import own_line, source_of
+from ..rewards.loop_thread import LoopThread
+from ..rewards.scoring import ScoringError
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import extract_reward, get_custom_reward_fn, load_reward_manager
 from ..vendored.protocol import DataProto
 from ..vendored.utils.import_utils import load_extern_object
+from ..vendored.workers.reward_loop import registry
 from ..vendored.workers.reward_loop.registry import REWARD_MANAGER
 from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
+from .batches import objects
 
-T = TypeVar("T")
+# Where verl's own managers are.
+VERLS = str(registry.__package__)
 
 
 def registered_managers() -> dict[str, Any]:
@@ -58,6 +63,19 @@ def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[
     )
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A response whose score is under way.
+
+    Attributes:
+        tokens: of the response, which the score is of.
+        pending: what the manager will return.
+    """
+
+    tokens: list[int]
+    pending: "Future[dict[str, Any]]"
+
+
 class RewardLoop:
     """One of verl's own managers, and an event loop in a thread of its own that all responses of a batch are scored in.
 
@@ -68,26 +86,26 @@ class RewardLoop:
     """
 
     def __init__(self, config: Any, tokenizer: Any, arguments: dict[str, Any]) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="reward loop", daemon=True)
-        self._thread.start()
+        self._loop = LoopThread("reward loop")
 
         async def make() -> Any:
             return load_reward_manager(config, tokenizer, **arguments)
 
         try:
-            self.manager = self._run(make())  # there: a manager keeps the event loop that it is created in
+            # There: a manager keeps the event loop that it is created in.
+            self.manager = self._loop.submit(make()).result()
         except BaseException:
             self.close()
             raise
 
-    def __call__(self, data: DataProto, return_dict: bool = False) -> Any:
+    def __call__(self, data: DataProto, return_dict: bool = False, begun: Sequence[Begun | None] = ()) -> Any:
         """Score a batch.
 
         Args:
             data: prompts (bs, prompt_length), responses (bs, response_length), attention_mask, and the columns that
                 the manager reads. rm_scores (bs, response_length), where a reward model or environments have given
                 them, are the reward.
+            begun: for each response, what `begin` has returned for it, or None; empty: none was begun.
 
         Returns:
             The scores, float32 of shape (bs, response_length), zero but for the last token of each response; with
@@ -99,20 +117,49 @@ class RewardLoop:
         if "rm_scores" in data.batch.keys():
             scores, extra = extract_reward(data)
         else:
-            scores, extra = self._score(data)
+            scores, extra = self._score(data, begun or [None] * len(data))
         return {"reward_tensor": scores, "reward_extra_info": extra} if return_dict else scores
 
     def close(self) -> None:
         """End the thread."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        self._loop.close()
 
-    def _score(self, data: DataProto) -> tuple[torch.Tensor, dict[str, list[Any]]]:
-        results = self._run(self._all(data))
-        prompt_length = data.batch["prompts"].size(1)
-        lengths = data.batch["attention_mask"][:, prompt_length:].sum(dim=1)
+    def begins(self, given: bool, in_thread: bool) -> bool:
+        """Tell whether a response can be scored while others are still written.
+
+        It can by verl's own managers, which call functions in threads in any case: what they read of a response is
+        known. `given` tells whether a reward model or environments will give scores.
+        """
+        return not given and type(self.manager).__module__.startswith(VERLS)
+
+    def begin(self, sample: DataProto) -> Begun:
+        """Begin to score one response beside this thread; `sample` has one row, as for `__call__`."""
+        length = _lengths(sample)[0]
+        tokens = sample.batch["responses"][0, :length].tolist()
+        return Begun(tokens, self._loop.submit(self._one(sample, 0)))
+
+    def give_up(self, begun: Sequence[Begun | None]) -> None:
+        """Drop what was begun."""
+        for one in begun:
+            if one is not None:
+                one.pending.cancel()
+
+    def _score(self, data: DataProto, begun: Sequence[Begun | None]) -> tuple[torch.Tensor, dict[str, list[Any]]]:
+        lengths = _lengths(data)
+        responses = [ids[:n] for ids, n in zip(data.batch["responses"].tolist(), lengths.tolist(), strict=True)]
+        pending = [
+            one.pending
+            if one is not None and one.tokens == tokens
+            else self._loop.submit(self._one(data[row : row + 1], row))
+            for row, (one, tokens) in enumerate(zip(begun, responses, strict=True))
+        ]
+        try:
+            wait(pending, return_when=FIRST_EXCEPTION)
+            failed = [row for row, one in enumerate(pending) if one.done() and one.exception() is not None]
+            results = [_result(pending[row], row) for row in failed or range(len(pending))]
+        finally:
+            for one in pending:
+                one.cancel()
         scores = torch.zeros_like(data.batch["responses"], dtype=torch.float32)
         scores[torch.arange(len(data)), lengths - 1] = torch.tensor(
             [float(result["reward_score"]) for result in results], dtype=torch.float32
@@ -121,24 +168,27 @@ class RewardLoop:
         names = dict.fromkeys(name for info in infos for name in info)
         return scores, {name: [info.get(name) for info in infos] for name in names}
 
-    async def _all(self, data: DataProto) -> list[dict[str, Any]]:
-        tasks = [asyncio.ensure_future(self._one(data, row)) for row in range(len(data))]
+    async def _one(self, sample: DataProto, row: int) -> dict[str, Any]:
+        columns = dict(sample.non_tensor_batch)
+        if "extra_info" in columns:  # which verl's managers add to
+            columns["extra_info"] = objects(dict(info or {}) for info in columns["extra_info"])
         try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    async def _one(self, data: DataProto, row: int) -> dict[str, Any]:
-        sample = data[row : row + 1]
-        for info in sample.non_tensor_batch.get("extra_info", ()):
-            sample.non_tensor_batch["extra_info"][0] = dict(info or {})  # which verl's managers add to
-        try:
+            sample = DataProto(sample.batch, columns, sample.meta_info)
             result: dict[str, Any] = await self.manager.run_single(sample)
             return result
         except Exception as error:
             where = own_line(error) or source_of(self.manager.compute_score)
             raise ScoringError(f"the reward raised {type(error).__name__}: {error}", where, row) from error
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+def _result(pending: "Future[dict[str, Any]]", row: int) -> dict[str, Any]:
+    try:
+        return pending.result()
+    except ScoringError as error:  # one that was begun by itself knows no row
+        raise ScoringError(error.message, error.hook_file, row) from error.__cause__
+
+
+def _lengths(data: DataProto) -> torch.Tensor:
+    """Return how many tokens each response has, (bs,)."""
+    mask: torch.Tensor = data.batch["attention_mask"]
+    return mask[:, data.batch["prompts"].size(1) :].sum(dim=1)

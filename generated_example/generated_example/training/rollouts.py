@@ -1,7 +1,9 @@
 # vextract:template base/__package__/training/rollouts.py - edit freely
 """From a batch of prompts to a batch of responses, over all processes."""
 
+import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from ..tracking.timing import beside_the_loop
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
 from .batches import REWARD_COLUMNS
+from .early_rewards import EarlyRewards
 
 CLOSING_SECONDS = 10.0
 
@@ -49,12 +52,13 @@ class Rollouts:
         # What is written beside the training goes through a group of processes of its own.
         self._beside = ranks.without_deadline() if config.local.rollout.ahead else ranks
 
-    def generate(self, prompts: DataProto) -> DataProto:
+    def generate(self, prompts: DataProto, early: EarlyRewards | None = None) -> DataProto:
         """Write the responses to a global batch of prompts, in its order.
 
         Args:
             prompts: the same on every process: input_ids, attention_mask, position_ids, (bs, prompt_length) int64,
                 padded on the left. Episodes need the columns uid and extra_info too.
+            early: is told which responses have ended while others are still written.
 
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
@@ -66,9 +70,9 @@ class Rollouts:
             HookError: too many environments failed.
         """
         self._settle()
-        return self._generate(prompts, self.ranks)
+        return self._generate(prompts, self.ranks, early)
 
-    def begin(self, prompts: DataProto, then: Callable[[DataProto], None]) -> None:
+    def begin(self, prompts: DataProto, then: Callable[[DataProto], None], early: EarlyRewards | None = None) -> None:
         """Begin to write what `generate` would, beside the training, with the weights of now. Every process does.
 
         `then` is told the responses as soon as they are there, in a thread.
@@ -81,7 +85,7 @@ class Rollouts:
             if torch.cuda.is_available():  # a thread begins with the first GPU
                 torch.cuda.set_device(self.ranks.local_rank)
             with beside_the_loop(), drawing_from(seed):
-                self._written = self._generate(prompts, self._beside)
+                self._written = self._generate(prompts, self._beside, early)
             then(self._written)
 
         self._background.start("the next batch", write)
@@ -98,12 +102,12 @@ class Rollouts:
         self.engine.close()
         self._background.join(CLOSING_SECONDS)
 
-    def _generate(self, prompts: DataProto, ranks: Ranks) -> DataProto:
+    def _generate(self, prompts: DataProto, ranks: Ranks, early: EarlyRewards | None) -> DataProto:
         columns = {k: v for k, v in prompts.non_tensor_batch.items() if k not in REWARD_COLUMNS}
         if self.episodes is None:
             given = DataProto(prompts.batch, columns, prompts.meta_info)
-            return self._spread(self.engine.generate_sequences, given, ranks)
-        played = self._spread(self.episodes.run, prompts, ranks)
+            return self._spread(self.engine.generate_sequences, given, ranks, early)
+        played = self._spread(self.episodes.run, prompts, ranks, early)
         episodes = self.outcomes.settle(played, prompts.non_tensor_batch["uid"])
         columns.pop("raw_prompt_ids", None)
         episodes.non_tensor_batch = columns | episodes.non_tensor_batch
@@ -117,17 +121,22 @@ class Rollouts:
             self.engine.sync_weights()
             self._is_stale = False
 
-    def _spread(self, function: Any, prompts: DataProto, ranks: Ranks) -> DataProto:
+    def _spread(self, function: Any, prompts: DataProto, ranks: Ranks, early: EarlyRewards | None) -> DataProto:
         """Return what the processes make of their shares, put together; `function` may not wait for other processes."""
+        told = early if "ended" in inspect.signature(function).parameters else None
 
         def write(share: DataProto) -> DataProto:
+            arguments = {}
+            if told is not None:
+                first, tell = ranks.rank * len(share), told.ended
+                arguments["ended"] = lambda row, *known: tell(first + row, *known)
             try:
-                return function(share)  # type: ignore[no-any-return]
+                return function(share, **arguments)  # type: ignore[no-any-return]
             finally:
                 self.engine.finish()
 
         empty_cache()  # the engine may need what the update has left in this process's cache
-        with self.engine.session():
+        with told or nullcontext(), self.engine.session():
             return ranks.spread(lambda share: ranks.together(lambda: write(share)), prompts)
 
     def sync_weights(self) -> None:

@@ -8,48 +8,43 @@ reference log-probabilities -> values -> KL penalty -> advantages -> critic upda
 import contextlib
 import copy
 import random
-import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from omegaconf import OmegaConf
 
 from ..api.assembly import assemble, trained_models
 from ..api.generation import generate_texts
 from ..api.inputs.datasets import batch_of, loader_of
 from ..api.inputs.given import Given
-from ..episodes.outcomes import episode_metrics
 from ..features import balance_batch, correct, take_rollout_log_probs
 from ..run.checkpoint_state import restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.event_loops import Closing, without_running_loop
 from ..run.interrupts import StopRequested
-from ..settings import reward_keys
 from ..tracking.run_tracker import RunTracker, as_numbers
 from ..tracking.terminal import validation_score
 from ..tracking.timing import timed, under_way
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
 from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics
-from ..vendored.algorithms.trainer_functions import apply_kl_penalty, compute_response_mask
+from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
 from ..workers.metrics import reduced
 from ..workers.rollout_interface import RolloutError
 from ..workers.trained_model import TrainedModel
-from .batches import add_columns, generation_batch, in_order, sample_rows, shown_rows, shown_training_rows, write_rows
+from .answers import Answers, Metrics, Reward
+from .batches import add_columns, sample_rows, shown_rows, shown_training_rows, write_rows
 from .callbacks import Callbacks
 from .divergence import DivergenceCheck
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .hook_calls import calling_estimator
-from .hook_errors import call_reward, check_advantages, reward_metrics
+from .hook_errors import check_advantages, reward_metrics
 from .process_choice import accuracy_sampler
 from .prompts import Prompts
-from .registries import AdvantageEstimator, compute_advantage
+from .registries import compute_advantage
 from .results import Step, TrainResult
 from .rollout_watch import RolloutWatch
 from .run_loop import RunLoop
@@ -57,8 +52,6 @@ from .run_state import RunState
 from .suspects import Suspects
 from .validation import answer_and_score, validation_metrics
 
-Metrics = dict[str, Any]
-Reward = tuple[torch.Tensor, dict[str, list[Any]]]
 TRAINING_SAMPLES_AT = 100  # steps of a run
 ROW = "row_before_arranging"
 
@@ -141,10 +134,7 @@ class LocalPPOTrainer(Closing):
             self.failure: Exception | None = None  # after a step's last update, so that the step counts
             self.score: float | None = None  # of validation after the last step; None: there was none
             self.prompts = Prompts(self)
-            self._ahead: tuple[Any, DataProto] | None = None  # prompts whose responses are being written
-            # On rank 0 the reward of these, from when they are written, and of a batch whose step has begun.
-            self._reward_ahead: Future[Reward] | None = None
-            self._reward_begun: Future[Reward] | None = None
+            self.answers = Answers(self)
             self._state = RunState(self, parts.base_models)
             self._run = RunLoop(self, self._state, parts.lock, parts.resumed_from, is_program=ranks is not None)
             if parts.resumed_from is not None:
@@ -358,22 +348,16 @@ class LocalPPOTrainer(Closing):
         except (RolloutError, StopRequested) as error:  # on every process
             self.failure = error
 
-    def _new_id(self) -> str:
-        return str(uuid.UUID(int=self.ids.getrandbits(128), version=4))
-
     def _collect(
         self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
     ) -> tuple[DataProto, "Future[Reward] | None"]:
         """Return the batch that a step learns from: prompts with responses, and the reward, which may be under way."""
-        batch = self._answer(prompts, timing, metrics)
-        begun, self._reward_begun = self._reward_begun, None
+        batch = self.answers.to(prompts, timing, metrics)
         batch.non_tensor_batch[ROW] = np.arange(len(batch))
         self._arrange(batch, metrics)
         rows = batch.non_tensor_batch.pop(ROW).tolist()
         with timed("reward", timing):
-            if begun is not None:
-                return batch, self.background.submit(lambda: in_order(begun.result(), rows))
-            return batch, self._start_reward(batch)
+            return batch, self.answers.begin_reward(batch, rows)
 
     def _collect_filtered(
         self, choose: Callable[..., Scored], prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
@@ -382,9 +366,9 @@ class LocalPPOTrainer(Closing):
         waiting = [prompts]
 
         def draw() -> Scored:
-            batch = self._answer(waiting.pop() if waiting else next(self.prompts), timing, metrics)
+            batch = self.answers.to(waiting.pop() if waiting else next(self.prompts), timing, metrics)
             with timed("reward", timing):
-                return batch, *self.ranks.on_driver(partial(call_reward, self.reward_fn, batch, self.tokenizer))
+                return batch, *self.answers.score(batch)
 
         count = self.config.data.train_batch_size
         batch, scores, extra = choose(draw, self.config, count, metrics)
@@ -397,96 +381,11 @@ class LocalPPOTrainer(Closing):
         done.set_result((batch.batch["token_level_scores"], extra))
         return batch, done
 
-    def _answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
-        """Return a batch of prompts with `rollout.n` responses to each; those to the same prompt have the same uid."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] is prompts:
-            batch = ahead[1]
-            with timed("gen", timing):  # the part that is not done yet
-                responses = self.rollouts.finish()
-            self._reward_begun, self._reward_ahead = self._reward_ahead, None
-        else:
-            ahead = None
-            batch, prompt_batch = self._questions(prompts, self.steps_done + 1)
-            with timed("gen", timing):
-                responses = self.rollouts.generate(prompt_batch.repeat(self.rollout_n, interleave=True))
-            if self.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
-                with timed("gen_max", timing):
-                    self._add_reward_baselines(batch, prompt_batch)
-        if self.config.local.rollout.ahead:
-            metrics["training/steps_behind"] = 0 if ahead is None else 1
-            with timed("gen", timing):
-                self._ask_ahead(prompts)
-        batch = self._answered(batch, responses, self.steps_done + 1)
-        metrics.update(episode_metrics(batch))
-        return batch
-
-    def _answered(self, batch: DataProto, responses: DataProto, step: int) -> DataProto:
-        """Return prompts with the responses to them, for a step."""
-        answered: DataProto = batch.repeat(self.rollout_n, interleave=True).union(responses)
-        answered.meta_info["global_steps"] = step
-        if "response_mask" not in answered.batch.keys():
-            answered.batch["response_mask"] = compute_response_mask(answered)
-        return answered
-
-    def _questions(self, prompts: dict[str, Any], step: int) -> tuple[DataProto, DataProto]:
-        """Return a batch of prompts that a step learns from, with their uids, and what of it goes to the rollout."""
-        batch = DataProto.from_single_dict(prompts)
-        batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
-        prompt_batch = generation_batch(batch)
-        prompt_batch.meta_info["global_steps"] = step
-        return batch, prompt_batch
-
-    def _ask_ahead(self, prompts: dict[str, Any]) -> None:
-        """Have the responses to the next batch written while this one, of these prompts, is trained on.
-
-        Not over a checkpoint, from which a run goes on with the weights of then.
-        """
-        step = self.steps_done + 2
-        if prompts is not self.prompts.current or step > self.total_steps or self._run.saves_after(step - 1):
-            return
-        following = self.prompts.ahead()
-        batch, prompt_batch = self._questions(following, step)
-        self._reward_ahead = None
-
-        def begin_reward(responses: DataProto) -> None:
-            if self.ranks.rank == 0 and OmegaConf.select(self.config, reward_keys.IN_BACKGROUND):
-                self._reward_ahead = self._start_reward(self._answered(batch, responses, step))
-
-        with under_way("weights"):
-            self.rollouts.begin(prompt_batch.repeat(self.rollout_n, interleave=True), begin_reward)
-        self._ahead = following, batch
-
     def _arrange(self, batch: DataProto, metrics: Metrics) -> None:
         """Order the rows for the processes, if so configured, and note how long they are."""
         if self.config.trainer.balance_batch:
             metrics.update(balance_batch(batch, self.ranks.world_size))
         batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
-
-    def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
-        """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
-        greedy = DataProto(
-            prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False}
-        )
-        responses = self.rollouts.generate(greedy)
-        answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
-        reward, _ = self.ranks.on_driver(lambda: call_reward(self.reward_fn, answered, self.tokenizer))
-        batch.batch["reward_baselines"] = reward.sum(dim=-1)
-
-    def _start_reward(self, batch: DataProto) -> "Future[Reward] | None":
-        """Have rank 0 compute the reward of the global batch: at once, or in the background if so configured."""
-        if self.ranks.rank != 0:
-            return None
-        # What is added to the batch meanwhile must not be seen by the reward.
-        batch = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
-        if OmegaConf.select(self.config, reward_keys.IN_BACKGROUND):
-            return self.background.submit(call_reward, self.reward_fn, batch, self.tokenizer)
-        done: Future[Reward] = Future()
-        try:
-            done.set_result(call_reward(self.reward_fn, batch, self.tokenizer))
-        except Exception as error:
-            done.set_exception(error)
-        return done
 
     def _needs_old_log_probs(self, batch: DataProto) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""

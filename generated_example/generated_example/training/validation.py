@@ -13,6 +13,7 @@ from ..tracking.timing import advance, expect, under_way
 from ..vendored.algorithms.metric_utils import process_validation_metrics
 from ..vendored.protocol import DataProto
 from .batches import generation_batch, sample_rows
+from .early_rewards import early_rewards
 from .hook_errors import call_reward
 
 if TYPE_CHECKING:
@@ -43,11 +44,13 @@ def answer_and_score(trainer: "LocalPPOTrainer", loader: Any) -> tuple[list[dict
         batch = batch.repeat(kwargs.n, interleave=True)
         prompt_batch = generation_batch(batch)
         prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
+        early = early_rewards(trainer.val_reward_fn, config, ranks, prompt_batch)
         with under_way("gen"):
-            batch = batch.union(trainer.rollouts.generate(prompt_batch))
+            batch = batch.union(trainer.rollouts.generate(prompt_batch, early))
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
         with under_way("reward"):
-            reward, extra = ranks.on_driver(partial(call_reward, trainer.val_reward_fn, batch, trainer.tokenizer))
+            reward_fn = early or trainer.val_reward_fn
+            reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
         scores = reward.sum(dim=-1).tolist()
         infos["reward"].extend(scores)
         for name, values in extra.items():

@@ -9,7 +9,7 @@ what a row says does not depend on the rows beside it. The settings of the sampl
 
 import contextlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -44,6 +44,7 @@ def decode(
     *,
     uniforms: torch.Tensor | None,
     log_probs: list[torch.Tensor] | None = None,
+    ended: Callable[[int, list[int]], None] | None = None,
     **arguments: Any,
 ) -> Any:
     """Write responses: what `generate` calls as its `custom_generate`.
@@ -57,6 +58,7 @@ def decode(
         uniforms: a random number in [0, 1) for each token, (bs, tokens or more) float64; None: tokens are not drawn.
         log_probs: receives those of the tokens, as they were drawn: (bs, tokens) float32, 0 after the end of a row;
             None: they are not computed. It stays empty where transformers' own loop does the work.
+        ended: is told the rows that have ended while others go on, and their tokens.
         arguments: what else goes to the model; attention_mask is (bs, prompt_length), or None: no padding.
 
     Returns:
@@ -88,7 +90,7 @@ def decode(
                 found[rows.origin[: rows.count], rows.length] = of_tokens(scores, tokens)
             rows.append(tokens)
             if ends:
-                rows.take_out(torch.isin(tokens, torch.cat(ends)))
+                rows.take_out(torch.isin(tokens, torch.cat(ends)), ended)
             if rows.count == 0 or rows.length == most:
                 if log_probs is not None and found is not None:
                     log_probs.append(found[:, rows.prompt_length : rows.length])
@@ -187,9 +189,17 @@ class _Rows:
         self.length += 1
         self._positions += 1
 
-    def take_out(self, ended: torch.Tensor) -> None:
-        """Take out the rows that have ended, (rows,) bool: the last of the others take their places."""
+    def take_out(self, ended: torch.Tensor, tell: Callable[[int, list[int]], None] | None = None) -> None:
+        """Take out the rows that have ended, (rows,) bool: the last of the others take their places.
+
+        `tell` is told which rows they are, and what they say.
+        """
         left = self.count - int(ended.sum())
+        if tell is not None and left not in (self.count, 0):
+            places = ended.nonzero()[:, 0]
+            said = self.tokens[places, self.prompt_length : self.length].tolist()
+            for row, tokens in zip(self.origin[places].tolist(), said, strict=True):
+                tell(row, tokens)
         if left in (self.count, 0):
             self.count = left
             return

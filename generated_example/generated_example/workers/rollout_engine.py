@@ -19,6 +19,7 @@ from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_datap
 from ..vendored.workers.hf_rollout import HFRollout
 from .devices import computing_on, device_of, here
 from .padding import WHOLE_SEQUENCE, common_left_padding
+from .rollout_interface import Ended
 from .trained_model import TrainedModel
 
 # From here on `generate` takes a decoding loop.
@@ -49,15 +50,17 @@ class RolloutEngine(HFRollout):
         with computing_on(self.device):
             self.model: Any = policy.module if self.shares_weights else self._whole_copy()
         self.module: Any = _Generator(self.model)  # what upstream's code calls
+        self._ended: Ended | None = None
         if not self.shares_weights:
             self.sync_weights()
 
-    def generate_sequences(self, prompts: DataProto) -> DataProto:
+    def generate_sequences(self, prompts: DataProto, ended: Ended | None = None) -> DataProto:
         """Write a response to each prompt.
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
                 may have do_sample, validate, temperature, top_p, top_k, response_length.
+            ended: is told the responses that have ended while others are still written.
 
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
@@ -79,11 +82,13 @@ class RolloutEngine(HFRollout):
             # For all rows at once, so that it does not matter which of them are written together.
             inputs["uniforms"] = torch.rand((len(prompts), self._most_steps(prompts)), dtype=torch.float64)
             inputs["uniforms"] = inputs["uniforms"].to(self.device)
+        inputs["rows"] = torch.arange(len(prompts))
         # Upstream's passes are equally long, and a batch of any length may come.
         pass_length = min(self.config.get("micro_batch_size", 1), len(prompts))
         padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), pass_length)
         passes = len(padded) // self.config.get("micro_batch_size", len(padded)) or 1
         expect(passes * self._most_steps(padded), "decode steps")
+        self._ended = ended
         with computing_on(self.device):
             output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
@@ -131,11 +136,20 @@ class RolloutEngine(HFRollout):
         hook = self.model.get_input_embeddings().register_forward_pre_hook(count)
         self.module.uniforms = prompts.batch.get("uniforms")
         self.module.log_probs = [] if self.config.calculate_log_probs else None
+        self.module.ended = None
+        if (tell := self._ended) is not None:
+            rows = prompts.batch["rows"].tolist()
+            self.module.ended = lambda row, tokens: tell(rows[row], tokens)
         try:
             output: DataProto = super()._generate_minibatch(prompts)
         finally:
             hook.remove()
         advance(self._most_steps(prompts) - len(steps))  # those that no row needed any more
+        if self.module.ended is not None:  # of this pass; others may follow
+            mask = output.batch["attention_mask"][:, -output.batch["responses"].shape[-1] :]
+            lengths = mask.sum(dim=-1).tolist()
+            for row, (tokens, length) in enumerate(zip(output.batch["responses"].tolist(), lengths, strict=True)):
+                self.module.ended(row, tokens[:length])
         for found in self.module.log_probs or ():
             missing = output.batch["responses"].shape[-1] - found.shape[-1]
             output.batch["rollout_log_probs"] = torch.nn.functional.pad(found, (0, missing))
@@ -164,12 +178,14 @@ class _Generator:
     Attributes:
         uniforms: random numbers for each token of each row, (bs, tokens) float64; None: no token is drawn.
         log_probs: receives the log-probabilities of the tokens, see `decode`; None: they are not computed.
+        ended: is told the rows that have ended while others go on, see `decode`.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.uniforms: torch.Tensor | None = None
         self.log_probs: list[torch.Tensor] | None = None
+        self.ended: Ended | None = None
 
     def eval(self) -> None:
         """Have the model compute as it does to write, without dropout."""
@@ -185,5 +201,5 @@ class _Generator:
             return self.model.generate(**settings)
         from .decoding import decode
 
-        loop = functools.partial(decode, uniforms=self.uniforms, log_probs=self.log_probs)
+        loop = functools.partial(decode, uniforms=self.uniforms, log_probs=self.log_probs, ended=self.ended)
         return self.model.generate(**settings, custom_generate=loop)

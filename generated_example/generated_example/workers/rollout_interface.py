@@ -1,6 +1,7 @@
 # vextract:template base/__package__/workers/rollout_interface.py - edit freely
 """What the trainer asks of a rollout engine. `rollout_choice.py` says which one this project has."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -20,6 +21,10 @@ class RolloutError(ProjectError):
 
 # The tokens that the model has written, and their log-probabilities if the engine gives them.
 Turn = tuple[list[int], list[float] | None]
+
+
+# Is told the row of a response that has ended, and its tokens.
+Ended = Callable[[int, list[int]], None]
 
 
 class Writer(Protocol):
@@ -52,12 +57,14 @@ class RolloutEngine(Protocol):
     which samples as `meta_info` says, or None where it cannot. It is entered within `session`.
     """
 
-    def generate_sequences(self, prompts: DataProto) -> DataProto:
+    def generate_sequences(self, prompts: DataProto, ended: Ended | None = None) -> DataProto:
         """Write a response to each prompt, which are this process's own; others may call it more or less often.
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
                 may have do_sample, validate, temperature, top_p, top_k, response_length (at most so many new tokens).
+            ended: is told of responses that are at their end while others are still written, from any thread, of each
+                as often as the engine likes. An engine may do without it, and without this argument.
 
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,

@@ -1,0 +1,85 @@
+# vextract:template base/__package__/rewards/calls.py
+"""One call of a scoring function: what came of it, and where the function is."""
+
+import inspect
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .components import ComponentError
+
+LIBRARY = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Holds what a scoring function raised, in a form that travels between processes."""
+
+    text: str
+    hook_file: str
+
+
+def raw_function(function: Any) -> Any:
+    """Return the function that the owner wrote: verl wraps it, with its settings, in functools.partial."""
+    arguments = getattr(function, "args", ())
+    inner: Any = arguments[0] if arguments and callable(arguments[0]) else getattr(function, "func", function)
+    return inner if callable(inner) else function
+
+
+def source_of(hook: Any) -> str:
+    """Return where a function, a class or an object's class is defined, as "path:line"."""
+    target = raw_function(hook)
+    target = target if inspect.isroutine(target) or inspect.isclass(target) else type(target)
+    try:
+        return f"{inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]}"
+    except (OSError, TypeError):
+        return repr(hook)
+
+
+def own_line(error: BaseException) -> str | None:
+    """Return the last line of a traceback that is in neither a library nor this directory, as "path:line"."""
+    installed = (sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"), sys.base_prefix + "/lib", LIBRARY, "<")
+    own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(installed)]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else None
+
+
+def is_async(function: Any) -> bool:
+    """Tell whether a function returns what is to be awaited."""
+    raw = raw_function(function)
+    return inspect.iscoroutinefunction(raw) or inspect.iscoroutinefunction(getattr(raw, "__call__", None))  # noqa: B004
+
+
+def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
+    """Return what a function returns for a sample, or a Failure."""
+    try:
+        return function(**sample)
+    except (Exception, SystemExit) as error:
+        return _failure(function, error)
+
+
+async def attempt_async(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
+    """Do what `attempt` does with a function that is awaited."""
+    try:
+        return await function(**sample)
+    except Exception as error:
+        return _failure(function, error)
+
+
+def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
+    what = "the reward"
+    hook: Any = function
+    if isinstance(error, ComponentError) and error.__cause__ is not None:
+        what = f"the component {error.component!r} of the reward"
+        hook = getattr(raw_function(function), "functions", {}).get(error.component, function)
+        error = error.__cause__
+    if hasattr(error, "hook_file"):  # it knows better
+        return Failure(f"{what}: {error}", error.hook_file)
+    own = raw_function(hook)
+    if isinstance(error, TypeError) and str(error).startswith(f"{getattr(own, '__qualname__', None)}() "):
+        called = "it is called with data_source, solution_str, ground_truth and extra_info, by name"
+        return Failure(f"{what} cannot be called: {error}\n  {called}", source_of(own))
+    return Failure(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook))

@@ -1,0 +1,43 @@
+# vextract:template base/__package__/rewards/loop_thread.py
+"""An event loop in a thread of its own, for coroutines that go on while this thread does something else."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+# How long to wait for a coroutine that blocks instead of awaiting. The thread does not keep the program from ending.
+CLOSING_SECONDS = 5.0
+
+
+class LoopThread:
+    """Runs coroutines, from any thread, until it is closed.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Begin a coroutine."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        """Cancel what is under way, and end the thread. May be called more than once."""
+        if not self._thread.is_alive():
+            return
+        self._loop.call_soon_threadsafe(self._end)
+        self._thread.join(CLOSING_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _end(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.call_soon(self._loop.stop)  # once the tasks have heard of it
