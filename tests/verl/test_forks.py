@@ -14,7 +14,7 @@ from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun import earlier, fitting, report, settings, startable
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
-from extractor.usecases.fromrun.other_libraries import easyr1, trl
+from extractor.usecases.fromrun.other_libraries import easyr1, trl_settings
 from extractor.usecases.fromrun.reading import Run, read_run
 from extractor.usecases.fromrun.taken_over import estimators, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
@@ -194,7 +194,7 @@ def test_every_name_of_another_library_has_one_in_verl(verl: object) -> None:
     ]
     # Of these verl has no default, and its code reads them.
     read = {"algorithm.filter_groups.enable", "algorithm.filter_groups.max_num_gen_batches"}
-    for name in {*easyr1._NAMES.values(), *trl._NAMES.values(), *both} - read:
+    for name in {*easyr1._NAMES.values(), *trl_settings._NAMES.values(), *both} - read:
         assert any(item in defaults for item in candidates(name, lambda key: None)), name
 
 
@@ -245,7 +245,7 @@ def test_a_training_script_of_trl(tmp_path: Path) -> None:
         f"{actor}.clip_ratio_high": 0.2,
         f"{actor}.ppo_mini_batch_size": 8,
         "data.train_batch_size": 8,
-        "data.max_response_length": 256,
+        "data.max_response_length": 512,
         "data.train_files": "data/train.parquet",
         "actor_rollout_ref.model.path": "a/b",
         "actor_rollout_ref.model.lora_rank": 8,
@@ -260,8 +260,11 @@ def test_a_training_script_of_trl(tmp_path: Path) -> None:
         ("output_dir", "dropped"),
         ("reward_funcs", "to do"),
         ("save_steps", "to do"),
-        ("per_device_train_batch_size * gradient_accumulation_steps", "changed"),
         ("lr_scheduler_type", "changed"),
+        ("vllm_importance_sampling_correction", "changed"),
+        ("lora_target_modules", "changed"),
+        ("per_device_train_batch_size * gradient_accumulation_steps", "changed"),
+        ("max_completion_length", "changed"),
     ]
 
 

@@ -236,3 +236,122 @@ def test_functions_that_read_no_message_get_text(
     manager = importlib.import_module("of_trl.custom.trl_reward_manager").TrlRewardManager
     monkeypatch.setattr(manager, "_prompt", lambda self, data, row: "1 + 1")
     assert [item["score"] for item in scores(package, ["four", "no"], is_text=True)] == [-4.0, -2.0]
+
+
+FEW = "per_device_train_batch_size: 4\ngradient_accumulation_steps: 2\nnum_generations: 4\n"
+LR = f"{ACTOR}.optim"
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        # Four optimizer steps for one of verl's: the batch is of two mini-batches, each taken twice.
+        (
+            "steps_per_generation: 4\nnum_iterations: 2\nmax_steps: 10\nsave_steps: 8\nwarmup_steps: 3\n"
+            "eval_strategy: steps\neval_steps: 0.5",
+            {
+                "data.train_batch_size": 4,
+                f"{ACTOR}.ppo_mini_batch_size": 2,
+                f"{ACTOR}.ppo_epochs": 2,
+                "trainer.total_training_steps": 3,
+                "trainer.save_freq": 2,
+                "trainer.test_freq": 2,
+                f"{LR}.lr_warmup_steps": 1,
+            },
+        ),
+        ("max_steps: 10\nwarmup_steps: 3", {"trainer.total_training_steps": 10, f"{LR}.lr_warmup_steps": 3}),
+        ("warmup_steps: 0.1", {f"{LR}.lr_warmup_steps_ratio": 0.1, f"{LR}.lr_warmup_steps": None}),
+        ("eval_strategy: steps\neval_on_start: true", {"trainer.test_freq": 500, "trainer.val_before_train": True}),
+        ("eval_steps: 5", {"trainer.test_freq": -1}),
+        ("loss_type: cispo\nepsilon_high: 5.0", {f"{ACTOR}.clip_ratio_low": 1.0, f"{ACTOR}.clip_ratio_high": 4.0}),
+        (
+            "loss_type: sapo\nsapo_temperature_neg: 1.2",
+            {f"{ACTOR}.loss_agg_mode": "seq-mean-token-mean", f"{ACTOR}.tau_neg": 1.2},
+        ),
+        ("entropy_coef: 0.01", {f"{ACTOR}.entropy_coeff": 0.01}),
+        ("shuffle_dataset: false\nsave_total_limit: 2", {"data.shuffle": False, "trainer.max_actor_ckpt_to_keep": 2}),
+        (
+            "lr_scheduler_type: cosine_with_min_lr\nlearning_rate: 0.00001\nlr_scheduler_kwargs: {min_lr: 0.000001}",
+            {f"{LR}.lr_scheduler_type": "cosine", f"{LR}.min_lr_ratio": 0.1},
+        ),
+        ("chat_template_kwargs: {enable_thinking: false}", {"data.apply_chat_template_kwargs.enable_thinking": False}),
+        (
+            "use_peft: true",
+            {f"{MODEL}.lora_rank": 16, f"{MODEL}.lora_alpha": 32, f"{MODEL}.target_modules": ["q_proj", "v_proj"]},
+        ),
+        ("lora_r: 64", {f"{MODEL}.lora_rank": None, f"{MODEL}.lora_alpha": None}),
+        ("", {"data.max_response_length": 512, f"{ACTOR}.loss_agg_mode": "token-mean", f"{ACTOR}.entropy_coeff": 0}),
+    ],
+)
+def test_settings_mean_what_they_do_in_trl(tmp_path: Path, said: str, meant: dict[str, Any]) -> None:
+    file = tmp_path / "grpo.yaml"
+    file.write_text(FEW + said)
+    found = translated(read_run(file, {}, {}))
+    numbers = {key for key, value in meant.items() if isinstance(value, float)}
+    assert {key: found[key] for key in numbers} == pytest.approx({key: meant[key] for key in numbers})
+    rest = meant.keys() - numbers
+    assert {key: found.get(key) for key in rest} == {key: meant[key] for key in rest}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "meant"),
+    [
+        ("LoraConfig(r=16)", (16, 8, ["q_proj", "v_proj"])),
+        ("LoraConfig(target_modules='all-linear', lora_dropout=0.1)", (8, 8, "all-linear")),
+        (
+            "FastModel.get_peft_model(model, lora_alpha=32)",
+            (16, 32, [f"{name}_proj" for name in ("q", "k", "v", "o", "gate", "up", "down")]),
+        ),
+    ],
+)
+def test_an_adapter_is_what_the_library_that_makes_it_takes_unsaid(
+    tmp_path: Path, adapter: str, meant: tuple[int, int, Any]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"config = GRPOConfig(num_generations=2)\nadapter = {adapter}\n")
+    run = read_run(script, {}, {})
+    found = translated(run)
+    assert tuple(found[f"{MODEL}.{name}"] for name in ("lora_rank", "lora_alpha", "target_modules")) == meant
+    assert ("lora_dropout" in adapter) == any(item.key == "lora_dropout" for item in run.remarks)
+
+
+@pytest.mark.parametrize(
+    ("before", "processes"),
+    [
+        ("python", None),
+        ("accelerate launch", None),
+        ("accelerate launch --num_processes 4", 4),
+        ("accelerate launch --config_file zero.yaml", 8),
+        ("accelerate launch --config_file zero.yaml --num-processes=2", 2),
+        ("torchrun --nnodes 2 --nproc_per_node 3", 6),
+    ],
+)
+def test_batches_are_of_all_processes_where_the_launch_says_how_many(
+    tmp_path: Path, before: str, processes: int | None
+) -> None:
+    checkout(tmp_path, **{"zero.yaml": "distributed_type: DEEPSPEED\nnum_processes: 8\n"})
+    run = launch(tmp_path, f"{before} train.py")
+    found = translated(run)
+    times = processes or 1
+    assert found[f"{ACTOR}.ppo_mini_batch_size"] == 4 * times
+    assert found["data.train_batch_size"] == 8 * times
+    assert found[f"{ACTOR}.ppo_micro_batch_size_per_gpu"] == 8
+    said = [item for item in run.remarks if "for one device" in item.why]
+    assert bool(said) == (processes is None)
+
+
+def test_what_is_otherwise_or_left_to_a_release_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "grpo.yaml"
+    file.write_text(FEW + "use_vllm: true\nscale_rewards: batch\nnum_train_epochs: 0.5\nbeta: 0.04\nuse_peft: true\n")
+    remarks = {item.key for item in read_run(file, {}, {}).remarks if item.what == "changed"}
+    assert {
+        "vllm_importance_sampling_correction",
+        "scale_rewards",
+        "num_train_epochs",
+        "lora_target_modules",
+        "loss_type",
+        "max_completion_length",
+    } <= remarks
+    file.write_text(FEW + "use_vllm: true\nvllm_importance_sampling_correction: false\n")
+    remarks = {item.key for item in read_run(file, {}, {}).remarks}
+    assert "vllm_importance_sampling_correction" not in remarks

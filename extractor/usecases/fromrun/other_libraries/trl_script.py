@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from extractor.usecases.fromrun.files import Places
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
 # What of a call's arguments is a setting, by what it is called on the command line; of GRPOConfig's every one is.
-_LORA = {"r": "lora_r", "lora_alpha": "lora_alpha", "target_modules": "lora_target_modules"}
+_LORA = {
+    "r": "lora_r",
+    "target_modules": "lora_target_modules",
+    **{name: name for name in ("lora_alpha", "lora_dropout", "use_rslora", "use_dora", "modules_to_save")},
+    **{name: name for name in ("init_lora_weights", "rank_pattern", "alpha_pattern", "exclude_modules")},
+}
 _CALLS: Mapping[str, Mapping[str, str]] = {
     "GRPOConfig": {},
     "GRPOTrainer": {"model": "model_name_or_path", "reward_funcs": "reward_funcs", "train_dataset": "dataset_name"},
     "LoraConfig": _LORA,
     "get_peft_model": _LORA,
+}
+# What an adapter is where a script says no more: peft's, and Unsloth's of the models that it loads.
+_LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+_ADAPTERS: Mapping[str, Mapping[str, Any]] = {
+    "LoraConfig": {"lora_r": 8, "lora_alpha": 8},
+    "get_peft_model": {"lora_r": 16, "lora_alpha": 16, "lora_target_modules": [*_LAYERS]},
 }
 # A model that a script loads itself, and hands over as an object.
 _LOADS, _NAMED = "from_pretrained", ("model_name", "pretrained_model_name_or_path")
@@ -134,27 +143,6 @@ def named(names: Any, weights: Any) -> ScoredBy | None:
     return None if len(set(functions)) < len(functions) else program.scored_by(weights)
 
 
-class Started(NamedTuple):
-    """What a command starts: a script, or "" for TRL's own; the file, if it is here; and the arguments that it gets."""
-
-    script: str
-    file: Path | None
-    arguments: Sequence[str]
-
-
-def started(words: Sequence[str], places: Places) -> Started:
-    """Return what a command starts. What stands before a script is for `accelerate launch`, `torchrun` and the like."""
-    for index, (one, two) in enumerate(itertools.pairwise(words)):
-        if (one, two) == ("trl", "grpo"):
-            return Started("", None, words[index + 2 :])
-    for index, word in enumerate(words):
-        module = words[index - 1] == "-m" if index else False
-        if module or (word.endswith(".py") and not word.startswith("-")):
-            file = places.find(f"{word.replace('.', '/')}.py" if module else word)
-            return Started(word, file, words[index + 1 :])
-    return Started("", None, words)
-
-
 def of_file(file: Path | None, given: Mapping[str, Any]) -> Program | None:
     """Read the training script in a file; None where there is none."""
     try:
@@ -184,6 +172,10 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     rewards: tuple[str, ...] = ()
     for call in calls:
         name = _name(call)
+        if name == "LoraConfig" or (
+            name == "get_peft_model" and call.keywords and isinstance(call.func, ast.Attribute)
+        ):
+            settings.update(_ADAPTERS[name])
         for keyword in call.keywords if name in _CALLS else ():
             said = _CALLS[name].get(str(keyword.arg), keyword.arg if name == "GRPOConfig" else None)
             if said is not None:

@@ -1,0 +1,67 @@
+"""Commands that start training with TRL: what they start, with which arguments, in how many processes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from extractor.usecases.fromrun.files import Places
+from extractor.values import readers
+from extractor.values.configtree.compose import read_mapping
+from extractor.values.errors import UsageError
+
+
+class Started(NamedTuple):
+    """What a command starts: a script, or "" for TRL's own; the file, if it is here; and the arguments that it gets."""
+
+    script: str
+    file: Path | None
+    arguments: Sequence[str]
+
+
+def started(words: Sequence[str], places: Places) -> Started:
+    """Return what a command starts. What stands before a script is for `accelerate launch`, `torchrun` and the like."""
+    for index, (one, two) in enumerate(itertools.pairwise(words)):
+        if (one, two) == ("trl", "grpo"):
+            return Started("", None, words[index + 2 :])
+    for index, word in enumerate(words):
+        module = words[index - 1] == "-m" if index else False
+        if module or (word.endswith(".py") and not word.startswith("-")):
+            file = places.find(f"{word.replace('.', '/')}.py" if module else word)
+            return Started(word, file, words[index + 1 :])
+    return Started("", None, words)
+
+
+def processes_of(words: Sequence[str], places: Places) -> int | None:
+    """Return how many processes a command starts, by its flags or the config of accelerate that it names.
+
+    None: it says nothing that can be read.
+    """
+    flags = _flags(words)
+    for name in ("num_processes", "nproc_per_node"):
+        if (text := flags.get(name, "")).isdigit():
+            nodes = flags.get("nnodes", "1") if name == "nproc_per_node" else "1"
+            return int(text) * int(nodes) if nodes.isdigit() else None
+    file = places.find(flags["config_file"]) if "config_file" in flags else None
+    try:
+        body = {} if file is None else read_mapping(readers.read_text(file))
+    except (OSError, UsageError, yaml.YAMLError):
+        return None
+    count = body.get("num_processes")
+    return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else None
+
+
+def _flags(words: Sequence[str]) -> dict[str, str]:
+    """Return the flags of whatever starts the script, before it, as text."""
+    found = {}
+    for one, two in itertools.pairwise((*words, "")):
+        if one.endswith(".py") or one == "grpo":
+            break
+        key, equals, value = one.partition("=")
+        if key.startswith("--"):
+            found[key[2:].replace("-", "_")] = value if equals else two
+    return found
