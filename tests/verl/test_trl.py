@@ -355,3 +355,43 @@ def test_what_is_otherwise_or_left_to_a_release_is_said(tmp_path: Path) -> None:
     file.write_text(FEW + "use_vllm: true\nvllm_importance_sampling_correction: false\n")
     remarks = {item.key for item in read_run(file, {}, {}).remarks}
     assert "vllm_importance_sampling_correction" not in remarks
+
+
+NAMED = """
+from trl import GRPOConfig, GRPOTrainer, TrlParser
+from own.scores import choose
+
+arguments, config = TrlParser((Arguments, GRPOConfig)).parse_args_and_config()
+GRPOTrainer(model="a/b", args=config, reward_funcs=choose(arguments)).train()
+"""
+SCORES = """
+from functools import partial
+
+def shaped(completions, **kwargs):
+    return [1.0 for _ in completions]
+
+def exact(completions, answer, **kwargs):
+    return [float(one[0]["content"] == two) for one, two in zip(completions, answer)]
+
+def choose(arguments):
+    known = {"shape": shaped, "right": exact, "partly": partial(exact, answer=[])}
+    return [known[name] for name in arguments.reward_funcs]
+"""
+
+
+@pytest.mark.parametrize("package", ["own", "src/own"])
+def test_functions_are_found_by_the_names_that_a_script_has_for_them(tmp_path: Path, package: str) -> None:
+    script = f"{package}/grpo.py" if "/" in package else "grpo.py"
+    checkout(tmp_path, **{script: NAMED, f"{package}/__init__.py": "", f"{package}/scores.py": SCORES})
+    start = f"accelerate launch {script} --num_generations 4 --reward_weights 2.0 1.0 --reward_funcs"
+    scored_by = launch(tmp_path, f"{start} right shape").scored_by
+    assert scored_by is not None
+    assert (scored_by.functions, scored_by.weights, scored_by.place) == (("exact", "shaped"), (2.0, 1.0), "scores.py")
+    run = launch(tmp_path, f"{start} right partly")  # what it gives the function is not known
+    assert run.scored_by is None
+    assert [item.what for item in run.remarks if item.key == "reward_funcs"] == ["to do"]
+    # In the script itself, at its top.
+    (tmp_path / script).write_text(f'{NAMED}{SCORES}\nREGISTRY = {{"mine": shaped}}\n')
+    scored_by = launch(tmp_path, f"{start} mine").scored_by
+    assert scored_by is not None
+    assert (scored_by.functions, scored_by.place) == (("shaped",), "grpo.py")

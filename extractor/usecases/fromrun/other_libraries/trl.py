@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.other_libraries import trl_command, trl_script
+from extractor.usecases.fromrun.other_libraries import trl_command, trl_registry, trl_script
 from extractor.usecases.fromrun.other_libraries.translation import Translated, config_file
 from extractor.usecases.fromrun.other_libraries.trl_script import Computed, Program
 from extractor.usecases.fromrun.other_libraries.trl_settings import KNOWN, translated
@@ -80,7 +80,9 @@ def _of_program(stated: Mapping[str, Any], program: Program | None, processes: i
     if program is not None and program.rewards:
         scored_by = program.scored_by(weights)
     else:
-        scored_by = trl_script.named(stated.get("reward_funcs"), weights)
+        names = stated.get("reward_funcs")
+        own = None if program is None else trl_registry.registered(program, names, weights)
+        scored_by = own or trl_script.named(names, weights)
     return translated(stated, scored_by, processes)
 
 

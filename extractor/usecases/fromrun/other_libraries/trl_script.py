@@ -267,12 +267,13 @@ def _functions(node: ast.expr, known: _Known, tree: ast.Module) -> tuple[str, ..
         node = known.constants[node.id]
     items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
     names = [item.id for item in items if isinstance(item, ast.Name)]
-    there = set(_top_names(tree))
+    there = set(top_names(tree))
     is_plain = len(names) == len(items) and len(set(names)) == len(names) and set(names) <= there
     return tuple(names) if is_plain else ()
 
 
-def _top_names(tree: ast.Module) -> Iterator[str]:
+def top_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a script defines or imports at its top."""
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name

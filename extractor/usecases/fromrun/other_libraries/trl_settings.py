@@ -15,6 +15,8 @@ from extractor.values.errors import UsageError
 
 _ACTOR, _ROLLOUT, _MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"
 _NAMES: Mapping[str, str] = {
+    "chat_template": f"{_MODEL}.custom_chat_template",
+    "dataset_prompt_column": "data.prompt_key",
     "entropy_coef": f"{_ACTOR}.entropy_coeff",
     "epsilon": f"{_ACTOR}.clip_ratio_low",
     "gradient_checkpointing": f"{_MODEL}.enable_gradient_checkpointing",
