@@ -395,3 +395,17 @@ def test_functions_are_found_by_the_names_that_a_script_has_for_them(tmp_path: P
     scored_by = launch(tmp_path, f"{start} mine").scored_by
     assert scored_by is not None
     assert (scored_by.functions, scored_by.place) == (("shaped",), "grpo.py")
+
+
+def test_how_unsloth_s_runs_draw_tokens(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "shown = SamplingParams(top_p=0.5)\ndrawn = SamplingParams(top_p=0.9, min_p=0.1, stop=[end], seed=1)\n"
+        "config = GRPOConfig(num_generations=2, vllm_sampling_params=drawn, temperature=0.8)\n"
+    )
+    run = read_run(script, {}, {})
+    found = translated(run)
+    assert (found[f"{ROLLOUT}.top_p"], found[f"{ROLLOUT}.temperature"]) == (0.9, 0.8)
+    remarks = {item.key: item.what for item in run.remarks}
+    assert remarks["min_p"] == "not carried over"
+    assert "vllm_sampling_params" not in remarks

@@ -26,6 +26,8 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
     "LoraConfig": _LORA,
     "get_peft_model": _LORA,
 }
+# What of vLLM's SamplingParams a run's own settings do not have already.
+_DRAWN = ("top_p", "top_k", "min_p", "repetition_penalty")
 # What an adapter is where a script says no more: peft's, and Unsloth's of the models that it loads.
 _LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _ADAPTERS: Mapping[str, Mapping[str, Any]] = {
@@ -178,7 +180,9 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
             settings.update(_ADAPTERS[name])
         for keyword in call.keywords if name in _CALLS else ():
             said = _CALLS[name].get(str(keyword.arg), keyword.arg if name == "GRPOConfig" else None)
-            if said is not None:
+            if said == "vllm_sampling_params" and (sampling := _sampling(keyword.value, known)) is not None:
+                settings = {**sampling, **settings}
+            elif said is not None:
                 settings[said] = _value(keyword.value, known)
             if said == "reward_funcs":
                 rewards = _functions(keyword.value, known, tree)
@@ -270,6 +274,15 @@ def _functions(node: ast.expr, known: _Known, tree: ast.Module) -> tuple[str, ..
     there = set(top_names(tree))
     is_plain = len(names) == len(items) and len(set(names)) == len(names) and set(names) <= there
     return tuple(names) if is_plain else ()
+
+
+def _sampling(node: ast.expr, known: _Known) -> dict[str, Any] | None:
+    """Return what `SamplingParams(...)` says of how tokens are drawn; None where it is not that."""
+    if isinstance(node, ast.Name):
+        node = known.constants.get(node.id, node)
+    if not isinstance(node, ast.Call) or _name(node) != "SamplingParams":
+        return None
+    return {str(item.arg): _value(item.value, known) for item in node.keywords if item.arg in _DRAWN}
 
 
 def top_names(tree: ast.Module) -> Iterator[str]:
