@@ -564,7 +564,8 @@ def test_the_prompts_of_a_rollout_are_as_long_as_those_of_the_data(tmp_path: Pat
     ],
 )
 def test_other_words_for_the_same_are_the_projects(tmp_path: Path, key: str, value: Any, here: str) -> None:
-    changed, remarks = startable.settle(recipient(tmp_path, {key: value}), {}, {}, ())
+    filters = {"algorithm.filter_groups.enable": True}
+    changed, remarks = startable.settle(recipient(tmp_path, {key: value, **filters}), {}, {}, ())
     assert (changed, [item.what for item in remarks]) == ({key: here}, ["changed"])
 
 

@@ -128,7 +128,12 @@ def test_a_notebook_is_read_without_its_commands(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "markdown", "source": "# GRPOConfig("},
         {"cell_type": "code", "source": ["%%capture\n", "import os\n", "!pip install unsloth"]},
-        {"cell_type": "code", "source": ["if colab:\n", "    !pip install trl\n", "%matplotlib inline"]},
+        {
+            "cell_type": "code",
+            "source": ["if colab:\n", "    !pip install \\\n", "  trl \\\n", "  vllm\n", "%matplotlib inline"],
+        },
+        {"cell_type": "code", "source": "%%time\nlongest_of_all = 1"},
+        {"cell_type": "code", "source": "%%bash\nfor x in 1 2; do echo; done"},
         {"cell_type": "code", "source": SCRIPT},
     ]
     notebook = tmp_path / "train.ipynb"
@@ -409,3 +414,41 @@ def test_how_unsloth_s_runs_draw_tokens(tmp_path: Path) -> None:
     remarks = {item.key: item.what for item in run.remarks}
     assert remarks["min_p"] == "not carried over"
     assert "vllm_sampling_params" not in remarks
+
+
+LEAST = "def size(completions, **kwargs):\n    return [-float(len(one)) for one in completions]\n\n"
+
+
+def test_a_trainer_without_a_config_has_trl_s_own(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"{LEAST}GRPOTrainer(model='a/b', reward_funcs=size, train_dataset=rows).train()\n")
+    run = read_run(script, {}, {})
+    assert translated(run)[f"{MODEL}.path"] == "a/b"
+    assert translated(run)[f"{ROLLOUT}.n"] == 8
+    assert run.scored_by is not None
+
+
+def test_a_trainer_of_a_script_s_own_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    made = "CountingGRPOTrainer(model='a/b', reward_funcs=[size], args=LongGRPOConfig(num_generations=4))"
+    made = made.replace("'a/b'", "adapter.model_name_or_path")
+    models = "adapter = ModelConfig('x', model_name_or_path='a/b', use_peft=True, lora_r=4)"
+    script.write_text(f"{LEAST}{models}\n{made}.train()\n")
+    run = read_run(script, {}, {})
+    assert translated(run)[f"{ROLLOUT}.n"] == 4
+    assert translated(run)[f"{MODEL}.lora_rank"] == 4
+    assert translated(run)[f"{MODEL}.path"] == "a/b"
+    assert [item.value for item in run.remarks if item.key == "GRPOTrainer"] == ["CountingGRPOTrainer"]
+    script.write_text(f"{LEAST}vf.GRPOTrainer(model='a/b', args=vf.defaults(run_name='x')).train()\n")
+    with pytest.raises(UsageError, match=r"made by vf.defaults\(run_name='x'\)"):
+        read_run(script, {}, {})
+
+
+def test_names_of_functions_that_only_the_script_states(tmp_path: Path) -> None:
+    options = "@dataclass\nclass Arguments:\n    reward_funcs: list = field(default_factory=lambda: ['short'])\n\n"
+    rest = "KNOWN = {'short': size}\nchosen = [KNOWN[name] for name in arguments.reward_funcs]\n"
+    rest += "GRPOTrainer(model=model.path, args=TrlParser(GRPOConfig).parse(), reward_funcs=chosen).train()\n"
+    checkout(tmp_path, **{"train.py": LEAST + options + rest})
+    scored_by = launch(tmp_path, "python train.py --num_generations 4").scored_by
+    assert scored_by is not None
+    assert scored_by.functions == ("size",)

@@ -9,8 +9,10 @@ from extractor.values import readers
 
 _MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
 _PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
-# What is no Python in a notebook: commands for it, and for a shell.
-_COMMAND = re.compile(r"^([ \t]*)[%!].*")
+# What is no Python in a notebook: commands for it, and for a shell, which a backslash continues; and cells that are
+# none, but for those whose first line only says how they are run.
+_COMMAND = re.compile(r"^([ \t]*)[%!](?:.*\\[ \t]*\n)*.*", re.MULTILINE)
+_RUN_AS = re.compile(r"%%(?:capture|time|timeit|prun)\b.*")
 _FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 
 
@@ -47,6 +49,7 @@ def notebook(text: str) -> str:
             continue
         source = cell.get("source", "")
         code = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        if not code.lstrip().startswith("%%"):
-            lines += [_COMMAND.sub(r"\1pass", line) for line in code.splitlines()]
+        code = _RUN_AS.sub("", code.lstrip(), count=1)
+        if not code.startswith("%%"):
+            lines += _COMMAND.sub(r"\1pass", code).splitlines()
     return "\n".join(lines) + "\n"

@@ -20,7 +20,7 @@ _REJECTED = "algorithm.rollout_correction.rollout_rs"
 _REJECTIONS = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq_mean_k1"}
 _MINI_BATCHES = (_MINI_BATCH, "critic.ppo_mini_batch_size")
 _PROMPT, _LONGEST = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"
-_METRIC = "algorithm.filter_groups.metric"
+_FILTERS, _METRIC = "algorithm.filter_groups.enable", "algorithm.filter_groups.metric"
 _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
 # Of settings that are null here unless they are given, those that are numbers.
 _NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
@@ -131,7 +131,8 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
             remarks.append(Remark(_PROMPT, settings[_PROMPT], "changed", why))
     if settings.get(_METRIC) == "reward":
         changed[_METRIC] = "seq_reward"
-        remarks.append(Remark(_METRIC, "reward", "changed", "seq_reward: the sum of a response's rewards"))
+        if whole.get(_FILTERS):
+            remarks.append(Remark(_METRIC, "reward", "changed", "seq_reward: the sum of a response's rewards"))
     mode = settings.get(_RESUME)
     if _RESUME in settings and mode not in _RESUMES:
         changed[_RESUME] = "disable" if mode in (None, False, "none") else "auto"

@@ -10,9 +10,11 @@ from typing import Any
 import yaml
 
 from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import trl_command, trl_registry, trl_script
+from extractor.usecases.fromrun.other_libraries.script_values import Computed
 from extractor.usecases.fromrun.other_libraries.translation import Translated, config_file
-from extractor.usecases.fromrun.other_libraries.trl_script import Computed, Program
+from extractor.usecases.fromrun.other_libraries.trl_script import Program
 from extractor.usecases.fromrun.other_libraries.trl_settings import KNOWN, translated
 from extractor.usecases.fromrun.unknowns import with_words
 from extractor.values import readers
@@ -66,7 +68,12 @@ def of_python(text: str, path: Path) -> Translated | None:
         UsageError: its command line says what the config is.
     """
     found = trl_script.read(text, path, {})
-    if found is not None and not found.makes_config:
+    if found is not None and found.made_by:
+        raise UsageError(
+            f"{path}: its GRPOConfig is made by {found.made_by}, which is known to whoever runs it",
+            hint="write the settings as YAML, under TRL's names, and pass that",
+        )
+    if found is not None and found.made_by == "":
         raise UsageError(
             f"{path}: its command line says what its GRPOConfig is",
             hint=f"pass a bash script with the command that starts it: accelerate launch {path.name} --...",
@@ -81,9 +88,15 @@ def _of_program(stated: Mapping[str, Any], program: Program | None, processes: i
         scored_by = program.scored_by(weights)
     else:
         names = stated.get("reward_funcs")
+        if program is not None and (names is None or isinstance(names, Computed)):
+            names = [*program.names]
         own = None if program is None else trl_registry.registered(program, names, weights)
         scored_by = own or trl_script.named(names, weights)
-    return translated(stated, scored_by, processes)
+    found = translated(stated, scored_by, processes)
+    if program is None or program.trainer is None:
+        return found
+    why = "a trainer of its own: what it does otherwise than TRL's"
+    return found._replace(remarks=(*found.remarks, Remark("GRPOTrainer", program.trainer, "not carried over", why)))
 
 
 def _arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from extractor.usecases.fromrun.other_libraries.script_values import (
+    Computed,
+    Known,
+    constants,
+    name_of,
+    options,
+    value_of,
+)
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
-# What of a call's arguments is a setting, by what it is called on the command line; of GRPOConfig's every one is.
+# What of a call's arguments is a setting, by what it is called on the command line.
 _LORA = {
     "r": "lora_r",
     "target_modules": "lora_target_modules",
     **{name: name for name in ("lora_alpha", "lora_dropout", "use_rslora", "use_dora", "modules_to_save")},
     **{name: name for name in ("init_lora_weights", "rank_pattern", "alpha_pattern", "exclude_modules")},
 }
+# Of these calls every argument is, under its own name.
+_CONFIGS = ("GRPOConfig", "ModelConfig", "ScriptArguments")
 _CALLS: Mapping[str, Mapping[str, str]] = {
-    "GRPOConfig": {},
+    **{name: {} for name in _CONFIGS},
     "GRPOTrainer": {"model": "model_name_or_path", "reward_funcs": "reward_funcs", "train_dataset": "dataset_name"},
     "LoraConfig": _LORA,
     "get_peft_model": _LORA,
@@ -36,36 +44,10 @@ _ADAPTERS: Mapping[str, Mapping[str, Any]] = {
 }
 # A model that a script loads itself, and hands over as an object.
 _LOADS, _NAMED = "from_pretrained", ("model_name", "pretrained_model_name_or_path")
-_OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
-}
-# Names that follow each other.
-_DEEPEST = 20
+# What reads a config from the command line.
+_PARSES = ("ArgumentParser", "TrlParser", "parse_args")
 # How functions of TRL's own are called that `trl grpo` knows by their names.
 _OF_TRL = "_reward"
-
-
-class Computed(str):
-    """The text of an expression that only the script knows the value of."""
-
-
-@dataclass(frozen=True)
-class _Known:
-    """Holds what a script's names stand for.
-
-    Attributes:
-        constants: Those that get a value once, with it.
-        options: Those of its command line, with their defaults; None: an option without one.
-        given: What its command line says.
-    """
-
-    constants: Mapping[str, ast.expr]
-    options: Mapping[str, ast.expr | None]
-    given: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -96,7 +78,10 @@ class Program:
     Attributes:
         settings: By their names on the command line; `Computed` where only the script knows.
         rewards: Names of the functions that score; (): not known.
-        makes_config: Whether it makes its GRPOConfig itself; otherwise its command line says all.
+        made_by: Where it does not make its GRPOConfig itself, the expression that it gets it by, or "" if its command
+            line says all; None: it makes it, or has TRL make one.
+        trainer: The class of its trainer, where it is one of its own.
+        names: Of reward functions, as it has them unless its command says otherwise.
         options: Names of the options of its own that its command line has.
         text: Of the script.
         path: Of the script.
@@ -104,10 +89,12 @@ class Program:
 
     settings: Mapping[str, Any]
     rewards: tuple[str, ...]
-    makes_config: bool
+    made_by: str | None
     options: frozenset[str]
     text: str = field(repr=False)
     path: Path
+    trainer: str | None = None
+    names: tuple[str, ...] = ()
 
     def scored_by(self, weights: Any) -> ScoredBy | None:
         """Return what scores, with the weights that the run states; None where that is not known."""
@@ -141,7 +128,7 @@ def named(names: Any, weights: Any) -> ScoredBy | None:
         return None
     lines = [f"from {before or 'trl.rewards'} import {name}" for before, _, name in parts]
     functions = tuple(name for _, _, name in parts)
-    program = Program({}, functions, False, frozenset(), "\n".join(dict.fromkeys(lines)) + "\n", Path("reward_funcs"))
+    program = Program({}, functions, None, frozenset(), "\n".join(dict.fromkeys(lines)) + "\n", Path("reward_funcs"))
     return None if len(set(functions)) < len(functions) else program.scored_by(weights)
 
 
@@ -166,24 +153,22 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     """
     tree = readers.python(text)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    names = {_name(call) for call in calls}
+    names = {_role(call) for call in calls}
     if not names & {"GRPOConfig", "GRPOTrainer"}:
         return None
-    known = _Known(_constants(tree), dict(_options(tree)), given)
+    known = Known(constants(tree), dict(options(tree)), given)
     settings: dict[str, Any] = {}
     rewards: tuple[str, ...] = ()
     for call in calls:
-        name = _name(call)
-        if name == "LoraConfig" or (
-            name == "get_peft_model" and call.keywords and isinstance(call.func, ast.Attribute)
-        ):
-            settings.update(_ADAPTERS[name])
-        for keyword in call.keywords if name in _CALLS else ():
-            said = _CALLS[name].get(str(keyword.arg), keyword.arg if name == "GRPOConfig" else None)
+        role = _role(call)
+        if role in _ADAPTERS and (role == "LoraConfig" or isinstance(call.func, ast.Attribute)):
+            settings.update(_ADAPTERS[role])
+        for keyword in call.keywords if role in _CALLS else ():
+            said = _CALLS[role].get(str(keyword.arg), keyword.arg if role in _CONFIGS else None)
             if said == "vllm_sampling_params" and (sampling := _sampling(keyword.value, known)) is not None:
                 settings = {**sampling, **settings}
             elif said is not None:
-                settings[said] = _value(keyword.value, known)
+                settings[said] = value_of(keyword.value, known)
             if said == "reward_funcs":
                 rewards = _functions(keyword.value, known, tree)
     if isinstance(settings.get("model_name_or_path"), Computed):
@@ -192,80 +177,40 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
             settings["model_name_or_path"] = loaded
     if any(key.startswith("lora_") for key in settings):
         settings["use_peft"] = True
-    return Program(settings, rewards, "GRPOConfig" in names, frozenset(known.options), text, path)
+    trainers = [name for call in calls if _role(call) == "GRPOTrainer" and (name := name_of(call)) != "GRPOTrainer"]
+    made_by = None if "GRPOConfig" in names else _made_by(calls, known)
+    program = Program(settings, rewards, made_by, frozenset(known.options), text, path)
+    return replace(program, trainer=trainers[0] if trainers else None, names=_reward_names(known))
 
 
-def _name(call: ast.Call) -> str:
-    return ast.unparse(call.func).rpartition(".")[2]
+def _role(call: ast.Call) -> str:
+    """Return what is called: of a class that a script has made of TRL's trainer or config, TRL's."""
+    name = name_of(call)
+    return next((known for known in ("GRPOTrainer", "GRPOConfig") if name.endswith(known)), name)
 
 
-def _constants(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return the names that get a value once, with it."""
-    given: dict[str, ast.expr] = {}
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = Counter(node.id for node in names if isinstance(node.ctx, ast.Store))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            given[node.targets[0].id] = node.value
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-            given[node.target.id] = node.value
-    return {name: value for name, value in given.items() if bound[name] == 1}
+def _made_by(calls: Sequence[ast.Call], known: Known) -> str | None:
+    """Return the expression by which trainers get their config, "" if that is read from the command line."""
+    given = [
+        item.value for call in calls if _role(call) == "GRPOTrainer" for item in call.keywords if item.arg == "args"
+    ]
+    if not given:
+        return None
+    if any(name_of(call).endswith(_PARSES) for call in calls):
+        return ""
+    named = known.constants.get(given[0].id) if isinstance(given[0], ast.Name) else None
+    return ast.unparse(named or given[0])
 
 
-def _options(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the options of a script's command line, by argparse or as fields of dataclasses, with their defaults."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _name(node) == "add_argument":
-            flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-            stated = {item.arg: item.value for item in node.keywords}
-            default = stated.get("default")
-            if default is None and isinstance(action := stated.get("action"), ast.Constant):
-                default = ast.Constant(False) if action.value == "store_true" else None
-            for flag in flags:
-                yield flag.lstrip("-").replace("-", "_"), default
-        elif isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(item) for item in node.decorator_list):
-            for field_ in node.body:
-                if isinstance(field_, ast.AnnAssign) and isinstance(field_.target, ast.Name):
-                    yield field_.target.id, _default(field_.value)
+def _reward_names(known: Known) -> tuple[str, ...]:
+    """Return what the option `reward_funcs` of a script names."""
+    default = known.options.get("reward_funcs")
+    value = known.given.get("reward_funcs", None if default is None else value_of(default, known))
+    listed = [value] if isinstance(value, str) else value
+    return tuple(listed) if isinstance(listed, list) and all(isinstance(item, str) for item in listed) else ()
 
 
-def _default(node: ast.expr | None) -> ast.expr | None:
-    """Return the default of a dataclass's field: itself, or what `field(default=...)` says."""
-    if isinstance(node, ast.Call) and _name(node) == "field":
-        return next((item.value for item in node.keywords if item.arg == "default"), None)
-    return node
-
-
-def _value(node: ast.expr, known: _Known) -> Any:
-    """Return the value of an expression, or its text."""
-    try:
-        return _worked_out(node, known, 0)
-    except (ValueError, TypeError, SyntaxError, ArithmeticError, MemoryError, RecursionError):
-        return Computed(ast.unparse(known.constants.get(node.id, node) if isinstance(node, ast.Name) else node))
-
-
-def _worked_out(node: ast.expr, known: _Known, depth: int) -> Any:
-    if depth > _DEEPEST:
-        raise RecursionError
-    if isinstance(node, ast.Name) and node.id in known.constants:
-        return _worked_out(known.constants[node.id], known, depth + 1)
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in known.options:
-        if node.attr in known.given:
-            return known.given[node.attr]
-        default = known.options[node.attr]
-        if default is None:
-            raise ValueError(f"{node.attr} has no default")
-        return _worked_out(default, known, depth + 1)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        sides = [_worked_out(side, known, depth + 1) for side in (node.left, node.right)]
-        if all(isinstance(side, (int, float)) for side in sides):
-            return _OPERATIONS[type(node.op)](*sides)
-    if isinstance(node, ast.List):
-        return [_worked_out(item, known, depth + 1) for item in node.elts]
-    return ast.literal_eval(node)
-
-
-def _functions(node: ast.expr, known: _Known, tree: ast.Module) -> tuple[str, ...]:
+def _functions(node: ast.expr, known: Known, tree: ast.Module) -> tuple[str, ...]:
     """Return the names of functions in a list of them, or of the one; () where it holds anything else."""
     if isinstance(node, ast.Name) and node.id in known.constants:
         node = known.constants[node.id]
@@ -276,13 +221,13 @@ def _functions(node: ast.expr, known: _Known, tree: ast.Module) -> tuple[str, ..
     return tuple(names) if is_plain else ()
 
 
-def _sampling(node: ast.expr, known: _Known) -> dict[str, Any] | None:
+def _sampling(node: ast.expr, known: Known) -> dict[str, Any] | None:
     """Return what `SamplingParams(...)` says of how tokens are drawn; None where it is not that."""
     if isinstance(node, ast.Name):
         node = known.constants.get(node.id, node)
-    if not isinstance(node, ast.Call) or _name(node) != "SamplingParams":
+    if not isinstance(node, ast.Call) or name_of(node) != "SamplingParams":
         return None
-    return {str(item.arg): _value(item.value, known) for item in node.keywords if item.arg in _DRAWN}
+    return {str(item.arg): value_of(item.value, known) for item in node.keywords if item.arg in _DRAWN}
 
 
 def top_names(tree: ast.Module) -> Iterator[str]:
@@ -296,7 +241,7 @@ def top_names(tree: ast.Module) -> Iterator[str]:
             yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
-def _loaded(calls: Sequence[ast.Call], known: _Known) -> str | None:
+def _loaded(calls: Sequence[ast.Call], known: Known) -> str | None:
     """Return the model that a script loads; None where it loads none, several, or one that is not known."""
     found = set()
     for call in calls:
@@ -304,6 +249,6 @@ def _loaded(calls: Sequence[ast.Call], known: _Known) -> str | None:
         if not owner.endswith(f".{_LOADS}") or "Model" not in owner:
             continue
         given = [*call.args[:1], *(item.value for item in call.keywords if item.arg in _NAMED)]
-        found |= {_value(node, known) for node in given}
+        found |= {value_of(node, known) for node in given}
     only = found.pop() if len(found) == 1 else None
     return only if isinstance(only, str) and not isinstance(only, Computed) else None

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.other_libraries.script_values import Computed
 from extractor.usecases.fromrun.other_libraries.translation import ROWS, Translated, overrides_of
-from extractor.usecases.fromrun.other_libraries.trl_script import Computed, ScoredBy
+from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
 from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.values.errors import UsageError
 

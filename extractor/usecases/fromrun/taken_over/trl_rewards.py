@@ -71,7 +71,9 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
     if copied.missing:
         why = f"they cannot be imported here: {'; '.join(dict.fromkeys(copied.missing))}"
         return Taken(project.tree, [Remark("reward_funcs", names, "to do", why)])
-    is_text = not any('"content"' in text or "'content'" in text for text in texts)
+    is_text = not _imported(texts, scored_by.functions) and not any(
+        '"content"' in text or "'content'" in text for text in texts
+    )
     tree = project.with_hooks(
         {
             f"{FUNCTIONS}.py": f'{_HEAD}"""The functions that score {scored_by.place}."""\n\n{copied.text.strip()}\n',
@@ -157,6 +159,12 @@ def _read_by(module: Module, index: int) -> set[str]:
 
 def _with(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
     return ast.Import(names) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, names, node.level)
+
+
+def _imported(texts: list[str], names: tuple[str, ...]) -> set[str]:
+    """Return those of functions that are a package's, whose text is not here; TRL's own take conversations."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return set(names) - {node.name for text in texts for node in ast.parse(text).body if isinstance(node, kinds)}
 
 
 def _columns(texts: list[str], names: tuple[str, ...]) -> list[str]:

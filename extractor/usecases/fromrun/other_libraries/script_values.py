@@ -1,0 +1,117 @@
+"""What expressions of a training script are worth, as far as that can be said without running it."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+}
+# Names that follow each other.
+_DEEPEST = 20
+
+
+class Computed(str):
+    """The text of an expression that only the script knows the value of."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Holds what a script's names stand for.
+
+    Attributes:
+        constants: Those that get a value once, with it.
+        options: Those of its command line, with their defaults; None: an option without one.
+        given: What its command line says.
+    """
+
+    constants: Mapping[str, ast.expr]
+    options: Mapping[str, ast.expr | None]
+    given: Mapping[str, Any]
+
+
+def constants(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return the names that get a value once, with it."""
+    given: dict[str, ast.expr] = {}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = Counter(node.id for node in names if isinstance(node.ctx, ast.Store))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            given[node.targets[0].id] = node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            given[node.target.id] = node.value
+    return {name: value for name, value in given.items() if bound[name] == 1}
+
+
+def options(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the options of a script's command line, by argparse or as fields of dataclasses, with their defaults."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and name_of(node) == "add_argument":
+            flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+            stated = {item.arg: item.value for item in node.keywords}
+            default = stated.get("default")
+            if default is None and isinstance(action := stated.get("action"), ast.Constant):
+                default = ast.Constant(False) if action.value == "store_true" else None
+            for flag in flags:
+                yield flag.lstrip("-").replace("-", "_"), default
+        elif isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(item) for item in node.decorator_list):
+            for field_ in node.body:
+                if isinstance(field_, ast.AnnAssign) and isinstance(field_.target, ast.Name):
+                    yield field_.target.id, _default(field_.value)
+
+
+def _default(node: ast.expr | None) -> ast.expr | None:
+    """Return the default of a dataclass's field: itself, or what `field(default=...)` says."""
+    if isinstance(node, ast.Call) and name_of(node) == "field":
+        values = {item.arg: item.value for item in node.keywords}
+        made = values.get("default_factory")
+        return values.get("default", made.body if isinstance(made, ast.Lambda) else None)
+    return node
+
+
+def value_of(node: ast.expr, known: Known) -> Any:
+    """Return the value of an expression, or its text."""
+    try:
+        return _worked_out(node, known, 0)
+    except (ValueError, TypeError, SyntaxError, ArithmeticError, MemoryError, RecursionError):
+        return Computed(ast.unparse(known.constants.get(node.id, node) if isinstance(node, ast.Name) else node))
+
+
+def _worked_out(node: ast.expr, known: Known, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise RecursionError
+    if isinstance(node, ast.Name) and node.id in known.constants:
+        return _worked_out(known.constants[node.id], known, depth + 1)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in known.options:
+        if node.attr in known.given:
+            return known.given[node.attr]
+        default = known.options[node.attr]
+        if default is None:
+            raise ValueError(f"{node.attr} has no default")
+        return _worked_out(default, known, depth + 1)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        made = known.constants.get(node.value.id)  # model_config.model_name_or_path, of ModelConfig(...)
+        for item in made.keywords if isinstance(made, ast.Call) else ():
+            if item.arg == node.attr:
+                return _worked_out(item.value, known, depth + 1)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+        sides = [_worked_out(side, known, depth + 1) for side in (node.left, node.right)]
+        if all(isinstance(side, (int, float)) for side in sides):
+            return _OPERATIONS[type(node.op)](*sides)
+    if isinstance(node, ast.List):
+        return [_worked_out(item, known, depth + 1) for item in node.elts]
+    return ast.literal_eval(node)
+
+
+def name_of(call: ast.Call) -> str:
+    """Return the last part of the name of what is called."""
+    return ast.unparse(call.func).rpartition(".")[2]
