@@ -5,7 +5,7 @@
 A phase is a number of processes, a directory, cases that they run one after the other, and directories of earlier runs
 to copy there first. A case is a name and settings; name#more goes on with an earlier one. What it gives goes to
 DIRECTORY/<name>: checkpoints, and from each process steps-<rank>.pt with the advantages, metrics and memory of each
-step. A case with the setting `fails_at=N@R` has its reward (R is "reward"), its loss ("loss") or its rollout on one
+step, and read-<rank>.json how many bytes of shares it has read. A case with the setting `fails_at=N@R` has its reward (R is "reward"), its loss ("loss") or its rollout on one
 process (R is a rank) fail in step N, goes on from what was saved, and leaves the error that each process saw in
 failure-<rank>.json. With `rollouts=own` the project writes its own responses, and only the memory is kept. With
 `only=save` it resumes, and saves at once what it has.
@@ -26,6 +26,7 @@ import psutil
 import torch
 import yaml
 from omegaconf import OmegaConf
+from toy.run import shards  # type: ignore[import-not-found]
 from toy.run.distributed import Ranks  # type: ignore[import-not-found]
 from toy.run.failures import report  # type: ignore[import-not-found]
 from toy.settings.loading import load_config, settle_device  # type: ignore[import-not-found]
@@ -38,6 +39,7 @@ from toy.workers.sharding import local  # type: ignore[import-not-found]
 warnings.filterwarnings("ignore")
 sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each case would take most of the time
 steps: list[dict[str, Any]] = []
+bytes_read: list[int] = []
 failure = ("", "")  # step, and where
 own_rollouts = False
 generate, sync_weights = Rollouts.generate, Rollouts.sync_weights
@@ -114,6 +116,16 @@ def failing(update_policy: Any) -> Any:
     return update
 
 
+class Counting(shards.HuggingFaceStorageReader):  # type: ignore[misc,name-defined]
+    """What reads shares, which also counts what it is asked for."""
+
+    def read_data(self, plan: Any, planner: Any) -> Any:
+        for item in plan.items:
+            tensor = planner.resolve_tensor(item)
+            bytes_read.append(tensor.numel() * tensor.element_size())
+        return super().read_data(plan, planner)
+
+
 def run(name: str, settings: list[str], default: Any, directory: Path, ranks: Any) -> None:
     """One case."""
     global failure, own_rollouts
@@ -127,6 +139,7 @@ def run(name: str, settings: list[str], default: Any, directory: Path, ranks: An
         OmegaConf.update(config, key, yaml.safe_load(value))
     settle_device(config)
     steps.clear()
+    bytes_read.clear()
     if "only=save" in settings:
         saved_again(config, ranks)
         return
@@ -143,6 +156,7 @@ def run(name: str, settings: list[str], default: Any, directory: Path, ranks: An
         os.environ["REWARD_FAILS_AT"] = ""
     assert trained(config, ranks)
     torch.save(steps, where / f"steps-{ranks.rank}.pt")
+    (where / f"read-{ranks.rank}.json").write_text(json.dumps(sum(bytes_read)))
 
 
 def process(rank: int, phase: dict[str, Any], port: int, default: Any) -> None:
@@ -165,6 +179,7 @@ def main() -> None:
     Rollouts.sync_weights = lambda self: sync_weights(self) if own_rollouts else None
     training.LocalPPOTrainer.train_step = noting(training.LocalPPOTrainer.train_step)
     Actor.update_policy = failing(Actor.update_policy)
+    shards.HuggingFaceStorageReader = Counting
     default = load_config(Path("config"), ["scale=toy"])
     forking = multiprocessing.get_context("fork")  # importing takes much longer than a case: once for all processes
     for phase in json.loads(Path(sys.argv[1]).read_text()):

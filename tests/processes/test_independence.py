@@ -217,6 +217,18 @@ def test_any_number_of_processes_goes_on(runs: Path, resumed: str) -> None:
     assert len(steps(runs / resumed)) == 2
 
 
+@pytest.mark.parametrize(("resumed", "origin", "share"), [("2/split", "2/split", 1 / 2), ("4/2_to_4", "2/half", 1 / 4)])
+def test_a_process_reads_its_own_share_of_a_checkpoint(runs: Path, resumed: str, origin: str, share: float) -> None:
+    """Of weights and optimizers of both models; tensors that are too short to be cut evenly make some difference."""
+    models = [runs / origin / "global_step_2" / model for model in ("actor", "critic")]
+    parts = [saved(model) for model in models] + [saved(model / "optimizer") for model in models]
+    whole = sum(tensor.nbytes for part in parts for tensor in part.values())
+    ranks = round(1 / share)
+    read = [json.loads((runs / resumed / f"read-{rank}.json").read_text()) for rank in range(ranks)]
+    assert sum(read) == pytest.approx(whole, rel=0.01)
+    assert max(read) < (share + 0.1) * whole
+
+
 AS_PAIRS = (("4/2_in_pairs", "2/half"), ("1_again/pairs_in_1", "4/pairs"))
 
 

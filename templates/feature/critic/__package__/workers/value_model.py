@@ -31,6 +31,7 @@ class Critic(TrainedModel):
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         self.section = section = config.critic
         self.tokenizer = tokenizer
+        self._goes_on = path is not None  # from a checkpoint, which has a value head
         path = path or section.model.path or config.actor_rollout_ref.model.path
         fsdp_config = section.model.fsdp_config
         node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic"))
@@ -48,7 +49,8 @@ class Critic(TrainedModel):
         # Without dropout, so that values do not depend on chance.
         settings: dict[str, Any] = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
         model, auto_class = self.section.model, AutoModelForTokenClassification
-        return load_model(path, model, model.fsdp_config, self.tokenizer, auto_class, ranks, **settings)
+        place = path, model, model.fsdp_config, self.tokenizer, auto_class, ranks
+        return load_model(*place, own_shares=self._goes_on, **settings)
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """Return the value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
