@@ -20,7 +20,7 @@ from ..tracking.timing import expect
 from ..training.hook_calls import calling_policy_loss
 from ..vendored.protocol import DataProto
 from .actor import Actor
-from .adapters import starting_point
+from .adapters import starting_point, wants_adapter
 from .device_map import first_device, spread_reader
 from .devices import computing_on, device_of, here
 from .models import load_model, taken_over
@@ -64,7 +64,10 @@ class Policy(TrainedModel):
         reader, loaded = quantized_reader(self.config), None
         module = module if reader is None else None  # weights are packed where they are read
         if module is None or start.model != model.path:
-            loaded = _load_causal_lm(self.config, start.model, fsdp_config, self.tokenizer, ranks, reader)
+            own_shares = module is None and not wants_adapter(model)
+            loaded = _load_causal_lm(
+                self.config, start.model, fsdp_config, self.tokenizer, ranks, reader, own_shares=own_shares
+            )
         module = loaded if module is None else taken_over(module, loaded, model, fsdp_config, self.tokenizer)
         return add_adapter(module, model, start, ranks)
 
@@ -212,12 +215,18 @@ def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str,
 
 
 def _load_causal_lm(
-    config: Any, path: str, fsdp_config: Any, tokenizer: Any, ranks: Ranks, reader: Callable[..., Any] | None = None
+    config: Any,
+    path: str,
+    fsdp_config: Any,
+    tokenizer: Any,
+    ranks: Ranks,
+    reader: Callable[..., Any] | None = None,
+    **settings: Any,
 ) -> Any:
     from transformers import AutoModelForCausalLM
 
     model = config.actor_rollout_ref.model
-    return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, reader)
+    return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, reader, **settings)
 
 
 def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:

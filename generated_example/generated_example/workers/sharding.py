@@ -15,6 +15,7 @@ from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
 from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
 from .devices import get_device_name, here
+from .own_shares import give_memory, read_own_shares, taken_note
 
 
 def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
@@ -22,7 +23,8 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
 
     Args:
         module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none. Where
-            each process has read them all, only those that are trained become rank 0's.
+            each process has read them all, only those that are trained become rank 0's. Where each is to read its own
+            shares, none has any.
         fsdp_config: how to share it out.
         ranks: this process among its peers.
     """
@@ -30,6 +32,7 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
         return module.to(here())
     mesh = _mesh(int(fsdp_config.fsdp_size), ranks.world_size)
     offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
+    shares = taken_note(module)
     each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
     full_state = module.state_dict() if ranks.rank == 0 and not each_has_all else {}
     for parameter in module.parameters() if each_has_all else ():
@@ -49,7 +52,10 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
         },
         {"wrap_policy": {"transformer_layer_cls_to_wrap": _layer_classes(module, fsdp_config)}},
     )
-    if not each_has_all:
+    if shares is not None:
+        give_memory(module, "cpu" if offload else here(), here())
+        read_own_shares(module, shares, ranks)
+    elif not each_has_all:
         fsdp2_load_full_state_dict(module, full_state, mesh, offload)
     return module
 

@@ -18,6 +18,7 @@ from .devices import computing_on, here
 from .offload import rests, state_at_rest, weights_at_rest
 from .optimizer_state import gathered, read
 from .optimizers import build_optimizer
+from .own_shares import own_tensors, read_own_shares, shares_at
 from .sharding import like, local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
@@ -127,10 +128,7 @@ class TrainedModel:
 
     def own_weights(self) -> dict[str, torch.Tensor]:
         """Return this process's shares of the weights, by the names that the module has for them."""
-        values: dict[int, tuple[str, torch.Tensor]] = {}  # a weight may have several names, of which the first counts
-        for name, value in self.module.state_dict(keep_vars=True).items():
-            values.setdefault(id(value), (name, value.detach()))
-        return dict(values.values())
+        return own_tensors(self.module)
 
     def staged(self, name: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Copy this process's shares of tensors to CPU memory.
@@ -152,7 +150,11 @@ class TrainedModel:
     @torch.no_grad()
     def load_weights(self, path: str, ranks: Ranks) -> None:
         """Put what is trained to what it is at `path`, a checkpoint's. Every process must call this."""
+        shares = shares_at(path, ranks) if self.lora is None else None
         with self.at_work():
+            if shares is not None:
+                read_own_shares(self.module, shares, ranks)
+                return
             values = dict(self.module_at(path, ranks).named_parameters())
             for name, own in self.module.named_parameters():
                 if own.requires_grad:
