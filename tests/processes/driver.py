@@ -5,10 +5,10 @@
 A phase is a number of processes, a directory, cases that they run one after the other, and directories of earlier runs
 to copy there first. A case is a name and settings; name#more goes on with an earlier one. What it gives goes to
 DIRECTORY/<name>: checkpoints, and from each process steps-<rank>.pt with the advantages, metrics and memory of each
-step, and read-<rank>.json how many bytes of shares it has read. A case with the setting `fails_at=N@R` has its reward (R is "reward"), its loss ("loss") or its rollout on one
-process (R is a rank) fail in step N, goes on from what was saved, and leaves the error that each process saw in
-failure-<rank>.json. With `rollouts=own` the project writes its own responses, and only the memory is kept. With
-`only=save` it resumes, and saves at once what it has.
+step, and read-<rank>.json with the bytes of shares that it has read. A case with the setting `fails_at=N@R` has its
+reward (R is "reward"), its loss ("loss") or its rollout on one process (R is a rank) fail in step N, goes on from what
+was saved, and leaves the error that each process saw in failure-<rank>.json. With `rollouts=own` the project writes its
+own responses, and only the memory is kept. With `only=save` it resumes, and saves at once what it has.
 """
 
 import copy
