@@ -452,3 +452,29 @@ def test_names_of_functions_that_only_the_script_states(tmp_path: Path) -> None:
     scored_by = launch(tmp_path, "python train.py --num_generations 4").scored_by
     assert scored_by is not None
     assert scored_by.functions == ("size",)
+
+
+def test_what_variables_of_the_environment_and_dicts_say(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os\nSIZE = int(os.getenv('SIZE', '4'))\n"
+        "def config(where):\n    given = dict(num_generations=SIZE, learning_rate=float(os.environ.get('LR', 1e-5)))\n"
+        "    given_too = {'max_completion_length': 2 * SIZE, 'temperature': where['temperature']}\n"
+        "    return GRPOConfig(**given, **given_too)\n"
+    )
+    run = read_run(script, {}, {})
+    found = translated(run)
+    assert (found[f"{ROLLOUT}.n"], found[f"{ACTOR}.optim.lr"], found["data.max_response_length"]) == (4, 1e-5, 8)
+    assert {item.key for item in run.remarks if item.what == "to do"} == {"temperature"}
+
+
+def test_python_that_this_one_does_not_read(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("x = 1\ny = (]\n")
+    with pytest.raises(UsageError, match=r"train.py:2: no Python"):
+        read_run(script, {}, {})
+    script.write_text("given = {'a': 1}\ntext = f'{given['a']}'\nGRPOConfig(num_generations=2)\n")
+    if sys.version_info < (3, 12):
+        with pytest.raises(UsageError, match=r"train.py:2:") as refused:
+            read_run(script, {}, {})
+        assert "Python 3.12" in str(refused.value.hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -133,7 +134,9 @@ def _from_python(path: Path, text: str) -> Run:
     except ValueError as error:
         raise UsageError(f"{path}: no notebook: {error}", hint="pass a notebook, or a script of it") from None
     except SyntaxError as error:
-        raise UsageError(f"{path}: no Python: {error.msg}", hint="pass a launch script, or one of TRL's") from None
+        newer = "f-string" in error.msg and sys.version_info < (3, 12)
+        hint = "run vextract with Python 3.12 or later" if newer else "pass a launch script, or one of TRL's"
+        raise UsageError(f"{path}:{error.lineno}: no Python: {error.msg}", hint=hint) from None
     if found is None:
         raise UsageError(f"{path}: it makes no GRPOConfig of TRL", hint="pass the script that starts the training")
     return _translated(path, found)

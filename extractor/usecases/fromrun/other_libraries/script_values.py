@@ -16,6 +16,8 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv,
 }
+_MAKES: Mapping[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str}
+_VARIABLES = ("os.getenv", "os.environ.get", "getenv", "environ.get")
 # Names that follow each other.
 _DEEPEST = 20
 
@@ -91,22 +93,14 @@ def _worked_out(node: ast.expr, known: Known, depth: int) -> Any:
         raise RecursionError
     if isinstance(node, ast.Name) and node.id in known.constants:
         return _worked_out(known.constants[node.id], known, depth + 1)
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in known.options:
-        if node.attr in known.given:
-            return known.given[node.attr]
-        default = known.options[node.attr]
-        if default is None:
-            raise ValueError(f"{node.attr} has no default")
-        return _worked_out(default, known, depth + 1)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        made = known.constants.get(node.value.id)  # model_config.model_name_or_path, of ModelConfig(...)
-        for item in made.keywords if isinstance(made, ast.Call) else ():
-            if item.arg == node.attr:
-                return _worked_out(item.value, known, depth + 1)
+        return _attribute(node.attr, node.value.id, known, depth + 1)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
         sides = [_worked_out(side, known, depth + 1) for side in (node.left, node.right)]
         if all(isinstance(side, (int, float)) for side in sides):
             return _OPERATIONS[type(node.op)](*sides)
+    if isinstance(node, ast.Call) and not node.keywords and node.args:
+        return _called(node, known, depth + 1)
     if isinstance(node, ast.List):
         return [_worked_out(item, known, depth + 1) for item in node.elts]
     return ast.literal_eval(node)
@@ -115,3 +109,44 @@ def _worked_out(node: ast.expr, known: Known, depth: int) -> Any:
 def name_of(call: ast.Call) -> str:
     """Return the last part of the name of what is called."""
     return ast.unparse(call.func).rpartition(".")[2]
+
+
+def _attribute(name: str, owner: str, known: Known, depth: int) -> Any:
+    """Return an option of the command line, `args.rate`, or an argument, `own.path` of `own = ModelConfig(path=...)`."""
+    made = known.constants.get(owner)
+    argument = next((item.value for item in getattr(made, "keywords", ()) if item.arg == name), None)
+    if argument is not None:
+        return _worked_out(argument, known, depth)
+    if name in known.given and name in known.options:
+        return known.given[name]
+    default = known.options.get(name)
+    if default is None:
+        raise ValueError(f"{owner}.{name} is not known")
+    return _worked_out(default, known, depth)
+
+
+def _called(node: ast.Call, known: Known, depth: int) -> Any:
+    """Return what a number or text is made of; of a variable of the environment its default."""
+    called = ast.unparse(node.func)
+    if called in _VARIABLES and len(node.args) == 2:
+        return _worked_out(node.args[1], known, depth)
+    if called in _MAKES and len(node.args) == 1:
+        value = _worked_out(node.args[0], known, depth)
+        if isinstance(value, (str, int, float)):
+            return _MAKES[called](value)
+    raise ValueError(f"{called} is called")
+
+
+def arguments_of(call: ast.Call, known: Known) -> Iterator[tuple[str, ast.expr]]:
+    """Yield a call's arguments by name, also those of a dict that is handed over whole: `GRPOConfig(**settings)`."""
+    for item in call.keywords:
+        if item.arg is not None:
+            yield item.arg, item.value
+            continue
+        whole = known.constants.get(item.value.id) if isinstance(item.value, ast.Name) else item.value
+        if isinstance(whole, ast.Call) and name_of(whole) == "dict":
+            yield from ((part.arg, part.value) for part in whole.keywords if part.arg is not None)
+        elif isinstance(whole, ast.Dict):
+            for key, value in zip(whole.keys, whole.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, value

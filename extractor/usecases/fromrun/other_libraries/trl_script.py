@@ -11,6 +11,7 @@ from typing import Any
 from extractor.usecases.fromrun.other_libraries.script_values import (
     Computed,
     Known,
+    arguments_of,
     constants,
     name_of,
     options,
@@ -163,14 +164,14 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
         role = _role(call)
         if role in _ADAPTERS and (role == "LoraConfig" or isinstance(call.func, ast.Attribute)):
             settings.update(_ADAPTERS[role])
-        for keyword in call.keywords if role in _CALLS else ():
-            said = _CALLS[role].get(str(keyword.arg), keyword.arg if role in _CONFIGS else None)
-            if said == "vllm_sampling_params" and (sampling := _sampling(keyword.value, known)) is not None:
+        for name, node in arguments_of(call, known) if role in _CALLS else ():
+            said = _CALLS[role].get(name, name if role in _CONFIGS else None)
+            if said == "vllm_sampling_params" and (sampling := _sampling(node, known)) is not None:
                 settings = {**sampling, **settings}
             elif said is not None:
-                settings[said] = value_of(keyword.value, known)
+                settings[said] = value_of(node, known)
             if said == "reward_funcs":
-                rewards = _functions(keyword.value, known, tree)
+                rewards = _functions(node, known, tree)
     if isinstance(settings.get("model_name_or_path"), Computed):
         loaded = _loaded(calls, known)
         if loaded is not None:
