@@ -219,7 +219,10 @@ def test_what_python_is_told(project: Path) -> None:
         actor = made.actor_rollout_ref.actor
         sizes = [made.data.train_batch_size, actor.ppo_mini_batch_size, actor.ppo_micro_batch_size_per_gpu]
         loss = [actor.use_kl_loss, actor.clip_ratio_high, list(made.trainer.logger)]
-        print(json.dumps([answers, light, sizes, loss, "trainer.total_epochs" in TrainingConfig.__doc__]))
+        twice = GRPOTrainer(args=GRPOConfig(num_iterations=2, max_steps=9, save_steps=4, warmup_steps=1)).config
+        steps = [twice.trainer.total_training_steps, twice.trainer.save_freq, actor.optim.lr_warmup_steps,
+            twice.actor_rollout_ref.actor.optim.lr_warmup_steps]
+        print(json.dumps([answers, light, sizes, loss, steps, "trainer.total_epochs" in TrainingConfig.__doc__]))
         """,
         python,
     )
@@ -238,7 +241,7 @@ def test_what_python_is_told(project: Path) -> None:
         strict=True,
     ):
         assert part in answer
-    assert rest == [True, [2, 2, 4], [False, 0.3, ["console"]], True]
+    assert rest == [True, [2, 2, 4], [False, 0.3, ["console"]], [5, 2, -1, 1], True]
 
 
 @pytest.mark.parametrize("release", every_release("0.4.0", "0.6.1"))
