@@ -1,6 +1,7 @@
 # vextract:template base/__package__/api/names/trl_names.py - edit freely
 """TRL's names of settings."""
 
+import math
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Any
 
 from ...errors import ConfigError
 from ...settings.shipped_settings import SETTINGS
-from .short_names import ACTOR, MODEL, NOTHING, ROLLOUT, ShortNames, documented, short
+from .short_names import ACTOR, MODEL, NOTHING, ROLLOUT, Short, ShortNames, documented, short
 
 
 def _epochs(value: float) -> int:
@@ -54,6 +55,7 @@ OPTIMIZERS = {"adamw_torch": NOTHING, "adamw_torch_fused": NOTHING}
 RATIOS = {"token": NOTHING, "sequence": "gspo"}
 BETAS = (0.9, 0.999)  # transformers' defaults of adam_beta1 and adam_beta2
 SCALES = {True: True, "group": True, False: False, "none": False}
+COUNTED = ("max_steps", "save_steps", "eval_steps", "warmup_steps")  # in optimizer steps
 N = 8  # TRL's number of responses to a prompt
 
 
@@ -63,7 +65,8 @@ class GRPOConfig(ShortNames):
     """The settings that a script for TRL's GRPOTrainer is likely to have, under its names. None: what config/ says.
 
     A batch is counted as there: per_device_train_batch_size times gradient_accumulation_steps responses of each process
-    make a step, num_generations (8) to each prompt. `reward_weights` are those of the reward functions. `settings`
+    make a step, num_generations (8) to each prompt. A step here is all that is done with a batch, num_iterations of
+    TRL's optimizer steps: what is counted in these becomes as many steps as that is. `reward_weights` are those of the reward functions. `settings`
     takes any other settings, by the config's keys.
     """
 
@@ -151,6 +154,12 @@ class GRPOConfig(ShortNames):
     vllm_tensor_parallel_size: int | None = short("of vLLM", f"{ROLLOUT}.tensor_model_parallel_size")
     reward_weights: Sequence[float] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def chosen(self, preset: str) -> list[tuple[str, Short, Any]]:
+        """Return the names that are given, what they stand for, and their values, counted in steps of verl's."""
+        times = self.num_iterations or 1
+        chosen = super().chosen(preset)
+        return [(name, one, math.ceil(value / times) if name in COUNTED else value) for name, one, value in chosen]
 
     def derived(self) -> dict[tuple[str, str], Any]:
         """Return AdamW's betas, and the size of a batch in prompts."""
