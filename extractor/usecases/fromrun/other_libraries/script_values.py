@@ -112,7 +112,7 @@ def name_of(call: ast.Call) -> str:
 
 
 def _attribute(name: str, owner: str, known: Known, depth: int) -> Any:
-    """Return an option of the command line, `args.rate`, or an argument, `own.path` of `own = ModelConfig(path=...)`."""
+    """Return an option of the command line, `args.rate`, or an argument, `own.path` of `own = Config(path=...)`."""
     made = known.constants.get(owner)
     argument = next((item.value for item in getattr(made, "keywords", ()) if item.arg == name), None)
     if argument is not None:
