@@ -66,8 +66,8 @@ class GRPOConfig(ShortNames):
 
     A batch is counted as there: per_device_train_batch_size times gradient_accumulation_steps responses of each process
     make a step, num_generations (8) to each prompt. A step here is all that is done with a batch, num_iterations of
-    TRL's optimizer steps: what is counted in these becomes as many steps as that is. `reward_weights` are those of the reward functions. `settings`
-    takes any other settings, by the config's keys.
+    TRL's optimizer steps: what is counted in these becomes as many steps as that is. `reward_weights` are those of the
+    reward functions. `settings` takes any other settings, by the config's keys.
     """
 
     output_dir: str | None = short("where the run's records and checkpoints go", "trainer.default_local_dir")
