@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,14 +14,16 @@ import torch
 from omegaconf import OmegaConf
 from test_trainer import CONFIG_DIRECTORY
 
+from generated_example.data.datasets import write_cached
 from generated_example.errors import ConfigError
 from generated_example.output import PROJECT, module_command
 from generated_example.rewards.scoring import Scorer, ScoringError
 from generated_example.run import run_lock
+from generated_example.run.failures import report
 from generated_example.run.stray_errors import FILE, stray_errors_in
 from generated_example.settings import reward_keys
 from generated_example.settings.loading import load_config
-from generated_example.settings.path_checks import check_paths
+from generated_example.settings.path_checks import CACHE, DEBUG_LOG, WRITTEN, check_paths
 
 
 def test_a_path_that_is_not_there_is_named_before_torch_is_imported():
@@ -46,6 +49,41 @@ def test_every_path_of_a_config_is_looked_for(setting, value):
     config = load_config(CONFIG_DIRECTORY, [f"{setting}={value}"])
     with pytest.raises(ConfigError, match=f"{value.strip('[]').partition(',')[0]}(.|\n)*hint: "):
         check_paths(config)
+
+
+@pytest.mark.parametrize("key", [*WRITTEN, CACHE, DEBUG_LOG])
+def test_a_directory_that_cannot_be_made_is_an_error_at_once(tmp_path, key):
+    if OmegaConf.select(load_config(CONFIG_DIRECTORY, []), key.rpartition(".")[0]) is None:
+        pytest.skip("a setting of another engine")
+    (tmp_path / "file").write_text("")
+    below = tmp_path / "file" / "below" / "it"
+    with pytest.raises(ConfigError, match=f"{tmp_path / 'file'} is no directory(.|\n)*hint: set {key} to a directory"):
+        check_paths(load_config(CONFIG_DIRECTORY, [f"{key}={below}"]))
+    check_paths(load_config(CONFIG_DIRECTORY, [f"{key}={tmp_path / 'new' / 'one'}"]))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_directory_that_may_not_be_written_is_an_error_at_once(tmp_path, monkeypatch):
+    # Whoever runs the tests may write anywhere.
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(tmp_path))
+    with pytest.raises(ConfigError, match=f"{tmp_path} is not writable"):
+        check_paths(load_config(CONFIG_DIRECTORY, [f"trainer.rollout_data_dir={tmp_path}/rows"]))
+
+
+def test_rows_that_cannot_be_kept_name_the_setting(tmp_path):
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot be kept as parquet(.|\n)*hint: set data\.cache_dir"):
+        write_cached([{"prompt": "3="}], tmp_path / "rows.jsonl", tmp_path / "cache")
+
+
+def test_a_full_disk_is_said_in_one_message(capsys):
+    alone = SimpleNamespace(watch=None)
+    with pytest.raises(OSError, match="No space") as caught, open("/dev/full", "w") as full:
+        full.write("x" * 100_000)
+    assert report(caught.value, alone) == 1
+    assert "error: the disk takes no more: " in (shown := capsys.readouterr().err) and "hint: make room" in shown
+    with pytest.raises(FileNotFoundError):  # a bug, perhaps, which needs its traceback
+        report(FileNotFoundError(2, "No such file", "somewhere"), alone)
 
 
 def test_a_model_in_shares_is_refused_where_another_program_reads_it(tmp_path):

@@ -5,6 +5,7 @@ Files may be in verl's schema (parquet with prompt, data_source, reward_model...
 a `prompt` and a `ground_truth` column, which are converted. Without files, the environment gives the prompts.
 """
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -20,6 +21,7 @@ import pyarrow.parquet
 from omegaconf import OmegaConf
 from torch.utils.data import Dataset
 
+from ..errors import ConfigError
 from ..errors import DataError as DataError  # hooks take it from here
 from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import RLHFDataset
@@ -338,18 +340,27 @@ def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
 
     Raises:
         DataError: a column has values of several types.
+        ConfigError: they cannot be written there.
     """
     digest = hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:16]
     target = cache / "converted" / f"{path.stem}-{digest}.parquet"
     if not target.is_file():
-        target.parent.mkdir(parents=True, exist_ok=True)
         scratch = target.with_suffix(f".{os.getpid()}")
         try:
             table = pyarrow.Table.from_pylist(rows)
         except pyarrow.ArrowException as error:
             raise DataError(f"{path}: the rows differ in type: {error}", "give each column one type") from error
-        pyarrow.parquet.write_table(table, scratch)
-        scratch.replace(target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            pyarrow.parquet.write_table(table, scratch)
+            scratch.replace(target)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                scratch.unlink()
+            raise ConfigError(
+                f"{path} cannot be kept as parquet in {target.parent}: {error.strerror or error}",
+                "set data.cache_dir to a directory that you can write to",
+            ) from error
     return target
 
 

@@ -1,11 +1,13 @@
 # vextract:template base/__package__/run/failures.py - edit freely
 """What a run says when it fails: one message, however many processes it has."""
 
+import errno
 import sys
 import traceback
 from typing import Any
 
 from ..errors import ConfigError, DataError
+from ..settings.path_checks import CACHE, WRITTEN
 from ..shims.not_vendored import FeatureNotVendored
 from ..training.divergence import DivergenceError
 from ..training.hook_errors import HookError
@@ -13,6 +15,8 @@ from ..workers.rollout_interface import RolloutError
 from .checkpoint_state import CheckpointError
 from .distributed import Ranks
 from .watch import HINT, is_connection_error
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def report(error: BaseException, ranks: Ranks) -> int:
@@ -61,4 +65,8 @@ def _describe(error: BaseException) -> tuple[int, str | None]:
         return 2, "\n".join([f"error: {error}", *notes])
     if isinstance(error, (HookError, RolloutError, CheckpointError, DivergenceError)):
         return 1, "\n".join([f"error: {error}", *notes])
+    if isinstance(error, OSError) and error.errno in FULL:
+        place = f"{error.filename}: " if error.filename else ""
+        hint = f"make room, or take other directories: {', '.join((*WRITTEN, CACHE))}"
+        return 1, "\n".join([f"error: the disk takes no more: {place}{error.strerror}\nhint: {hint}", *notes])
     return 1, None

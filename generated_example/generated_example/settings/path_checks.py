@@ -32,19 +32,45 @@ CODE = (
     f"{reward_keys.MANAGER.rpartition('.')[0]}.module.path",
     "data.custom_cls.path",
 )
+# Directories that a run writes into, and makes where they are missing.
+WRITTEN = (
+    "trainer.default_local_dir",
+    "trainer.rollout_data_dir",
+    "trainer.validation_data_dir",
+    "local.reward.log_dir",
+    "local.server.weights_directory",
+)
+CACHE = "data.cache_dir"  # what is kept there is made anew where it cannot be, or not needed
+DEBUG_LOG = "local.reward.debug_log"  # the beginning of a file's name
 # Arguments of a reward function for a reward model that writes.
 SERVED = ("reward_router_address", "reward_model_tokenizer")
 
 
 def check_paths(config: DictConfig) -> None:
-    """Check that what a config names is there. Only rank 0 reads it, so only rank 0 looks.
+    """Check that what a config names is there, or can be written. Only rank 0 does either, so only rank 0 looks.
 
     Raises:
-        ConfigError: a file or directory is missing, or a model is in shares where a whole one is needed.
+        ConfigError: a file or directory is missing, or a model is in shares where a whole one is needed; or a directory
+            cannot be made or written to.
     """
     if os.environ.get("RANK", "0") == "0":
-        for message, hint in _missing(config):
+        for message, hint in (*_missing(config), *_unwritable(config)):
             raise ConfigError(message, hint)
+
+
+def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:
+    for key in (*WRITTEN, CACHE, DEBUG_LOG):
+        for path in _paths(config, key):
+            place = Path(path).expanduser()
+            directory = place.parent if key == DEBUG_LOG else place
+            there = next((each for each in (directory, *directory.parents) if os.path.lexists(each)), None)
+            if there is None or "://" in path:
+                continue
+            hint = f"set {key} to a directory that you can write to"
+            if not there.is_dir():
+                yield f"cannot write to {path}: {there} is no directory", hint
+            elif key != CACHE and not os.access(there, os.W_OK | os.X_OK):
+                yield f"cannot write to {path}: {there} is not writable", hint
 
 
 def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
