@@ -19,8 +19,17 @@ from extractor.usecases.fromrun import assemble, convert, earlier, fitting, refe
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.other_libraries.translation import FileScored
 from extractor.usecases.fromrun.reading import Run, read_run
-from extractor.usecases.fromrun.taken_over import estimators, managers, registered, scorers, trl_rewards, unregistered
+from extractor.usecases.fromrun.taken_over import (
+    easyr1_rewards,
+    estimators,
+    managers,
+    registered,
+    scorers,
+    trl_rewards,
+    unregistered,
+)
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import releases
@@ -272,7 +281,12 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> 
         remarks.extend(taken.remarks)
         return replace(project, tree=taken.tree, settings={**project.settings, **taken.settings})
 
-    scored_by = partial(trl_rewards.take, scored_by=found.run.scored_by)
+    scored = found.run.scored_by
+    scored_by = (
+        partial(easyr1_rewards.take, scored_by=scored)
+        if isinstance(scored, FileScored)
+        else partial(trl_rewards.take, scored_by=scored)
+    )
     for take in (registered.take, estimators.take, scored_by, managers.take):
         project = update(take(project))
     if found.keeps_unknown:

@@ -16,7 +16,7 @@ from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_m
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import easyr1, trl
-from extractor.usecases.fromrun.other_libraries.translation import Translated
+from extractor.usecases.fromrun.other_libraries.translation import FileScored, Translated
 from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import limits, readers
@@ -51,7 +51,7 @@ class Run:
         places: Where its relative paths may lead.
         remarks: What became of settings that verl has no name for.
         is_whole: Whether the defaults are all that its release had.
-        scored_by: Functions of a run of TRL's that score; None: the settings say what does.
+        scored_by: What scores in a run of TRL's or EasyR1's; None: the settings say what does.
         is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
     """
 
@@ -69,7 +69,7 @@ class Run:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     places: Places = field(default_factory=lambda: Places(()), repr=False)
     remarks: tuple[Remark, ...] = ()
-    scored_by: ScoredBy | None = None
+    scored_by: ScoredBy | FileScored | None = None
     is_whole: bool = False
     is_bare: bool = False
 

@@ -10,7 +10,13 @@ import yaml
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
-from extractor.usecases.fromrun.other_libraries.translation import ROWS, Translated, config_file, overrides_of
+from extractor.usecases.fromrun.other_libraries.translation import (
+    ROWS,
+    FileScored,
+    Translated,
+    config_file,
+    overrides_of,
+)
 from extractor.usecases.fromrun.unknowns import with_words
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten
@@ -117,6 +123,10 @@ _DEFAULTS: Mapping[str, Any] = {
     "worker.actor.padding_free": True,
     "worker.rollout.name": "vllm",
 }
+_REWARD, _REWARD_SETTINGS = "worker.reward.reward_function", "worker.reward.reward_function_kwargs"
+# Columns that a project's rows may have the answer in.
+_ANSWERS = ("answer", "ground_truth", "solution")
+_BOUNDS = ("algorithm.filter_low", "algorithm.filter_high")
 _LOSSES = {"default": "vanilla", "cispo": "cispo", "gspo": "gspo", "sapo": "sapo"}
 _MEANS = {"token": "token-mean", "seq": "seq-mean-token-mean"}
 # -1 is no limit there, and null here.
@@ -124,8 +134,7 @@ _NO_LIMIT = ("trainer.save_limit",)
 _TO_DO = {
     "data.train_files": ROWS,
     "data.val_files": ROWS,
-    "worker.reward.reward_function": "EasyR1's functions score lists of responses: write compute_score(data_source, "
-    "solution_str, ground_truth, extra_info), and name its file with custom_reward_function.path",
+    _REWARD: "not here: pass the launch script of its checkout, or say --cwd",
 }
 _NOWHERE = {
     "data.format_prompt": "put what the template adds into the prompts",
@@ -155,7 +164,7 @@ def launched(path: Path, arguments: Sequence[str], places: Places) -> Translated
             apply(body, Override("++", key, back(read_yaml(plain)), f"{key}={text}"))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{file or path}: cannot be read: {error}", hint="correct it") from None
-    return translated(body)
+    return translated(body, places)
 
 
 def is_config(body: Any) -> bool:
@@ -163,13 +172,15 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
 
 
-def translated(body: Mapping[str, Any]) -> Translated:
+def translated(body: Mapping[str, Any], places: Places | None = None) -> Translated:
     """Return a config of EasyR1 as overrides of verl's, and what it has that verl has not.
 
     Args:
         body: Nested.
+        places: Where the run may have been started from; None: not known.
     """
     stated = flatten(body)
+    scored_by = None if places is None else _scored_by(stated, places)
     whole = {**_DEFAULTS, **stated}
     found = {**dict(_named(whole)), **_kl(whole), **_derived(whole)}
     read = {
@@ -178,16 +189,36 @@ def translated(body: Mapping[str, Any]) -> Translated:
         *_READ_TOO,
         *(f"worker.{part}.{name}" for part in ("actor", "critic") for name in _OF_BOTH),
     }
-    remarks = [Remark(key, stated[key], "to do", why) for key, why in _TO_DO.items() if stated.get(key)]
+    to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and (key != _REWARD or scored_by is None)}
+    remarks = [Remark(key, stated[key], "to do", why) for key, why in to_do.items()]
     for key, value in sorted(stated.items()):
         if key in read or key in _TO_DO or value in (None, {}, False):
+            continue
+        if scored_by is not None and key.startswith("worker.reward."):
+            continue
+        if key == "algorithm.filter_key" or (key == "data.answer_key" and value in _ANSWERS):
+            continue
+        if key in _BOUNDS:
+            if stated.get("algorithm.online_filtering"):
+                remarks.append(Remark(key, value, "changed", "left out are prompts whose responses all score alike"))
             continue
         elsewhere = is_about_where(key) or key.startswith(
             ("worker.ref.", "worker.actor.fsdp.", "worker.actor.offload.")
         )
         what = "dropped" if elsewhere else "not carried over"
         remarks.append(Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone")))
-    return Translated(overrides_of(found), tuple(remarks))
+    return Translated(overrides_of(found), tuple(remarks), scored_by)
+
+
+def _scored_by(stated: Mapping[str, Any], places: Places) -> FileScored | None:
+    """Return the function that scores, `path/to/file.py:function`; None where it is not here."""
+    path, _, function = str(stated.get(_REWARD) or "").rpartition(":")
+    file = places.find(path) if path and function.isidentifier() else None
+    if file is None:
+        return None
+    inside = f"{_REWARD_SETTINGS}."
+    settings = {key.removeprefix(inside): value for key, value in stated.items() if key.startswith(inside)}
+    return FileScored(readers.read_text(file), file.name, function, settings, file.parent)
 
 
 def _named(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -233,5 +264,6 @@ def _derived(whole: Mapping[str, Any]) -> dict[str, Any]:
         passes = int(whole["worker.actor.micro_batch_size_per_device_for_update"])
         found[f"{_ACTOR}.ppo_max_token_len_per_gpu"] = longest * passes
     if whole.get("algorithm.online_filtering"):
-        found["algorithm.filter_groups.metric"] = "seq_reward"
+        key = str(whole.get("algorithm.filter_key", "overall"))
+        found["algorithm.filter_groups.metric"] = "seq_reward" if key == "overall" else key
     return found

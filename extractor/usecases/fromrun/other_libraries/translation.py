@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,12 +14,31 @@ from extractor.values.configtree import Override
 from extractor.values.errors import UsageError
 
 
+@dataclass(frozen=True)
+class FileScored:
+    """The function that scores a run's responses, in a file that the run names.
+
+    Attributes:
+        text: Of the file.
+        place: The file, for messages.
+        function: Its name.
+        settings: Further arguments.
+        folder: Where the file's own imports are found.
+    """
+
+    text: str = field(repr=False)
+    place: str
+    function: str
+    settings: Mapping[str, Any]
+    folder: Path
+
+
 class Translated(NamedTuple):
     """A run of another library: its settings under verl's names, what became of the others, and what scores."""
 
     overrides: tuple[Override, ...]
     remarks: tuple[Remark, ...]
-    scored_by: ScoredBy | None = None
+    scored_by: ScoredBy | FileScored | None = None
 
 
 ROWS = (

@@ -1,0 +1,113 @@
+"""The function that scores a run of EasyR1's, among the hooks of its project, and the reward manager that calls it."""
+
+from __future__ import annotations
+
+import ast
+
+from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.other_libraries.translation import FileScored
+from extractor.usecases.fromrun.taken_over.managers import IMPORTED_BY, KEYS
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
+from extractor.values import readers
+from extractor.values.errors import UsageError
+
+KEY = "worker.reward.reward_function"
+NAME = "easyr1"
+FUNCTIONS, MANAGER = "custom/easyr1_rewards", "custom/easyr1_reward_manager"
+OF_ANOTHER_FORM = (
+    "it takes neither reward_inputs nor reward_input: write compute_score(data_source, solution_str, ground_truth, "
+    "extra_info), and name its file with custom_reward_function.path"
+)
+# How a function takes responses, by the name of its first argument: all of a batch as a list, or one.
+_CALLS = {"reward_inputs": "{name}([response], **SETTINGS)[0]", "reward_input": "{name}(response, **SETTINGS)"}
+_HEAD = "# vextract:hook  yours: written once, never touched by an upgrade\n"
+_MANAGER = '''"""The reward of {place}: what its function gives for each response, as EasyR1 counts it."""
+
+from typing import Any
+
+from ..rewards.manager import TextRewardManager
+from .easyr1_rewards import {name}
+
+try:
+    from ..vendored.workers.reward_manager.registry import register
+except ImportError:  # under full verl, where this project's own copy is not there
+    from verl.workers.reward_manager.registry import register
+
+SETTINGS: dict[str, Any] = {settings!r}
+
+
+def score(solution_str: str, ground_truth: Any, response_length: int, **_: Any) -> dict[str, float]:
+    """Score a response; its `overall` is the reward, the others are reported.
+
+    Args:
+        solution_str: the response.
+        ground_truth: the row's.
+        response_length: in tokens.
+    """
+    response = {{"response": solution_str, "response_length": response_length, "ground_truth": ground_truth}}
+    values = {call}
+    return {{"score": values["overall"], **{{name: value for name, value in values.items() if name != "overall"}}}}
+
+
+@register("{manager}")
+class EasyR1RewardManager(TextRewardManager):
+    """Scores a batch by `score`; what else it takes is in `rewards.manager.TextRewardManager`."""
+
+    def __init__(self, tokenizer: Any, num_examine: int = 0, compute_score: Any = None, **settings: Any) -> None:
+        super().__init__(tokenizer, num_examine, score, **settings)
+
+    def _arguments(self, data: Any, texts: list[str]) -> list[dict[str, Any]]:
+        width = data.batch["responses"].shape[-1]
+        lengths = data.batch["attention_mask"][:, -width:].sum(dim=-1).tolist()
+        rows = zip(super()._arguments(data, texts), lengths, strict=True)
+        return [{{**arguments, "response_length": length}} for arguments, length in rows]
+'''
+
+
+def take(project: Recipient, scored_by: FileScored | None) -> Taken:
+    """Copy the function that scores, with what it needs, and have a reward manager call it."""
+    if scored_by is None or not project.has(IMPORTED_BY) or not project.has("rewards/manager"):
+        return Taken(project.tree)
+    name = scored_by.function
+    copying = project.copying((scored_by.folder,))
+    try:
+        call = _CALLS.get(_first_argument(scored_by.text, name))
+        copied = None if call is None else copying.copy(scored_by.text, (name,))
+    except (SyntaxError, UsageError, OSError) as error:
+        return Taken(project.tree, [Remark(KEY, scored_by.place, "to do", f"not copied: {error}")])
+    if call is None or copied is None:
+        return Taken(project.tree, [Remark(KEY, scored_by.place, "to do", OF_ANOTHER_FORM)])
+    if copied.missing:
+        why = f"it cannot be imported here: {'; '.join(dict.fromkeys(copied.missing))}"
+        return Taken(project.tree, [Remark(KEY, scored_by.place, "to do", why)])
+    manager = _MANAGER.format(
+        place=scored_by.place,
+        name=name,
+        settings=dict(scored_by.settings),
+        call=call.format(name=name),
+        manager=NAME,
+    )
+    tree = project.with_hooks(
+        {
+            f"{FUNCTIONS}.py": f'{_HEAD}"""The function that scores {scored_by.place}."""\n\n{copied.text.strip()}\n',
+            f"{MANAGER}.py": _HEAD + manager,
+            **copying.files,
+        },
+        {MANAGER: IMPORTED_BY},
+    )
+    target = f"{project.package}/{FUNCTIONS}.py"
+    remarks = copied_remarks(KEY, name, scored_by.place, target, copied)
+    key = next((key for key in KEYS if key in project.settings), KEYS[0])
+    return Taken(tree, remarks, {key: NAME})
+
+
+def _first_argument(text: str, name: str) -> str:
+    """Return the name of a function's first argument; "" where there is no such function at the top.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    for node in readers.python(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return next((item.arg for item in (*node.args.posonlyargs, *node.args.args)), "")
+    return ""

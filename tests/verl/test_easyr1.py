@@ -1,0 +1,117 @@
+"""Runs of EasyR1's whose reward function comes along."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from extractor.usecases.fromrun.other_libraries.translation import FileScored
+from extractor.usecases.fromrun.reading import Run, read_run
+from tests.verl.conftest import vextract
+
+REWARD = """
+from scores.parts import bonus
+
+def short(reward_inputs, worth=1.0):
+    return [{"overall": worth * bonus(one["response_length"]), "right": float(one["response"] == one["ground_truth"])}
+            for one in reward_inputs]
+
+def alone(reward_input):
+    return {"overall": float(reward_input["response"] == "yes")}
+
+def of_old(predict_str, ground_truth):
+    return 1.0
+"""
+CONFIG = """
+data: {train_files: own/rows@train, val_files: own/rows@test, answer_key: answer}
+algorithm: {filter_key: overall, filter_low: 0.1}
+worker:
+  actor: {model: {model_path: a/b}}
+  reward: {reward_function: "./rewards/own.py:short", reward_function_kwargs: {worth: 0.5}}
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(str(tmp_path / "made"))
+    yield tmp_path / "made"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "of_easy"]:
+        del sys.modules[name]
+
+
+def script(folder: Path, words: str = "") -> Path:
+    files = {
+        "own.yaml": CONFIG,
+        "rewards/own.py": REWARD,
+        "rewards/scores/parts.py": "def bonus(length):\n    return 1.0 if length < 3 else 0.0\n",
+        "run.sh": f"python3 -m verl.trainer.main config=own.yaml {words}\n",
+    }
+    for name, text in files.items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return folder / "run.sh"
+
+
+def run_of(folder: Path, words: str = "") -> Run:
+    return read_run(script(folder, words), {}, {})
+
+
+def test_the_function_that_a_run_names_is_found(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "worker.reward.reward_function_kwargs='{\"worth\": 2}'")
+    assert isinstance(run.scored_by, FileScored)
+    assert (run.scored_by.function, run.scored_by.settings) == ("short", {"worth": 2})
+    assert not [item for item in run.remarks if "reward" in item.key or "filter" in item.key or "answer" in item.key]
+    gone = run_of(tmp_path, "worker.reward.reward_function=elsewhere/own.py:short")
+    assert gone.scored_by is None
+    assert [item.what for item in gone.remarks if item.key == "worker.reward.reward_function"] == ["to do"]
+
+
+def test_what_prompts_are_filtered_by(tmp_path: Path) -> None:
+    on = "algorithm.online_filtering=true"
+    metric = "algorithm.filter_groups.metric"
+    assert {item.key: item.value for item in run_of(tmp_path, on).overrides}[metric] == "seq_reward"
+    run = run_of(tmp_path, f"{on} algorithm.filter_key=right")
+    assert {item.key: item.value for item in run.overrides}[metric] == "right"
+    assert [item.what for item in run.remarks if item.key == "algorithm.filter_low"] == ["changed"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("verl")
+def test_the_function_scores_in_the_project(tmp_path: Path, package: Path) -> None:
+    torch = pytest.importorskip("torch")
+    start = ("new", package, "--package", "of_easy", "--from-verl-run", script(tmp_path / "theirs"), "--offline")
+    done = vextract(*start)
+    assert done.code == 0, done.err
+    assert "name: easyr1" in (package / "config" / "recipe" / "verl_run.yaml").read_text()
+    importlib.invalidate_caches()
+    texts = {(1, 2): "yes", (1, 2, 3): "no"}
+    tokenizer = SimpleNamespace(batch_decode=lambda rows, **_: [texts[tuple(row)] for row in rows])
+    manager = importlib.import_module("of_easy.custom.easyr1_reward_manager").EasyR1RewardManager(tokenizer)
+    batch = {
+        "prompts": torch.zeros(2, 1, dtype=torch.long),
+        "responses": torch.tensor([[1, 2, 0], [1, 2, 3]]),
+        "attention_mask": torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]]),
+    }
+    columns: dict[str, Any] = {"data_source": ["own"] * 2, "reward_model": [{"ground_truth": "yes"}] * 2}
+    data = SimpleNamespace(batch=batch, non_tensor_batch=columns, meta_info={})
+    found = manager(data, return_dict=True)
+    assert found["reward_tensor"].tolist() == [[0.0, 0.5, 0.0], [0.0, 0.0, 0.0]]
+    assert found["reward_extra_info"]["right"] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("name", "what"), [("alone", "changed"), ("of_old", "to do"), ("missing", "to do")])
+@pytest.mark.usefixtures("verl")
+def test_a_function_of_each_form(tmp_path: Path, package: Path, name: str, what: str) -> None:
+    run = script(tmp_path / "theirs", f"worker.reward.reward_function=rewards/own.py:{name}")
+    done = vextract("new", package, "--package", "of_easy", "--from-verl-run", run, "--offline")
+    assert done.code == 0, done.err
+    assert (package / "of_easy" / "custom" / "easyr1_rewards.py").exists() == (what == "changed")
+    report = (package / "from_run.md").read_text()
+    assert ("it takes neither reward_inputs nor reward_input" in report) == (what == "to do")
