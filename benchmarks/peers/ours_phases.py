@@ -26,7 +26,7 @@ def main(out: str, arguments: list[str]) -> int:
     sys.path.insert(0, str(Path.cwd()))
     trainer: Any = importlib.import_module("bench.training.trainer")
     importlib.import_module("bench.training.trainer_choice")
-    importlib.import_module("bench.memory.parts").program_size("lora_rank" in " ".join(arguments))
+    importlib.import_module("bench.memory.measured").program_size("lora_rank" in " ".join(arguments))
     found = {"before": resident("VmRSS")}
     timed = trainer.timed
     begun: list[str] = []

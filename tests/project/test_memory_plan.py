@@ -101,6 +101,18 @@ def test_a_teacher_is_counted(made: Maker, tmp_path: Path) -> None:
     assert table["batch"][0] == pytest.approx(16 * 8 * 64 * 12 * 1000 / GIB, abs=0.01)
 
 
+def test_primes_model_and_reference_are_counted(made: Maker, tmp_path: Path) -> None:
+    root = made(Configuration(NEWEST[-1], "hf", features=("critic", "distillation", "prime"))).root
+    arguments = ("--memory", "300", model(tmp_path, QWEN_7B), *OF_7B, "preset=prime")
+    code, table, text = planned(root, *arguments, "actor_rollout_ref.ref.fsdp_config.model_dtype=bf16")
+    assert code == 0, text
+    assert re.search(r"^ +gen +ref +reward_model +update$", text, re.M)
+    assert table["reference: weights"] == pytest.approx([2 * WEIGHTS_7B / GIB] * 4, abs=0.01)
+    assert table["implicit reward: weights"] == pytest.approx([4 * WEIGHTS_7B / GIB] * 4, abs=0.01)
+    assert table["implicit reward: optimizer"] == pytest.approx([8 * WEIGHTS_7B / GIB] * 4, abs=0.01)
+    assert table["implicit reward: gradients"][2] > 0
+
+
 def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     room = ("--memory", "0.45", "local.device=cuda", "data.train_batch_size=64", "data.max_response_length=512")
