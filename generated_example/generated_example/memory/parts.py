@@ -2,19 +2,17 @@
 """The lines of a plan: models, their gradients and optimizers, passes, responses."""
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-import psutil
 import torch
 from omegaconf import OmegaConf
-from torch.utils.checkpoint import checkpoint
 
 from ..settings import reward_keys
 from ..shims.precision import to_dtype
+from ..training.process_choice import wants_process_rewards
 from ..workers.adapters import Start, wants_adapter
 from ..workers.offload import rests
-from ..workers.optimizers import build_optimizer
+from .measured import optimizer_factor, program_size
 from .plan import CUDA_CONTEXT, CUDA_IDLE_SHARE, NCCL_BUFFERS, PHASES, MemoryPlan
 from .rollout import add_rollout
 from .shapes import CannotTrace, Entropy, ModelShape, model_config_of
@@ -31,7 +29,6 @@ from .sizes import (
 from .tracing import Usage
 
 MODEL = "actor_rollout_ref.model.path"
-SAMPLE = 128  # rows and columns of the weights that an optimizer is tried on
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,7 @@ class Planner:
         device = config.local.device
         reference, critic = wants_reference(config), wants_critic(config)
         asked = {"ref": reference, "values": critic, "update_critic": critic, "teacher": bool(teachers(config))}
+        asked["reward_model"] = wants_process_rewards(config)
         asked["old_log_prob"] = computes_old_log_probs(config)
         phases = tuple(phase for phase in PHASES if asked.get(phase, True))
         plan = MemoryPlan(self.processes, device, self.capacity, phases)
@@ -83,6 +81,8 @@ class Planner:
         roles = [policy]
         if critic:
             roles.append(self._critic(config))
+        if asked["reward_model"]:
+            roles.append(self._implicit_reward(config))
         if reference and self._own_reference(config):
             roles.append(self._reference(config))
         found = [self._frozen(config, "teacher", key, path) for key, path in teachers(config).items()]
@@ -141,6 +141,19 @@ class Planner:
         if section.rollout.name == "hf" and self.processes == 1 and not elsewhere:
             works = (*works, "gen")  # it writes the responses itself
         return Role("policy", shape, section.actor, fsdp_config, works, "update_actor")
+
+    def _implicit_reward(self, config: Any) -> Role:
+        """Return the role of PRIME's model, which is read, shared out and trained as the policy is."""
+        from transformers import AutoModelForCausalLM
+
+        section, model = config.local.prime, config.actor_rollout_ref.model
+        path = section.path or model.path
+        adapter = Start(path, model.lora_adapter_path) if wants_adapter(model) else None
+        mb = config.local.max_logits_mb
+        shape = self._shape(
+            "local.prime.path", path, model, section.fsdp_config, AutoModelForCausalLM, start=adapter, max_logits_mb=mb
+        )
+        return Role("implicit reward", shape, section, section.fsdp_config, ("reward_model",), "reward_model")
 
     def _reference(self, config: Any) -> Role:
         ref, model = config.actor_rollout_ref.ref, config.actor_rollout_ref.model
@@ -203,7 +216,7 @@ class Planner:
         node: Any = OmegaConf.to_container(role.section.optim, resolve=True)
         key = f"{node} {role.shape.kept}"
         if key not in self._states:
-            self._states[key] = _optimizer_of(node, role.shape.kept)
+            self._states[key] = optimizer_factor(node, role.shape.kept)
         return self._states[key]
 
     def _add_judge(self, plan: MemoryPlan, config: Any) -> None:
@@ -250,6 +263,9 @@ class Planner:
             rows = rows_of_pass(critic.section, "forward_", length, own)
             self._add_forward(plan, critic, "values", rows, length, entropy=False)
             self._add_update(plan, config, critic, length, entropy=Entropy.NONE)
+        for role in roles:
+            if role.updates == "reward_model":
+                self._add_update(plan, config, role, length, entropy=Entropy.NONE)
         reported = Entropy.NONE if "old_log_prob" in plan.phases else Entropy.REPORTED
         self._add_update(
             plan, config, policy, length, entropy=Entropy.LEARNED if section.actor.entropy_coeff != 0 else reported
@@ -299,30 +315,6 @@ class Planner:
         sums = learns * (1 + 4 / shape.dtype.itemsize)  # whole gradients, and in float32 what is sent of them
         inside = rest + max(layer * (2 + sums), matrix + layer)
         return inside, (rest + max(layer, matrix)) * (1 + sums)
-
-
-def program_size(adapter: bool) -> int:
-    """Return the bytes that this process holds with all that a run imports, with peft too, before it loads anything."""
-    from ..training import trainer_choice  # noqa: F401 - imported to be there
-
-    if adapter:
-        import_module("peft")
-
-    weight = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.AdamW([weight])
-    checkpoint(torch.square, weight, use_reentrant=False).backward()
-    optimizer.step()  # the first one imports more
-    return int(psutil.Process().memory_info().rss)
-
-
-def _optimizer_of(node: dict[str, Any], dtype: torch.dtype) -> float:
-    """Return how many times the bytes of weights an optimizer's state of them has, which a step of it shows."""
-    weight = torch.nn.Parameter(torch.zeros(SAMPLE, SAMPLE, dtype=dtype))
-    optimizer = build_optimizer([weight], OmegaConf.create(node))
-    weight.grad = torch.zeros_like(weight)
-    optimizer.step()
-    states = (one for one in optimizer.state[weight].values() if isinstance(one, torch.Tensor) and one.dim() > 0)
-    return sum(one.numel() * one.element_size() for one in states) / (weight.numel() * weight.element_size())
 
 
 def _add_usage(plan: MemoryPlan, usage: Usage, phase: str) -> None:

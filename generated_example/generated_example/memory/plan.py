@@ -10,7 +10,7 @@ from typing import Any
 from .table import as_text
 
 GIB = 2**30
-PHASES = ("gen", "old_log_prob", "ref", "values", "teacher", "update_critic", "update_actor")
+PHASES = ("gen", "old_log_prob", "ref", "values", "teacher", "reward_model", "update_critic", "update_actor")
 # What is not measured by this project, which had no GPU: CUDA's own memory of a process, NCCL's buffers, and the share
 # of what a phase allocates that lies idle in torch's allocator.
 CUDA_CONTEXT = int(0.6 * GIB)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..training.process_choice import wants_process_rewards
 from ..training.registries import AdvantageEstimator
 from ..workers.passes import SharedPasses
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
@@ -44,7 +45,8 @@ def computes_old_log_probs(config: Any) -> bool:
 
 def wants_reference(config: Any) -> bool:
     """Tell whether a run has a reference."""
-    return bool(config.actor_rollout_ref.actor.use_kl_loss or config.algorithm.use_kl_in_reward)
+    in_loss, in_reward = config.actor_rollout_ref.actor.use_kl_loss, config.algorithm.use_kl_in_reward
+    return bool(in_loss or in_reward or wants_process_rewards(config))
 
 
 def teachers(config: Any) -> dict[str, str]:
