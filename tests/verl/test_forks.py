@@ -604,3 +604,13 @@ def test_the_file_names_every_kind_of_remark() -> None:
         *(title.capitalize() for title in report.TITLES.values()),
     ]
     assert text.count("| `x\\|y` | since then |") == len(remarks)
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_key_from_between_two_releases_is_the_one_that_was_released(tmp_path: Path) -> None:
+    target = Target.of(source_of(NEWEST[-1]))
+    key = "distillation.teacher_models.teacher_model.model_path"
+    run = run_of(tmp_path, f"{LAUNCH} {key.replace('teacher_models.', '')}=some/model")
+    found = fitting.fit(run, target, (target,))
+    assert found.problems == ()
+    assert flatten(found.config)[key] == "some/model"

@@ -333,3 +333,35 @@ def test_rows_that_the_release_knows_are_scored_by_the_project(tmp_path: Path) -
     usual = SCORERS.replace('"countdown", ', "")
     places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": usual})
     assert scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"}) == (TREE, {}, [])
+
+
+# What the scorers take besides a row: the class that hands it over comes along, and is called as a project calls one.
+MORE = SCORERS.replace("ground_truth):", "ground_truth, prompt_str):").replace(
+    "return float(", "return len(prompt_str) * ("
+)
+HANDS = """
+from verl.utils.reward_score import _default_compute_score
+
+
+class Plain:
+    def __init__(self, tokenizer, num_examine, compute_score=None):
+        self.compute_score = compute_score or _default_compute_score
+
+    def __call__(self, data):
+        return [self.compute_score("countdown", item, "4"{more}) for item in data]
+"""
+
+
+@pytest.mark.usefixtures("verl")
+def test_scorers_that_take_more_than_the_row_are_called_by_the_class_that_hands_it_over(
+    tmp_path: Path, imports: Path
+) -> None:
+    files = {
+        "src/verl/utils/reward_score/__init__.py": MORE,
+        "src/verl/workers/reward_manager/naive.py": HANDS.format(more=""),
+        "src/verl/workers/reward_manager/other.py": HANDS.format(more=', prompt_str="ab"'),
+    }
+    places = chosen_by_name(tmp_path, **files)
+    tree, changed, said = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
+    assert (changed, said) == ({KEY: "of_the_run"}, ["changed"])
+    assert registered(tree, imports, "of_the_run")(tokenizer=None, num_examine=0)(["4", "5"]) == [2, 0]

@@ -22,6 +22,7 @@ _UNRELEASED = {
     "critic.model.use_rmpad": "critic.model.use_remove_padding",
     "reward_model.model.use_rmpad": "reward_model.model.use_remove_padding",
     "reward_model.inference": "reward_model.rollout",
+    "distillation.teacher_model": "distillation.teacher_models.teacher_model",
     "reward_model.overlong_buffer": "reward_model.reward_kwargs.overlong_buffer_cfg",
 }
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from extractor.usecases.fromrun.files import SCORERS
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.taken_over import managers
+from extractor.usecases.fromrun.taken_over import managers, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
 
@@ -22,6 +23,9 @@ _SCORERS = f"{SCORERS.replace('.', '/')}/__init__.py"
 _NAMES = ("default_compute_score", "_default_compute_score")
 # The managers that score by the default function where the run names none.
 _BY_DEFAULT = {"naive", "dapo", managers.AS_NAIVE}
+# What a row and a response are to a function that scores; what it takes besides, a class of the checkout hands over.
+_OF_A_ROW = {"data_source", "solution_str", "ground_truth", "extra_info"}
+_CLASSES = "workers/reward_manager/"
 _TARGET, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which the class of a run's program is registered.
 _OF_THE_RUN = "of_the_run"
@@ -68,6 +72,12 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
         new = _sources(text) - known
         names = _classes(text) if path != _SCORERS else [name for name in _NAMES if f"def {name}(" in text]
         if new and names and key is not None:
+            handing = _handing(project, text) if path == _SCORERS else None
+            if handing is not None and manager is not None:
+                place, cls, own = handing
+                taken = _copied(_Scoring(place, cls, own, manager, ", ".join(sorted(new))), project)
+                if taken.settings:
+                    return taken
             return _copied(_Scoring(path, names[-1], text, key, ", ".join(sorted(new))), project)
     return Taken(project.tree)
 
@@ -115,6 +125,42 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
     tree = project.with_hooks({**own, f"{target}.py": text, **copying.files}, imported_by)
     remarks = copied_remarks(found.key, None, what, hook, copied)
     return Taken(tree, remarks, {found.key: _OF_THE_RUN if is_class else hook})
+
+
+def _takes_besides(text: str) -> set[str]:
+    """Return the parameters of a module's default scorers that are neither of a row nor of a response."""
+    return {
+        item.arg
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.name in _NAMES
+        for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    } - _OF_A_ROW
+
+
+def _handing(project: Recipient, scorers: str) -> tuple[str, str, str] | None:
+    """Return the checkout's reward manager that hands more to its scorers: its file, its class, and the file's text.
+
+    None where they take no more than the release's. One that names all of it comes first, then `naive`, which verl
+    takes where a run names none. One that registers itself would take the place of the project's of that name: it is
+    left.
+    """
+    source = project.source
+    more = _takes_besides(scorers) - _takes_besides(source.read(_SCORERS) if _SCORERS in source.files else "")
+    found = []
+    for place, text in registered.python_files(project.places):
+        if more and _CLASSES in place and "_compute_score" in text:
+            classes = [
+                node.name
+                for node in ast.parse(text).body
+                if isinstance(node, ast.ClassDef)
+                and not node.decorator_list
+                and any(isinstance(item, ast.FunctionDef) and item.name == "__call__" for item in node.body)
+            ]
+            names_all = all(f"{name}=" in text for name in more)
+            is_plain = PurePosixPath(place).stem == managers.PLAIN
+            if classes and (names_all or is_plain):
+                found.append((not names_all, not is_plain, place, classes[-1], text))
+    return min(found)[2:] if found else None
 
 
 def _classes(text: str) -> list[str]:
