@@ -90,6 +90,20 @@ def test_a_response_that_was_another_is_scored_again(answered, tokenizer):
     assert sorted(asked) == ["2", "2", "48"]
 
 
+def test_a_manager_with_a_scorer_of_its_own_waits(tokenizer):
+    from generated_example.rewards.manager import TextRewardManager
+
+    class Own(TextRewardManager):
+        def __init__(self):
+            self.scorer, self.weights = (lambda samples: [{"score": 0.0} for _ in samples]), None
+
+    class Bare(TextRewardManager):
+        def __init__(self):
+            pass
+
+    assert not any(made.begins(given=False, in_thread=True) for made in (Own(), Bare()))
+
+
 def test_a_failure_names_the_sample(train, tmp_path, capsys):
     source = tmp_path / "fails.py"
     source.write_text("async def compute_score(solution_str, **kwargs):\n    raise ValueError('no judge')\n")

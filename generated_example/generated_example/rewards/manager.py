@@ -151,9 +151,10 @@ class TextRewardManager:
             given: whether a reward model or environments will give scores.
             in_thread: whether a plain function may be called in a thread, if `local.reward.num_workers` is 0.
         """
-        if given and self.weights is None:
+        scorer = vars(self).get("scorer")  # a derived class may have none, or something else that can be called
+        if scorer is None or (given and self.weights is None):
             return False
-        return self.scorer.is_aside or (in_thread and isinstance(self.scorer, Scorer))
+        return bool(getattr(scorer, "is_aside", False)) or (in_thread and isinstance(scorer, Scorer))
 
     def begin(self, sample: Any) -> Begun | None:
         """Begin to score one response beside this thread; None: it has to wait for the whole batch.
