@@ -84,10 +84,16 @@ LONG = Size(
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds from process start to the end of the first optimizer step, and per step after the warm-up."""
+    """Seconds from process start to the end of the first optimizer step, and per step after the warm-up.
+
+    Attributes:
+        processor_first, processor_step: the same in processor time, which does not count waiting for others.
+    """
 
     first: float
     step: float
+    processor_first: float
+    processor_step: float
 
 
 def run() -> bool:
@@ -144,6 +150,12 @@ def _print(size: Size, ours: list[Run], peers: dict[str, list[Run]], least: list
             ratio = statistics.median(one / other.first for one, other in zip(least, runs, strict=True))
             floors.append(f"{ratio:.2f}x of {name}")
         print(line)
+    print("\nIn processor time, which does not count waiting for others:")
+    for name, runs in peers.items():
+        pairs = [*zip(ours, runs, strict=True)]
+        step = statistics.median(one.processor_step / other.processor_step for one, other in pairs)
+        start = statistics.median(one.processor_first / other.processor_first for one, other in pairs)
+        print(f"- {name}: step {step:.2f}x, start {start:.2f}x")
     if least:
         print(f"\nOnly torch, transformers, the model and one AdamW step: a start of {' and '.join(floors)}")
     print(f"\nShare of a step outside the models' work: {outside:.0%} (limit {LIMIT_OUTSIDE:.0%})")
@@ -229,7 +241,8 @@ def _share_outside(project: Path, warm_up: int) -> float:
 
 def _timed(size: Size, folder: Path, *arguments: str) -> Run:
     result = reported(folder, *arguments)
-    return Run(result["first"], statistics.median(result["steps"][size.warm_up :]))
+    step, processor_step = (statistics.median(result[name][size.warm_up :]) for name in ("steps", "processor_steps"))
+    return Run(result["first"], step, result["processor_first"], processor_step)
 
 
 def reported(folder: Path, *arguments: str) -> dict[str, Any]:
