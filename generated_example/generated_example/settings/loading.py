@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from ..errors import ConfigError
-from ..run.heap import return_freed_memory
+from ..run.heap import freed_memory
 from .accumulation import settle_passes
 from .flags import MAIN, ConfigFiles
 from .former_keys import FORMER_KEYS, present_name
@@ -107,7 +107,7 @@ def settle_device(config: DictConfig) -> None:
     config.local.device = "cuda" if torch.cuda.is_available() else "cpu"
     config.local.dtype = config.local.dtype or ("bfloat16" if config.local.device == "cuda" else "float32")
     if config.local.device == "cpu":
-        return_freed_memory()
+        freed_memory.give_back()
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)
 

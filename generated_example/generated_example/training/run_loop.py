@@ -12,6 +12,7 @@ from ..run.checkpoint_state import CheckpointError, check_storable, restoring
 from ..run.distributed import random_state, set_random_state
 from ..run.event_loops import without_running_loop
 from ..run.failures import add_note, notes_on
+from ..run.heap import freed_memory
 from ..run.interrupts import StopRequested, StopSignal
 from ..run.next_steps import noting_checkpoint
 from ..run.run_lock import lock_run_directory
@@ -84,6 +85,7 @@ class RunLoop:
                 except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
                     trainer.tracker.message("\n".join(notes_on(stopped)))
                     break
+                freed_memory.after_step()
                 self._after_step(batch, metrics, timing)
                 if trainer.steps_done == first:
                     trainer.ranks.on_driver(lambda: check_storable(self.state.data), patient=True)
