@@ -365,3 +365,16 @@ def test_scorers_that_take_more_than_the_row_are_called_by_the_class_that_hands_
     tree, changed, said = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
     assert (changed, said) == ({KEY: "of_the_run"}, ["changed"])
     assert registered(tree, imports, "of_the_run")(tokenizer=None, num_examine=0)(["4", "5"]) == [2, 0]
+
+
+@pytest.mark.usefixtures("verl")
+def test_scorers_that_may_be_given_more_than_the_row_are_the_function(tmp_path: Path) -> None:
+    optional = MORE.replace("prompt_str)", "prompt_str=None)")
+    hands = HANDS.format(more=', prompt_str="ab"')
+    files = {
+        "src/verl/utils/reward_score/__init__.py": optional,
+        "src/verl/workers/reward_manager/naive.py": hands,
+    }
+    places = chosen_by_name(tmp_path, **files)
+    _, changed, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
+    assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}

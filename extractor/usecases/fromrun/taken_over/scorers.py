@@ -128,19 +128,21 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
 
 
 def _takes_besides(text: str) -> set[str]:
-    """Return the parameters of a module's default scorers that are neither of a row nor of a response."""
-    return {
-        item.arg
-        for node in ast.parse(text).body
-        if isinstance(node, ast.FunctionDef) and node.name in _NAMES
-        for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-    } - _OF_A_ROW
+    """Return what a module's default scorers must be given that is neither of a row nor of a response."""
+    found = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name in _NAMES:
+            given = [*node.args.posonlyargs, *node.args.args]
+            found |= {item.arg for item in given[: len(given) - len(node.args.defaults)]}
+            named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            found |= {item.arg for item, default in named if default is None}
+    return found - _OF_A_ROW
 
 
 def _handing(project: Recipient, scorers: str) -> tuple[str, str, str] | None:
     """Return the checkout's reward manager that hands more to its scorers: its file, its class, and the file's text.
 
-    None where they take no more than the release's. One that names all of it comes first, then `naive`, which verl
+    None where they need no more than the release's. One that names all of it comes first, then `naive`, which verl
     takes where a run names none. One that registers itself would take the place of the project's of that name: it is
     left.
     """
