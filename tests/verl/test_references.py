@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from extractor.usecases.fromrun.references import kept_as_references
+from tests.verl.conftest import vextract
 
 PROJECT = ["data.max_response_length", "actor_rollout_ref.rollout.response_length", "trainer.total_epochs"]
 
@@ -21,3 +26,16 @@ def test_what_the_run_says_itself_is_written_as_it_says_it() -> None:
     assert written == {PROJECT[1]: "${data.max_response_length}", PROJECT[2]: 3}
     assert expected == {PROJECT[1]: 2048}
     assert kept_as_references(settings, settings, PROJECT, [PROJECT[1]]) == (settings, {})
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_the_sizes_of_a_toy_model_change_back_follows_as_before(tmp_path: Path) -> None:
+    run = tmp_path / "run.sh"
+    run.write_text("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo\n")
+    made = tmp_path / "made"
+    done = vextract("new", made, "--from-verl-run", run, "--run-verl", "0.4.1", "--offline")
+    assert done.code == 0, done.err
+    written = (made / "config" / "recipe" / "verl_run.yaml").read_text()
+    assert "max_prompt_length: 512" in written
+    assert " prompt_length" not in written
+    assert " response_length" not in written

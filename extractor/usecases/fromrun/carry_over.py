@@ -239,15 +239,18 @@ def settle(tree: Tree, options: Options, found: Found, source: Source) -> Settle
         wanted = {key: value for key, value in wanted.items() if key in settings or key not in of_run.settings}
     wanted = {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}}
     expected = dict(wanted)
+    following = set() if found.run.hints else assemble.following(tree)
     if not found.run.hints:
-        settings, followers = references.kept_as_references(settings, stated, project, assemble.following(tree))
+        settings, followers = references.kept_as_references(settings, stated, project, following)
         expected.update(followers)
     of_run = replace(of_run, tree=tree, settings=settings)
     done = assemble.assemble(of_run, found.run, found.experiment)
-    wrong = assemble.differing(done.tree, expected)
-    if wrong and not found.run.hints:
-        # Keys that follow others in the project's config, and do not in the run.
-        done = assemble.assemble(replace(of_run, settings={**settings, **wrong}), found.run, found.experiment)
+    wrong = {} if found.run.hints else assemble.differing(done.tree, expected)
+    for follows in (False, True):  # first what follows nothing: what follows it may be right then
+        if part := {key: value for key, value in wrong.items() if (key in following) == follows}:
+            of_run = replace(of_run, settings={**of_run.settings, **part})
+            done = assemble.assemble(of_run, found.run, found.experiment)
+            wrong = assemble.differing(done.tree, expected)
     made = assemble.with_unknown(done.tree, found.run, unknown)
     remarks = [item for item in remarks if item.key not in found.unknown]
     aside = [Remark(key, value, "not carried over", _ASIDE) for key, value in sorted(found.unknown.items())]
