@@ -59,8 +59,8 @@ def test_a_directory_that_cannot_be_made_is_an_error_at_once(tmp_path, key):
     below = tmp_path / "file" / "below" / "it"
     with pytest.raises(ConfigError, match=f"{tmp_path / 'file'} is no directory(.|\n)*hint: set {key} to a directory"):
         check_paths(load_config(CONFIG_DIRECTORY, [f"{key}={below}"]))
-    check_paths(load_config(CONFIG_DIRECTORY, [f"{key}={tmp_path / 'new' / 'one'}"]))
-    assert not (tmp_path / "new").exists()
+    check_paths(load_config(CONFIG_DIRECTORY, [f"{key}={tmp_path / 'made' / 'one'}"]))
+    assert not (tmp_path / "made").exists()
 
 
 def test_a_directory_that_may_not_be_written_is_an_error_at_once(tmp_path, monkeypatch):
