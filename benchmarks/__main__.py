@@ -23,6 +23,7 @@ from benchmarks import (
     training,
     uneven,
     vllm_sync,
+    watch,
 )
 
 BENCHMARKS = {
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "exchange": ("A batch between processes", exchange.run),
     "ahead": ("Rollouts one batch ahead of the training", ahead.run),
     "early_rewards": ("Rewards of responses that have ended, while others are written", early_rewards.run),
+    "watch": ("Watching the engine's log-probabilities", watch.run),
     "vllm_sync": ("New weights for vLLM", vllm_sync.run),
     "gpu": ("A model of half a billion weights on a GPU", gpu.run),
     "qlora": ("An adapter beside weights in 4 bits", qlora.run),
