@@ -1,4 +1,4 @@
-# vextract:template base/__package__/run/heap.py base/__package__/run/heap.py - edit freely
+# vextract:template base/__package__/run/heap.py - edit freely
 """Freed memory of a process that computes on a CPU."""
 
 import ctypes
