@@ -1,0 +1,80 @@
+"""What judges conversions: bash with stand-ins for what scripts start, and how two values are compared."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import under_bash
+from benchmarks.against_hydra import same
+from benchmarks.exported import _is_changed
+from extractor.usecases.export.keys import Key, Status
+
+SCRIPT = r"""
+set -e
+HERE=$(cd "$(dirname "$0")" && pwd)
+for rate in 1e-6 '2 e'; do
+    SEED=7 python3 -m verl.trainer.main_ppo \
+        data.train_files="$HERE/$NAME.parquet" \
+        optim.lr="$rate" "$@"
+done
+no_such_program --flag && touch written
+echo gone > "$HERE/run.sh"
+"""
+
+
+def _namespaces() -> bool:
+    """Tell whether this machine gives a user namespaces of its own."""
+    found = shutil.which("unshare")
+    return (
+        found is not None and not subprocess.run([found, "-rnm", "true"], capture_output=True, check=False).returncode
+    )
+
+
+@pytest.mark.skipif(not _namespaces(), reason="needs Linux namespaces (unshare)")
+def test_bash_starts_nothing_and_says_what_it_would_have_started(tmp_path: Path) -> None:
+    root = tmp_path / "check out"
+    (root / "examples").mkdir(parents=True)
+    script = root / "examples" / "run.sh"
+    script.write_text(SCRIPT)
+    started = under_bash.run(script, root, {"NAME": "rows"})
+    train = [item for item in started if item.words[0] == "python3"]
+    assert [item.words[1:] for item in train] == [
+        ("-m", "verl.trainer.main_ppo", f"data.train_files={script.parent}/rows.parquet", f"optim.lr={rate}")
+        for rate in ("1e-6", "2 e")
+    ]
+    assert {item.environment["SEED"] for item in train} == {"7"}
+    assert started[-1].words == ("no_such_program", "--flag")
+    # It could write, to a copy.
+    assert script.read_text() == SCRIPT
+    assert not (root / "written").exists()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "alike"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (1, "1", False),
+        ("console", ["console"], True),
+        ([1, [2.0]], (1.0, [2]), True),
+        ([1, 2], [1], False),
+        ("???", None, True),
+        ("data/x", "./data/x", True),
+        (None, False, False),
+    ],
+)
+def test_values_that_mean_the_same(tmp_path: Path, theirs: Any, ours: Any, alike: bool) -> None:
+    assert same(theirs, ours, tmp_path) is alike
+
+
+def test_what_an_export_says_it_changes_has_to_be_so(tmp_path: Path) -> None:
+    said = Key("local.x", 1, Status.CHANGED, "trainer.x", "$HERE/adapters/x.py", reason="a file of the export")
+    assert _is_changed(said, {"trainer.x": f"{tmp_path}/adapters/x.py"}, tmp_path)
+    assert not _is_changed(said, {"trainer.x": "elsewhere.py"}, tmp_path)
+    assert not _is_changed(said, {}, tmp_path)
+    assert not _is_changed(Key("local.x", 1, Status.DROPPED), {"local.x": 1}, tmp_path)
