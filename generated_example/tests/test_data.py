@@ -14,7 +14,7 @@ import torch
 
 from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.dataloading import build_loaders
-from generated_example.data.datasets import DataError, build_datasets
+from generated_example.data.datasets import DataError, build_datasets, data_section, dataset_of_rows
 from generated_example.data.prepare import write_splits
 from generated_example.data.small_table import SmallTable, read_small, table_of_rows
 from generated_example.training.hook_errors import HookError
@@ -116,6 +116,13 @@ def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_p
         ("role.jsonl", '{"prompt": [{"content": "1="}], "ground_truth": 2}', "row 0: the prompt is neither text nor",
          '"role": "user"'),
         ("null.jsonl", '{"prompt": "", "ground_truth": 2}', "row 0: the prompt is empty", "data.prompt_key"),
+        ("chat.jsonl", '{"prompt": [{"role": "user"}, {"role": "assistant"}], "ground_truth": 2}',
+         "row 0: the prompt ends with a message of the assistant", "demonstrations"),
+        ("info.jsonl", '{"prompt": "1=", "ground_truth": 2, "extra_info": "x"}', "row 0: extra_info is no object",
+         "rename it"),
+        ("model.jsonl", '{"prompt": "1=", "reward_model": "2"}', "row 0: reward_model is no object", "ground_truth"),
+        ("style.jsonl", '{"prompt": "1=", "reward_model": {"style": "rule"}}', "row 0: reward_model is no object",
+         "ground_truth"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_named_with_a_hint(data_config, tokenizer, tmp_path, name, content, message, hint):
@@ -133,6 +140,41 @@ def test_a_byte_order_mark_is_no_mistake(data_config, tokenizer, tmp_path):
     path = tmp_path / "marked.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + Path(write(tmp_path / "plain.jsonl", PLAIN)).read_bytes())
     assert len(build(data_config, tokenizer, str(path))[0]) == len(PLAIN)
+
+
+def test_lines_of_json_may_be_called_json(data_config, tokenizer, tmp_path):
+    lines = Path(write(tmp_path / "rows.jsonl", PLAIN)).read_text()
+    for name in ("rows.json", "ROWS.JSONL", "ROWS.JSON"):
+        (tmp_path / name).write_text(lines)
+        assert len(build(data_config, tokenizer, str(tmp_path / name))[0]) == len(PLAIN)
+    (tmp_path / "list.json").write_text('[\n{"prompt": "1="},\n{oops}\n]')
+    with pytest.raises(DataError, match="list.json:3: not valid JSON"):
+        build(data_config, tokenizer, str(tmp_path / "list.json"))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [("prompt", [], "row 3: the prompt is empty"), ("reward_model", None, "train prompt 3 has no reward_model")],
+)
+def test_an_empty_row_in_verls_schema_is_named(data_config, tokenizer, tmp_path, column, value, message):
+    rows = [dict(row) for row in environment_rows("train", dict(data_config.data.env))[:5]]
+    rows[3][column] = value
+    with pytest.raises(DataError, match=message):
+        build(data_config, tokenizer, write(tmp_path / "rows.parquet", rows))
+
+
+def test_a_text_may_hold_any_character(data_config, tokenizer, tmp_path):
+    text = "1\u2028\u2029\x85="
+    path = tmp_path / "odd.jsonl"
+    path.write_text(json.dumps({"prompt": text, "ground_truth": text}, ensure_ascii=False) + "\r\n\n", encoding="utf-8")
+    assert build(data_config, tokenizer, str(path))[0][0]["reward_model"]["ground_truth"] == text
+
+
+def test_a_column_that_the_first_row_lacks_is_not_lost(data_config, tokenizer, tmp_path):
+    rows = [*PLAIN[:2], {**PLAIN[2], "level": 3}]
+    train, _ = build(data_config, tokenizer, write(tmp_path / "some.jsonl", rows))
+    assert [train[row]["level"] for row in range(3)] == [None, None, 3]
+    assert dataset_of_rows(rows, "train", data_section(data_config), tokenizer)[2]["level"] == 3
 
 
 def test_training_files_need_validation_files(data_config, tokenizer, tmp_path):

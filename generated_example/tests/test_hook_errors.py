@@ -42,6 +42,16 @@ def test_numbers_among_the_components_are_averaged():
     assert reward_metrics(extra) == pytest.approx({"reward/score/mean": 2.5 / 3, "reward/acc/mean": 2 / 3})
 
 
+def test_tensors_among_the_components_become_what_they_hold(batch, tokenizer):
+    """They may have a gradient, or lie on another device, where NumPy cannot read them."""
+    held = {"acc": torch.ones(3, requires_grad=True) * 0.5, "parts": [torch.zeros(2, requires_grad=True)] * 3}
+    _, extra = call_reward(
+        lambda data: {"reward_tensor": torch.ones(3, 4), "reward_extra_info": held}, batch, tokenizer
+    )
+    assert extra == {"acc": [0.5] * 3, "parts": [[0.0, 0.0]] * 3}
+    assert reward_metrics(extra) == {"reward/acc/mean": 0.5}
+
+
 def test_a_reward_without_return_dict_is_good_enough(batch, tokenizer):
     reward, extra = call_reward(lambda data: torch.ones(3, 4), batch, tokenizer)
     assert reward.shape == (3, 4) and extra == {}

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext as nothing
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,17 +14,20 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from test_trainer import CONFIG_DIRECTORY
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from generated_example.data.datasets import write_cached
 from generated_example.errors import ConfigError
 from generated_example.output import PROJECT, module_command
 from generated_example.rewards.scoring import Scorer, ScoringError
 from generated_example.run import run_lock
+from generated_example.run.distributed import Ranks
 from generated_example.run.failures import report
 from generated_example.run.stray_errors import FILE, stray_errors_in
 from generated_example.settings import reward_keys
 from generated_example.settings.loading import load_config
 from generated_example.settings.path_checks import CACHE, DEBUG_LOG, WRITTEN, check_paths
+from generated_example.workers.models import check_positions, load_model
 
 
 def test_a_path_that_is_not_there_is_named_before_torch_is_imported():
@@ -74,6 +78,32 @@ def test_rows_that_cannot_be_kept_name_the_setting(tmp_path):
     (tmp_path / "cache").write_text("")
     with pytest.raises(ConfigError, match=r"cannot be kept as parquet(.|\n)*hint: set data\.cache_dir"):
         write_cached([{"prompt": "3="}], tmp_path / "rows.jsonl", tmp_path / "cache")
+
+
+@pytest.mark.parametrize(("kind", "table"), [("gpt2", True), ("opt", True), ("llama", False)])
+def test_a_sequence_longer_than_a_table_of_positions_is_refused(kind, table):
+    sizes = {"max_position_embeddings": 16, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+    widths = {"ffn_dim": 8, "word_embed_proj_dim": 8} if kind == "opt" else {}
+    settings = AutoConfig.for_model(kind, vocab_size=20, **sizes, **widths, pad_token_id=0, bos_token_id=1)
+    module = AutoModelForCausalLM.from_config(settings)
+    check_positions(module, "it", OmegaConf.create({"max_prompt_length": 8, "max_response_length": 8}))
+    refused = pytest.raises(ConfigError, match="positions for 16 tokens, and a sequence may have 17")
+    for lengths in ({"max_prompt_length": 8, "max_response_length": 9}, {"max_length": 17}):
+        with refused if table else nothing():
+            check_positions(module, "it", OmegaConf.create(lengths))
+
+
+def test_an_architecture_without_sdpa_gets_the_setting_that_helps(tmp_path, tokenizer):
+    settings = AutoConfig.for_model("gptj", vocab_size=len(tokenizer), n_embd=8, n_head=2, n_layer=1, rotary_dim=2)
+    AutoModelForCausalLM.from_config(settings).save_pretrained(tmp_path)
+    config = load_config(CONFIG_DIRECTORY, [])
+    model, alone = config.actor_rollout_ref.model, Ranks(60)
+    model.override_config = {"attn_implementation": "sdpa"}
+    arguments = (str(tmp_path), model, config.actor_rollout_ref.actor.fsdp_config, tokenizer, AutoModelForCausalLM)
+    with pytest.raises(ConfigError, match="hint: .*attn_implementation=eager"):
+        load_model(*arguments, alone)
+    model.override_config = {"attn_implementation": "eager"}
+    assert load_model(*arguments, alone).config.n_embd == 8
 
 
 def test_a_full_disk_is_said_in_one_message(capsys):

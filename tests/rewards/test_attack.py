@@ -49,7 +49,8 @@ def attack(library: Library, tmp_path: Path, capsys: pytest.CaptureFixture[str],
         file = tmp_path / f"rewards_{function}.py"
         file.write_text(REWARDS)
         code = library("attack").main([f"{file}:{function}", *arguments])
-        return code, capsys.readouterr().out.splitlines()
+        said = capsys.readouterr()
+        return code, (said.out + said.err).splitlines()
 
     return run
 
@@ -87,6 +88,18 @@ def test_programs_are_tried_where_the_ground_truth_is_tests(attack: Callable, li
     assert any("GOT THROUGH  os exit at once" in line for line in lines)
     assert any("held  equal to everything" in line for line in lines)
     assert library("attacks.trial").tested(tests) == "double"
+
+
+def test_plain_rows_are_tasks_as_well(attack: Callable, tmp_path: Path) -> None:
+    """As they are for training: a column ground_truth, and texts with any character."""
+    data = tmp_path / "tasks.jsonl"
+    rows = [{"prompt": "a\u2028b\u0085", "ground_truth": "4"}, {"prompt": "?", "answer": "4"}]
+    data.write_text("\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    _, lines = attack("program", "--data", str(data), "--tasks", "1")
+    assert "task: 4" in lines
+    code, lines = attack("program", "--data", str(data))
+    assert code == 2
+    assert any(line.endswith("row 1: no ground truth; it has answer, prompt") for line in lines)
 
 
 def test_what_is_not_there_is_an_error_with_a_hint(library: Library, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from .actor import Actor
 from .adapters import starting_point, wants_adapter
 from .device_map import first_device, spread_reader
 from .devices import computing_on, device_of, here
-from .models import load_model, taken_over
+from .models import check_positions, load_model, taken_over
 from .offload import rests, weights_at_rest
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
 from .sharding import place
@@ -69,6 +69,7 @@ class Policy(TrainedModel):
                 self.config, start.model, fsdp_config, self.tokenizer, ranks, reader, own_shares=own_shares
             )
         module = loaded if module is None else taken_over(module, loaded, model, fsdp_config, self.tokenizer)
+        check_positions(module, start.model, self.config.data)
         return add_adapter(module, model, start, ranks)
 
     def compute_log_prob(
@@ -162,6 +163,7 @@ class Reference:
         path = own_path or config.actor_rollout_ref.model.path
         reader = spread_reader(config)
         module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader).requires_grad_(False)
+        check_positions(module, path, config.data)
         self.device = device_of(config, "reference") if reader is None else first_device(module)
         rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] and reader is None else None
         with computing_on(self.device):

@@ -26,11 +26,9 @@ from ..errors import DataError as DataError  # hooks take it from here
 from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
-from .files import read_rows
+from .files import TRUTHS, read_rows, truth_of, with_all_columns
 from .small_table import read_small, table_of_rows
 
-# The columns that the ground truth is looked for in; the others' names are those of data sets for TRL.
-TRUTHS = ("ground_truth", "solution", "answer")
 # The column that has the prompt of a row as it was given, as JSON: a text or messages.
 GIVEN_PROMPT = "given_prompt"
 PACKAGE = __name__.split(".")[0]
@@ -161,6 +159,7 @@ def rows_in_schema(
     for number, row in enumerate(rows):
         converted = _to_schema(dict(row), number, where, data, needs_truth=needs_truth)
         schema.append({**converted, GIVEN_PROMPT: json.dumps(row[key], default=str)})
+    schema = with_all_columns(schema)
     if not schema:
         raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
     return schema
@@ -207,6 +206,7 @@ def _build(
         dataset = cls(**arguments)
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
+        _check_truths(split, dataset)
         _check_lengths(split, dataset)
         dataset = encoded(dataset, tokenizer, data)
         check_item(split, dataset[0], cls)
@@ -216,7 +216,9 @@ def _build(
         if "chat_template" in str(error) and not getattr(tokenizer, "chat_template", None):
             raise DataError(
                 "prompts are conversations, and the tokenizer has no chat template to write them out by",
-                "set actor_rollout_ref.model.custom_chat_template, or use a model that was trained on conversations",
+                "use a model that was trained on conversations; or say how they are written out, as plain text for "
+                'instance: "actor_rollout_ref.model.custom_chat_template='
+                "'{% for m in messages %}{{ m.content }}{% endfor %}'\"",
             ) from error
         if cls in (PromptDataset, RowPrompts):
             place = f"data.{split}_files: {', '.join(files)}" if files else f"what is given as {split}_dataset"
@@ -275,7 +277,7 @@ def _in_schema(file: str, split: str, data: Any) -> str:
     if not path.is_file():
         raise DataError(f"no such file: {file}", f"check {key}")
     prompt_key = data.get("prompt_key", "prompt")
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         try:
             schema = pyarrow.parquet.read_schema(path)
         except (pyarrow.ArrowException, OSError) as error:
@@ -309,9 +311,25 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
             f"{where}: the prompt is neither text nor a list of messages with a role: {str(prompt)[:80]}",
             'write text, or [{"role": "user", "content": "..."}]; data.prompt_key names the column',
         )
+    if not isinstance(prompt, str) and prompt[-1]["role"] == "assistant":
+        raise DataError(
+            f"{where}: the prompt ends with a message of the assistant, which is what the model is to write",
+            "leave it out of the prompt; for demonstrations there is the recipe sft",
+        )
+    extra_info = row.get("extra_info")
+    if extra_info is not None and not isinstance(extra_info, Mapping):
+        raise DataError(
+            f"{where}: extra_info is no object, but {str(extra_info)!r:.80}", 'write {"name": value}, or rename it'
+        )
     reward_model = row.get("reward_model")
+    is_object = reward_model is None or isinstance(reward_model, Mapping)
+    if not is_object or (reward_model and needs_truth and "ground_truth" not in reward_model):
+        raise DataError(
+            f"{where}: reward_model is no object with a ground_truth, but {str(reward_model)!r:.80}",
+            'write {"style": "rule", "ground_truth": ...}, or a column ground_truth in its place',
+        )
     if reward_model is None:
-        truth = next((row[name] for name in TRUTHS if row.get(name) is not None), None)
+        truth = truth_of(row)
         if truth is None and needs_truth:
             raise DataError(
                 f"{where}: neither reward_model nor {', '.join(TRUTHS)}; it has {columns}",
@@ -325,7 +343,7 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
         prompt_key: [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
         "ability": row.get("ability") or "",
         "reward_model": reward_model,
-        "extra_info": {"index": number, **(row.get("extra_info") or {})},
+        "extra_info": {"index": number, **(extra_info or {})},
         **{name: value for name, value in row.items() if name not in known},
     }
 
@@ -347,7 +365,7 @@ def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
     if not target.is_file():
         scratch = target.with_suffix(f".{os.getpid()}")
         try:
-            table = pyarrow.Table.from_pylist(rows)
+            table = pyarrow.Table.from_pylist(with_all_columns(rows))
         except pyarrow.ArrowException as error:
             raise DataError(f"{path}: the rows differ in type: {error}", "give each column one type") from error
         try:
@@ -367,11 +385,23 @@ def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
 def _prompt_lengths(dataset: Any, dataframe: Any) -> list[int]:
     """Return the number of tokens of each prompt, templated and encoded as `RLHFDataset.__getitem__` does."""
     template = dict(getattr(dataset, "apply_chat_template_kwargs", None) or {})
-    texts = [
-        dataset.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
-        for messages in dataframe[dataset.prompt_key]
-    ]
+    texts = []
+    for number, messages in enumerate(dataframe[dataset.prompt_key]):
+        if not messages:
+            raise DataError(f"row {number}: the prompt is empty", "drop the row, or set data.prompt_key")
+        text = dataset.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
+        texts.append(text)
     return [len(ids) for ids in dataset.tokenizer(texts, add_special_tokens=False)["input_ids"]] if texts else []
+
+
+def _check_truths(split: str, dataset: Any) -> None:
+    """Refuse a row without what the reward compares with now, rather than when its turn comes."""
+    columns = getattr(getattr(dataset, "dataframe", None), "column_names", None) or ()
+    if not isinstance(dataset, RLHFDataset) or "reward_model" not in columns:
+        return
+    for number, given in enumerate(dataset.dataframe["reward_model"]):
+        if given is None:
+            raise DataError(f"{split} prompt {number} has no reward_model", "drop the row, or give it a ground truth")
 
 
 def _check_lengths(split: str, dataset: Any) -> None:

@@ -19,6 +19,7 @@ import pyarrow.parquet
 
 from ..custom.env_dataset import environment_rows
 from ..output import say
+from .files import with_all_columns
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parents[2] / "config"
 
@@ -38,7 +39,7 @@ def write_splits(out: Path, settings: Mapping[str, Any]) -> list[Path]:
     for split in ("train", "val"):
         files.append(out / f"{split}.parquet")
         rows = environment_rows(split, settings)
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), files[-1])
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(with_all_columns(rows)), files[-1])
         say(f"{files[-1]}: {len(rows)} prompts, the first of {rows[0]['data_source']}")
     return files
 

@@ -122,11 +122,15 @@ def _rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
 
         rows = pyarrow.parquet.read_table(path).slice(0, count).to_pylist()
     else:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[:count]]
-    for row in rows:
-        prompt = row.get("prompt", "")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        rows = [json.loads(line) for line in lines if line.strip()][:count]
+    for number, row in enumerate(rows):
+        prompt = row.get("prompt") or ""
+        truth = (row.get("reward_model") or row).get("ground_truth")
+        if truth is None:
+            raise ValueError(f"{path}, row {number}: no ground truth; it has {', '.join(sorted(row))}")
         yield {
-            "ground_truth": row["reward_model"]["ground_truth"],
+            "ground_truth": truth,
             "prompt": prompt if isinstance(prompt, str) else prompt[-1]["content"],
             "data_source": row.get("data_source", ""),
             "extra_info": row.get("extra_info"),

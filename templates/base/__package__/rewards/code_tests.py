@@ -98,7 +98,7 @@ def _text(value: Any) -> str:
 
 def _arguments(given: Any) -> list[Any]:
     if isinstance(given, str):
-        return [json.loads(line) for line in given.splitlines() if line.strip()]
+        return [json.loads(line) for line in given.split("\n") if line.strip()]
     return _plain(given)
 
 

@@ -112,7 +112,15 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
             raise HookError(f"reward_extra_info[{name!r}] is a {kind}, not a list of a value per sample", hook_file)
         if len(values) != len(batch):
             raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
-    return reward.detach().to(batch.batch["responses"].device), dict(extra)
+    plain = {name: [_plain(value) for value in values] for name, values in extra.items()}
+    return reward.detach().to(batch.batch["responses"].device), plain
+
+
+def _plain(value: Any) -> Any:
+    """Return what a tensor holds: it may be on another device, or have a gradient, and is no number to metrics."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.item() if value.numel() == 1 else value.tolist()
 
 
 def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) -> None:

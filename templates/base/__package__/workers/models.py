@@ -204,6 +204,26 @@ def _check_vocabulary(path: str, rows: int | None, tokenizer: Any) -> None:
         )
 
 
+def check_positions(module: Any, path: str, data: Any) -> None:
+    """Refuse a model with a table of positions that has fewer than a sequence may have tokens.
+
+    Args:
+        module: the model.
+        path: where it was read.
+        data: the config's section of that name.
+    """
+    longest = data.get("max_length") or data.max_prompt_length + data.max_response_length
+    places = getattr(module.config.get_text_config(), "max_position_embeddings", None) or longest
+    tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
+    tables = [table for table in tables if table is not module.get_input_embeddings()]
+    # OPT's table has two more. Positions that are computed have no end.
+    if places < longest and any(places <= table.num_embeddings <= places + 2 for table in tables):
+        raise ConfigError(
+            f"the model at {path} has positions for {places} tokens, and a sequence may have {longest}",
+            "lower data.max_length, or data.max_prompt_length and data.max_response_length",
+        )
+
+
 def _check_not_packed(path: str, quantization: Any) -> None:
     """Refuse a model whose weights are saved in 4 or 8 bits by bitsandbytes: they can be neither trained nor merged."""
     settings = quantization if isinstance(quantization, dict) else vars(quantization) if quantization else {}
@@ -238,6 +258,11 @@ def _explained(error: Exception, path: str, attention: str | None) -> ConfigErro
             f"attention by {attention} is not available here: {text}",
             "install what it names (pip install flash-attn), or "
             "actor_rollout_ref.model.override_config.attn_implementation=sdpa",
+        )
+    if attention == "sdpa" and 'attn_implementation="eager"' in text:
+        return ConfigError(
+            f"the model at {path} is of an architecture without attention by sdpa",
+            "actor_rollout_ref.model.override_config.attn_implementation=eager",
         )
     return ConfigError(f"cannot load the model at {path}: {text}", "check actor_rollout_ref.model.path")
 

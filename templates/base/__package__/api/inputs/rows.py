@@ -28,7 +28,7 @@ def files_of(value: Any, split: str) -> list[str] | None:
     if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str | Path) for name in names):
         return None
     for name in map(str, names):
-        if not name.endswith(FILES) and not Path(name).exists():
+        if not name.lower().endswith(FILES) and not Path(name).exists():
             raise DataError(
                 f"the {split} dataset is {name!r:.80}, which is no file",
                 f"names of files end in {', '.join(FILES)}; a prompt is a row, [{{'prompt': '...'}}]; "

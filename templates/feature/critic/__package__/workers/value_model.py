@@ -12,7 +12,7 @@ from ..tracking.timing import expect
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
 from .devices import computing_on, device_of, here
-from .models import load_model
+from .models import check_positions, load_model
 from .policy import sized
 from .sharding import place
 from .trained_model import TrainedModel
@@ -30,6 +30,7 @@ class Critic(TrainedModel):
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         self.section = section = config.critic
+        self._data = config.data
         self.tokenizer = tokenizer
         self._goes_on = path is not None  # from a checkpoint, which has a value head
         path = path or section.model.path or config.actor_rollout_ref.model.path
@@ -50,7 +51,9 @@ class Critic(TrainedModel):
         settings: dict[str, Any] = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
         model, auto_class = self.section.model, AutoModelForTokenClassification
         place = path, model, model.fsdp_config, self.tokenizer, auto_class, ranks
-        return load_model(*place, own_shares=self._goes_on, **settings)
+        module = load_model(*place, own_shares=self._goes_on, **settings)
+        check_positions(module, path, self._data)
+        return module
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """Return the value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
