@@ -192,7 +192,7 @@ def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> Non
     options = complete(Options("toy", newest, engine="mine"), loaded)
     found = templates_of(loaded, options)
     assert found["toy/workers/rollout_choice.py"] == ("engine/mine/__package__/workers/rollout_choice.py",)
-    assert found["toy/workers/servers/http.py"] == ("engine/server/__package__/workers/servers/http.py",)
+    assert found["toy/workers/servers/http.py"] == ("engine/connection/__package__/workers/servers/http.py",)
     assert not [path for path in found if path.endswith("engine.toml")]
     plain = set(templates_of(loaded, Options("toy", newest, engine="hf")))
     assert set(found) - plain >= {"toy/workers/servers/http.py"}

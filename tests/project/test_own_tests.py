@@ -32,7 +32,9 @@ def test_the_projects_own_tests_pass(
     assert " passed" in done.stdout or "100%" in done.stdout
 
 
-@pytest.mark.parametrize("name", [pytest.param("distillation", marks=pytest.mark.thorough), "process_rewards"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("distillation", marks=pytest.mark.thorough), "process_rewards", "served_teacher"]
+)
 def test_what_is_added_to_rewards_is_as_said(made: Callable[[Configuration], Made], tmp_path: Path, name: str) -> None:
     """PRIME by numbers worked out by hand, distillation by what its teacher says: in the projects' own tests."""
     root = made(Configuration(NEWEST[-1], "hf", features=("critic", "distillation", "prime"))).root

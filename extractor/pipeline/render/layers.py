@@ -21,8 +21,10 @@ PACKAGE = "__package__"
 UNTIL = "until"
 # An empty FILE.absent says that releases up to that one have no FILE.
 _ABSENT = ".absent"
-# In an engine's folder: the folders that it shares with others. In a recipe's: the features that it needs.
+# In an engine's or a feature's folder: the folders below engine/ that it shares with others.
 _ENGINE_FILE = "engine.toml"
+_FEATURE_FILE = "feature.toml"
+# In a recipe's: the features that it needs.
 _RECIPE_FILE = "recipe.toml"
 
 
@@ -47,8 +49,8 @@ class Template:
 
 def layers_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """Return the directories below templates/ that a project is made from, in order."""
-    engine = engine_layers(options.engine)
-    parts = ("base", f"recipe/{options.recipe}", *engine, *(f"feature/{name}" for name in options.features))
+    features = (layer for name in options.features for layer in feature_layers(name))
+    parts = dict.fromkeys(("base", f"recipe/{options.recipe}", *engine_layers(options.engine), *features))
     # An inferred manifest has the roles of the one that it was inferred from, and these are what the templates call.
     until = _until(manifest.borrowed_from or manifest.release)
     return tuple(layer for part in parts for layer in (part, *(f"{UNTIL}/{release}/{part}" for release in until)))
@@ -59,16 +61,21 @@ def engine_layers(engine: str) -> tuple[str, ...]:
     """Return the directories below templates/ that an engine is made of: what talks to a server is the same whichever
     server it is, so an engine's file can name folders that it shares.
     """
-    file = resources.templates() / "engine" / engine / _ENGINE_FILE
-    shared = readers.toml(file.read_text(encoding="utf-8"))["shares"] if file.is_file() else []
-    return tuple(f"engine/{name}" for name in (*shared, engine))
+    shared = (layer for name in _listed(f"engine/{engine}/{_ENGINE_FILE}", "shares") for layer in engine_layers(name))
+    return (*dict.fromkeys(shared), f"engine/{engine}")
+
+
+@cache
+def feature_layers(feature: str) -> tuple[str, ...]:
+    """Return the directories below templates/ that a feature is made of: one that talks to a server shares how."""
+    shared = _listed(f"feature/{feature}/{_FEATURE_FILE}", "shares")
+    return (*dict.fromkeys(layer for name in shared for layer in engine_layers(name)), f"feature/{feature}")
 
 
 @cache
 def features_of_recipe(recipe: str) -> tuple[str, ...]:
     """Return the features that a recipe cannot do without."""
-    file = resources.templates() / "recipe" / recipe / _RECIPE_FILE
-    return tuple(readers.toml(file.read_text(encoding="utf-8"))["needs"]) if file.is_file() else ()
+    return _listed(f"recipe/{recipe}/{_RECIPE_FILE}", "needs")
 
 
 def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tuple[Template, ...]]:
@@ -86,6 +93,12 @@ def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tu
     return {path: templates for path, templates in found.items() if templates[-1].text is not None}
 
 
+def _listed(path: str, key: str) -> tuple[str, ...]:
+    """Return what a file of a part, below templates/, lists under a key; nothing where there is no such file."""
+    file = resources.templates() / path
+    return tuple(readers.toml(file.read_text(encoding="utf-8"))[key]) if file.is_file() else ()
+
+
 def _until(release: str) -> list[str]:
     """Return the releases V of the folders `until/V` that hold templates for a release, the newest first."""
     folder = resources.templates() / UNTIL
@@ -98,7 +111,7 @@ def _templates(layer: str, package: str, below: str) -> Iterator[tuple[str, Temp
     if not (root / below).is_dir():
         return
     for name, text in sorted(_files(root / below, PurePosixPath(below))):
-        if str(name) in (_ENGINE_FILE, _RECIPE_FILE):
+        if str(name) in (_ENGINE_FILE, _FEATURE_FILE, _RECIPE_FILE):
             continue
         absent = name.suffix == _ABSENT
         relative = name.with_suffix("") if absent else name

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from extractor.pipeline.render.layers import engine_layers
+from extractor.pipeline.render.layers import engine_layers, feature_layers
 from extractor.values import resources
 from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_mapping
@@ -96,7 +96,8 @@ def readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str,
     names = {_last(key) for key in keys}
     texts = _texts_of_parts()
     layers = {f"engine {engine}": engine_layers(engine) for engine in engines}
-    layers |= {layer.replace("/", " "): (layer,) for layer in texts if layer.startswith("feature/")}
+    features = (layer.partition("/")[2] for layer in texts if layer.startswith("feature/"))
+    layers |= {f"feature {name}": feature_layers(name) for name in features}
     used = {layer: _used(code, names) for layer, code in texts.items()}
     found = {
         key: tuple(part for part in sorted(layers) if any(_last(key) in used.get(layer, ()) for layer in layers[part]))

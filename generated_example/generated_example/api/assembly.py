@@ -108,7 +108,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     seed_everything(config.local.seed + ranks.rank)
 
     tokenizer = load_tokenizer(model, ranks) if given.tokenizer is None else usable_tokenizer(given.tokenizer, model)
-    check_teachers(config, tokenizer, ranks)
+    served = check_teachers(config, tokenizer, ranks)
     train_loader, val_loader = build_dataloaders(config, ranks, partial(build_given_datasets, config, tokenizer, given))
     if config.local.rollout.ahead:
         ranks.on_driver(lambda: check_dataset_ahead(train_loader.dataset))
@@ -133,7 +133,9 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         with restoring(resume):
             check_base_models(resume, config, bases, in_use, ranks)
     process_rewards = process_rewards_of(config, tokenizer, ranks, weights.get("reward_model"), total_steps)
-    distillation = distillation_of(config, tokenizer, ranks, policy)
+    distillation = distillation_of(config, tokenizer, ranks, policy, served)
+    if distillation is not None:
+        around.enter_context(closing(distillation))
     rewards = Rewards(config, tokenizer, ranks)
     engine = build_rollout_engine(watched(config), tokenizer, ranks, policy)
     around.enter_context(closing(engine))

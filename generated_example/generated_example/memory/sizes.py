@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..settings.teacher_models import named_teachers, teacher_paths
 from ..training.process_choice import wants_process_rewards
 from ..training.registries import AdvantageEstimator
 from ..workers.passes import SharedPasses
@@ -50,19 +51,15 @@ def wants_reference(config: Any) -> bool:
 
 
 def teachers(config: Any) -> dict[str, str]:
-    """Return the settings that name the models of a run's teachers, and these; one that several settings name, once."""
-    section = config.get("distillation") or {}
-    models = dict(section.get("teacher_models", {})) if section.get("enabled") else {}
-    if len(models) > 1:
-        models.pop("teacher_model", None)
-    paths = {f"distillation.teacher_models.{name}.model_path": one.get("model_path") for name, one in models.items()}
+    """Return the settings that name the models of a run's own teachers, and these; one that several name, once."""
+    paths = teacher_paths(config)
     once = {path or config.actor_rollout_ref.model.path: key for key, path in paths.items()}  # null: as a toy policy
     return {key: path for path, key in once.items()}
 
 
 def said_by_teachers(config: Any) -> int:
     """Return the bytes of what teachers say of a token of a batch: a float32 and an int64 for each that may follow."""
-    if not teachers(config):
+    if not named_teachers(config):
         return 0
     section = config.distillation.distillation_loss
     return 12 * (section.topk if section.loss_mode.endswith("_topk") else 1)

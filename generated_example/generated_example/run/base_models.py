@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
+from ..settings.teacher_models import MODELS, teacher_paths
 from .checkpoint_files import read_state
 from .distributed import Ranks
 
 POLICY, REFERENCE = "actor_rollout_ref.model.path", "actor_rollout_ref.ref.model.path"
-TEACHERS = "distillation.teacher_models"
+TEACHERS = MODELS
 # A digest of all bytes takes a minute for 30 GB; models that were trained differ in nearly every weight.
 PLACES, PLACE_BYTES = 1024, 4096
 
@@ -27,20 +28,13 @@ def base_models(config: Any, ranks: Ranks) -> dict[str, str]:
         ranks: this process among its peers; only rank 0 reads, and only what is on its disk, or in the hub's cache.
     """
     section = config.actor_rollout_ref
-    paths = {POLICY: section.model.path, REFERENCE: (section.ref.model or {}).get("path"), **_teachers(config)}
+    paths = {POLICY: section.model.path, REFERENCE: (section.ref.model or {}).get("path"), **teacher_paths(config)}
 
     def digests() -> dict[str, str]:
         found = {setting: weights_digest(path) for setting, path in paths.items() if path}
         return {setting: digest for setting, digest in found.items() if digest is not None}
 
     return ranks.on_driver(digests, patient=True)
-
-
-def _teachers(config: Any) -> dict[str, str | None]:
-    """Return where the models of a run's teachers are, by the setting that names each."""
-    distillation = config.get("distillation") or {}
-    found = distillation.get("teacher_models", {}) if distillation.get("enabled") else {}
-    return {f"{TEACHERS}.{name}.model_path": section.get("model_path") for name, section in found.items()}
 
 
 def check_base_models(resume: Path, config: Any, now: dict[str, str], in_use: set[str], ranks: Ranks) -> None:

@@ -252,7 +252,7 @@ def _check_override(override: str, known: set[str]) -> None:
         hint = "this project has no critic: vextract upgrade --algorithm ppo, or --with critic"
     if key.startswith("local.prime."):
         hint = "this project has no implicit reward model: vextract upgrade --with prime"
-    if key.startswith("distillation."):
+    if key.startswith(("distillation.", "local.teacher_server.")):
         hint = "this project has no teacher: vextract upgrade --with distillation, with verl 0.8.0 or later"
     raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key for code of your own)")
 

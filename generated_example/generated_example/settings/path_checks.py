@@ -14,6 +14,7 @@ from ..output import module_command
 from ..run.share_names import holds_shares
 from . import reward_keys
 from .shipped_settings import ENGINE
+from .teacher_models import teacher_paths
 
 # Directories with a model, or names on the hub.
 MODELS = (
@@ -74,8 +75,7 @@ def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
-    teachers = OmegaConf.select(config, "distillation.teacher_models") or {}
-    for key in (*MODELS, *(f"distillation.teacher_models.{name}.model_path" for name in teachers)):
+    for key in (*MODELS, *teacher_paths(config)):
         for path in _paths(config, key):
             if _is_of_this_machine(path) and not _exists(path):
                 yield f"no model at {path}: there is no such directory", f"check {key}"

@@ -48,7 +48,7 @@ READERS: dict[str, str] = {
     "actor_rollout_ref.rollout.gpu_memory_utilization": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.ignore_eos": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.load_format": "engine sglang, engine vllm",
-    "actor_rollout_ref.rollout.max_model_len": "engine sglang, engine vllm",
+    "actor_rollout_ref.rollout.max_model_len": "engine sglang, engine vllm, feature distillation",
     "actor_rollout_ref.rollout.max_num_batched_tokens": "engine vllm",
     "actor_rollout_ref.rollout.max_num_seqs": "engine sglang, engine vllm",
     "actor_rollout_ref.rollout.tensor_model_parallel_size": "engine sglang, engine vllm",

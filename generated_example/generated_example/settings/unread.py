@@ -40,7 +40,11 @@ SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "!0",
     ),
     (("critic",), "algorithm.adv_estimator", "gae"),
-    (("distillation.distillation_loss", "distillation.teacher_models"), "distillation.enabled", "true"),
+    (
+        ("distillation.distillation_loss", "distillation.teacher_models", "local.teacher_server"),
+        "distillation.enabled",
+        "true",
+    ),
     ((f"{_DISTILLATION}.topk", f"{_DISTILLATION}.log_prob_min_clamp"), f"{_DISTILLATION}.loss_mode", "forward_kl_topk"),
     ((f"{_DISTILLATION}.distillation_loss_coef",), f"{_DISTILLATION}.use_task_rewards", "true"),
     (

@@ -35,6 +35,7 @@ AT_LEAST_1 = (
     "local.rollout.mismatch.every",
     "local.rollout.mismatch.responses",
     "local.rollout_micro_batch_size",
+    "local.teacher_server.concurrency",
     "trainer.total_epochs",
     "trainer.total_training_steps",
 )
@@ -74,6 +75,7 @@ POSITIVE = (
     "local.reward.alarm.length_ratio",
     "local.reward.timeout",
     "local.rollout.mismatch.threshold",
+    "local.teacher_server.request_timeout",
 )
 SHARES = (
     "actor_rollout_ref.rollout.top_p",

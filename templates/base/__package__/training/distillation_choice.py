@@ -16,10 +16,11 @@ def check_distillation(config: Any) -> None:
         )
 
 
-def check_teachers(config: Any, tokenizer: Any, ranks: Ranks) -> None:
-    """Do nothing: there are no teachers."""
+def check_teachers(config: Any, tokenizer: Any, ranks: Ranks) -> Any:
+    """Return None: there are no teachers."""
+    return None
 
 
-def distillation_of(config: Any, tokenizer: Any, ranks: Ranks, policy: Any) -> Any:
+def distillation_of(config: Any, tokenizer: Any, ranks: Ranks, policy: Any, served: Any) -> Any:
     """Return None: nothing is learned from a teacher."""
     return None

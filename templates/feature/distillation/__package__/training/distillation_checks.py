@@ -1,5 +1,5 @@
 # vextract:template - edit freely
-"""The settings of on-policy distillation, checked before anything is loaded, and the teachers' vocabularies."""
+"""The settings of on-policy distillation, checked before anything is loaded, and what teachers know."""
 
 import contextlib
 import io
@@ -14,13 +14,14 @@ from omegaconf import OmegaConf, open_dict
 from ..data.toy import ensure_toy_model
 from ..errors import ConfigError
 from ..run.distributed import Ranks
+from ..settings.teacher_models import MODELS, named_teachers, teacher_servers
 from ..vendored.algorithms.distillation.losses import DISTILLATION_LOSS_REGISTRY
 from ..vendored.workers.config.distillation import DistillationLossConfig
 from ..workers.models import load_tokenizer
+from ..workers.servers.teacher_kinds import ServedModel
+from ..workers.teacher_servers import served_by
 
 LOSS = "distillation.distillation_loss"
-MODELS = "distillation.teacher_models"
-ONLY = "teacher_model"  # upstream's name of the teacher that is there unless others are
 TOY_SEED = 1  # another one than the toy policy's, so that there is something to learn
 
 
@@ -47,13 +48,11 @@ def check_settings(config: Any) -> None:
         print(f"note: {warned.getvalue().strip().removeprefix('WARNING: ')}", file=sys.stderr)
     if settings.use_topk and section.topk is None:
         raise ConfigError(f"{LOSS}.topk is null", f"{LOSS}.loss_mode={section.loss_mode} needs a number")
-    paths = teacher_paths(config)
-    missing = [name for name, found in named_teachers(config).items() if found.get("model_path") is None]
-    if missing and (config.actor_rollout_ref.model.path is not None or len(paths) > 1):
-        raise ConfigError(
-            f"{MODELS}.{missing[0]}.model_path is null: there is no teacher to learn from",
-            f"{MODELS}.{missing[0]}.model_path=..., a model with the policy's vocabulary",
-        )
+    several, served = len(names_by_key(config)) > 1, teacher_servers(config)
+    for name, found in named_teachers(config).items():
+        nowhere = name not in served and found.get("model_path") is None
+        if nowhere and (config.actor_rollout_ref.model.path is not None or several):
+            raise _no_teacher(name)
 
 
 def loss_config(config: Any) -> DistillationLossConfig:
@@ -62,16 +61,8 @@ def loss_config(config: Any) -> DistillationLossConfig:
         return DistillationLossConfig(**_plain(config.distillation.distillation_loss))
 
 
-def named_teachers(config: Any) -> dict[str, Any]:
-    """Return the sections of the teachers by their names; as upstream does, without `teacher_model` beside others."""
-    found = {str(name): section for name, section in config.distillation.teacher_models.items()}
-    if len(found) > 1:
-        found.pop(ONLY, None)
-    return found
-
-
-def teacher_paths(config: Any) -> dict[str | None, str]:
-    """Return where each teacher's model is, by the value of the column `teacher_key` of the rows that it is for.
+def names_by_key(config: Any) -> dict[str | None, str]:
+    """Return the teachers' names, by the value of the column `teacher_key` of the rows that each is for.
 
     A single teacher is for all rows; its key is None.
 
@@ -80,18 +71,17 @@ def teacher_paths(config: Any) -> dict[str | None, str]:
     """
     found = named_teachers(config)
     if len(found) == 1:
-        (section,) = found.values()
-        return {None: section.model_path}
-    paths: dict[str | None, str] = {}
+        return dict.fromkeys([None], *found)
+    names: dict[str | None, str] = {}
     for name, section in found.items():
-        if section.get("key") is None or section.key in paths:
+        if section.get("key") is None or section.key in names:
             what = "is null" if section.get("key") is None else f"is {section.key!r}, as another teacher's is"
             raise ConfigError(
                 f"{MODELS}.{name}.key {what}, and there are {len(found)} teachers",
                 f"set it to the value of the column {config.distillation.teacher_key} of the rows that it is for",
             )
-        paths[section.key] = section.get("model_path")
-    return paths
+        names[section.key] = name
+    return names
 
 
 def settle_toy_teacher(config: Any, ranks: Ranks) -> None:
@@ -101,29 +91,36 @@ def settle_toy_teacher(config: Any, ranks: Ranks) -> None:
         ConfigError: the policy is another model.
     """
     task, directory = config.data.env.task, Path(config.trainer.default_local_dir)
+    served = teacher_servers(config)
     for name, section in named_teachers(config).items():
-        if section.model_path is not None:
+        if name in served or section.model_path is not None:
             continue
         if Path(config.actor_rollout_ref.model.path) != directory / f"toy_model_{task}":
-            raise ConfigError(
-                f"{MODELS}.{name}.model_path is null: there is no teacher to learn from",
-                f"{MODELS}.{name}.model_path=..., a model with the policy's vocabulary",
-            )
+            raise _no_teacher(name)
         place = directory / f"toy_teacher_{task}"
         section.model_path = str(ranks.on_driver(partial(ensure_toy_model, place, task=task, seed=TOY_SEED)))
 
 
-def check_vocabularies(config: Any, tokenizer: Any, ranks: Ranks) -> None:
+def check_vocabularies(config: Any, tokenizer: Any, ranks: Ranks) -> dict[str, list[ServedModel]]:
     """Check that each token has the same number in each teacher. Every process must call this.
 
+    Returns:
+        What the servers of teachers have, by the teachers' names.
+
     Raises:
-        ConfigError: one has not, or the teacher has no numbers for tokens that the policy's model may write.
+        ConfigError: one has not, or the teacher has no numbers for tokens that the policy's model may write; or a
+            server cannot be asked.
     """
     ours, model = tokenizer.get_vocab(), config.actor_rollout_ref.model
     size, loss = ranks.on_driver(partial(_embedded, model)), loss_config(config)
     if loss.loss_settings.use_topk and loss.topk > size:
         raise ConfigError(f"{LOSS}.topk is {loss.topk}, and the policy has {size} tokens", f"{LOSS}.topk={size}")
+    topk, servers, served = loss.topk if loss.loss_settings.use_topk else None, teacher_servers(config), {}
     for name, teacher in named_teachers(config).items():
+        if name in servers:
+            find = partial(served_by, config, name, servers[name], tokenizer, size, topk)
+            served[name] = ranks.on_driver(find, patient=True)
+            continue
         path, section = teacher.model_path, teacher_section(config, teacher.model_path)
         hint = f"let {MODELS}.{name}.model_path name a model of the policy's family, with the same tokenizer"
         try:
@@ -140,6 +137,7 @@ def check_vocabularies(config: Any, tokenizer: Any, ranks: Ranks) -> None:
             )
         if rows < size:
             raise ConfigError(f"the teacher {path} knows {rows} tokens, and the policy may write {size}", hint)
+    return served
 
 
 def teacher_section(config: Any, path: str) -> Any:
@@ -151,6 +149,13 @@ def teacher_section(config: Any, path: str) -> Any:
             name: value for name, value in section.override_config.items() if name == "attn_implementation"
         }
     return section
+
+
+def _no_teacher(name: str) -> ConfigError:
+    return ConfigError(
+        f"{MODELS}.{name}.model_path is null: there is no teacher to learn from",
+        f"{MODELS}.{name}.model_path=..., a model with the policy's vocabulary",
+    )
 
 
 def _embedded(model: Any) -> int:

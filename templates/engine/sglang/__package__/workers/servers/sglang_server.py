@@ -16,10 +16,11 @@ from safetensors.torch import save_file
 from ...errors import ConfigError
 from ...shims.precision import to_dtype
 from ..rollout_interface import RolloutError
-from .answers import BadAnswer, Written, check_equal, check_response, field, of_kind
+from .answers import BadAnswer, check_equal, field, of_kind
 from .arguments import copies_on, extra_arguments, flags, interpreter, model_overrides, on_gpu
 from .http import MEGABYTE, Ask, Connection
 from .interface import Request, Response, Rules, Sampling
+from .responses import Written, check_response
 from .weight_files import buckets
 
 CHECK_SECONDS = 60.0

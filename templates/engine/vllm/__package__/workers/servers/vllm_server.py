@@ -13,10 +13,11 @@ from ...errors import ConfigError
 from ...shims.precision import to_dtype
 from ..rollout_interface import RolloutError
 from .adapter_files import lora_options, refused
-from .answers import BadAnswer, Written, check_equal, check_response, field, in_order, of_kind
+from .answers import BadAnswer, check_equal, field, in_order, of_kind
 from .arguments import copies_on, extra_arguments, flags, interpreter, model_overrides, on_gpu
 from .http import MEGABYTE, Ask, Connection
 from .interface import Request, Response, Rules, Sampling
+from .responses import Written, check_response
 from .vllm_weights import MODEL_SETTINGS
 from .weight_files import buckets
 

@@ -41,11 +41,13 @@ class Ask(Generic[T]):
         body: makes its JSON from the id that this attempt has; it goes as the header X-Request-Id too.
         read: makes of the parsed answer, and of that id, what is wanted; raises BadAnswer if the answer is wrong.
         most_bytes: that the answer may have.
+        url: of the server that it is for, where several are alike; None: the connection's.
     """
 
     body: Callable[[str], Any]
     read: Callable[[Any, str], T]
     most_bytes: int = MEGABYTE
+    url: str | None = None
 
 
 class _Failed(Exception):
@@ -74,10 +76,20 @@ class Connection:
         timeout: seconds until the whole answer to a request has to be there, all attempts together.
         check: called before a request, while its answer is waited for, and when a connection fails; raises if it knows
             that the server has ended. One that is ending may answer for a while, with its connections still open.
+        section: of the settings that have url and request_timeout, for hints.
     """
 
-    def __init__(self, url: str, *, concurrency: int, timeout: float, check: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        concurrency: int,
+        timeout: float,
+        check: Callable[[], None],
+        section: str = "local.server",
+    ) -> None:
         self.url = url.rstrip("/")
+        self.section = section
         self.concurrency = concurrency
         self.timeout = timeout
         self.check = check
@@ -137,7 +149,7 @@ class Connection:
     def answers(self, path: str) -> bool:
         """Tell whether GET of this path succeeds now."""
         try:
-            self._wait(self._once("GET", path, None, "", 2.0, MEGABYTE, self._single), STOP_GRACE)
+            self._wait(self._once("GET", self.url + path, None, "", 2.0, MEGABYTE, self._single), STOP_GRACE)
         except (RolloutError, _Failed, asyncio.TimeoutError):
             return False
         return True
@@ -195,7 +207,7 @@ class Connection:
 
     async def _ask(self, method: str, path: str, ask: Ask[T], timeout: float, *, again: bool, parsed: bool = True) -> T:
         """Ask until there is an answer; `again`: also where the server may have done what it was asked."""
-        session = self._kept if again else self._single
+        session, url = self._kept if again else self._single, (ask.url or self.url) + path
         async with self._slots:  # the time that a request waits for its turn is not the server's
             deadline = self._loop.time() + timeout
             pauses = iter(RETRY_SECONDS)
@@ -203,12 +215,12 @@ class Connection:
                 name = uuid.uuid4().hex
                 left = deadline - self._loop.time()
                 try:
-                    content = await self._once(method, path, ask.body(name), name, left, ask.most_bytes, session)
-                    return self._read(path, ask, content, name, parsed)
+                    content = await self._once(method, url, ask.body(name), name, left, ask.most_bytes, session)
+                    return self._read(url, ask, content, name, parsed)
                 except asyncio.TimeoutError as error:
                     self.check()
                     raise RolloutError(
-                        f"{self.url}{path} did not answer within {timeout:.0f} s", "raise local.server.request_timeout"
+                        f"{url} did not answer within {timeout:.0f} s", f"raise {self.section}.request_timeout"
                     ) from error
                 except _Failed as error:
                     pause = next(pauses, None)
@@ -219,13 +231,13 @@ class Connection:
                     if hopeless:
                         raise RolloutError(str(error), error.hint) from error
 
-    def _read(self, path: str, ask: Ask[T], content: bytes, name: str, parsed: bool) -> T:
+    def _read(self, url: str, ask: Ask[T], content: bytes, name: str, parsed: bool) -> T:
         try:
             return ask.read(parse(content) if parsed and content else None, name)
         except BadAnswer as error:
             raise _Failed(
-                f"{self.url}{path} gave a wrong answer: {error}",
-                "check that local.server.url is the server of this run, that its version is supported, and that no "
+                f"{url} gave a wrong answer: {error}",
+                f"check that {self.section}.url is the server of this run, that its version is supported, and that no "
                 "proxy changes or caches answers",
             ) from error
 
@@ -239,7 +251,7 @@ class Connection:
     async def _once(
         self,
         method: str,
-        path: str,
+        url: str,
         body: Any,
         name: str,
         timeout: float,
@@ -255,13 +267,12 @@ class Connection:
         """
         limits = aiohttp.ClientTimeout(total=max(timeout, 0.01), sock_connect=CONNECT_SECONDS)
         headers = {"Accept-Encoding": "identity", **({"X-Request-Id": name} if name else {})}
-        url = self.url + path
         try:
             async with session.request(
                 method, url, json=body, headers=headers, timeout=limits, allow_redirects=False
             ) as response:
                 if response.status == 200:
-                    return await _content(response, most_bytes, url)
+                    return await self._content(response, most_bytes)
                 text = (await _beginning(response)).decode(errors="replace")
         except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as error:
             raise self._unreachable(url, error, taken=False) from error
@@ -272,7 +283,7 @@ class Connection:
         self.check()
         if 300 <= response.status < 400:
             raise RolloutError(
-                f"{url} redirects to {response.headers.get('Location')}", "give that server as local.server.url"
+                f"{url} redirects to {response.headers.get('Location')}", f"give that server as {self.section}.url"
             )
         message = f"{method} {url}: {response.status} {_reason(text) or response.reason}"
         hint = "the server's log says more"
@@ -281,10 +292,28 @@ class Connection:
             raise _Failed(message, hint, taken=response.status != 429, wait=wait)
         raise RolloutError(message, hint)
 
+    async def _content(self, response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+        """Return the body of an answer, read no further than it may be long."""
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding != "identity":
+            raise RolloutError(
+                f"{response.url} encodes its answer as {encoding[:20]}, although the request forbids that",
+                "check whether a proxy stands between this machine and the server",
+            )
+        content = bytearray()
+        async for chunk in response.content.iter_chunked(2**16):
+            content += chunk
+            if len(content) > most_bytes:
+                raise RolloutError(
+                    f"{response.url} answers with more than {most_bytes / MEGABYTE:.1f} MB, more than fits the request",
+                    f"check that {self.section}.url is the server of this run",
+                )
+        return bytes(content)
+
     def _unreachable(self, url: str, error: Exception, *, taken: bool) -> _Failed:
         return _Failed(
             f"{url} cannot be reached: {str(error)[:300] or type(error).__name__}",
-            "check that the server of local.server.url is up and that this machine can reach it",
+            f"check that the server of {self.section}.url is up and that this machine can reach it",
             taken=taken,
         )
 
@@ -297,25 +326,6 @@ class Connection:
     async def _close_sessions(self) -> None:
         await self._kept.close()
         await self._single.close()
-
-
-async def _content(response: aiohttp.ClientResponse, most_bytes: int, url: str) -> bytes:
-    """Return the body of an answer, read no further than it may be long."""
-    encoding = response.headers.get("Content-Encoding", "identity")
-    if encoding != "identity":
-        raise RolloutError(
-            f"{url} encodes its answer as {encoding[:20]}, although the request forbids that",
-            "check whether a proxy stands between this machine and the server",
-        )
-    content = bytearray()
-    async for chunk in response.content.iter_chunked(2**16):
-        content += chunk
-        if len(content) > most_bytes:
-            raise RolloutError(
-                f"{url} answers with more than {most_bytes / MEGABYTE:.1f} MB, more than fits what was asked",
-                "check that local.server.url is the server of this run",
-            )
-    return bytes(content)
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:
