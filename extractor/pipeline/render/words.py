@@ -20,6 +20,11 @@ _ATTRIBUTE = re.compile(r"\.(\w+)")
 # The dot comes first, which a search leaps to: ten times as fast as looking for what stands before it.
 _OWN = re.compile(r"\.(?:(?<=\bself\.)|(?<=\bcls\.)|(?<=\bsuper\(\)\.))(\w+)")
 _STRING = re.compile(r"""["']([A-Za-z_]\w*(?:\.\w+)*)["']""")
+# A string that something takes for the name of an attribute.
+_NAMED = re.compile(
+    r"""\b(?:(?:get|set|has|del)attr|methodcaller|attrgetter|patch|object)"""
+    r"""\([^()"']*["']([A-Za-z_]\w*(?:\.\w+)*)["']"""
+)
 _LAST_WORD = re.compile(r"\w{3,}\Z")
 # What stands before and behind a value in a string: f"get_{x}", "get_%s", "get_" + x. Fewer than three letters say
 # nothing.
@@ -34,21 +39,29 @@ def words_of_templates(manifest: Manifest, options: Options) -> Words:
     """Return the names by which a project's own code, hooks and tests as they are shipped, may reach methods.
 
     What a class of ours uses of itself counts where the class has one of verl's above it, or a class of ours has both.
+    In tests most strings are values: of these, only what is taken for an attribute's name counts.
     """
     found = behind((*layers_of(manifest, options), "shims"), options.package)
     texts = {path: templates[-1].text or "" for path, templates in found.items() if path.endswith(".py")}
-    words = words_of_text("\n".join(texts[path] for path in sorted(texts)))
+    tests = {path for path in texts if path.startswith("tests/")}
+    words = words_of_text("\n".join(texts[path] for path in sorted(texts.keys() - tests)))
+    tested = words_of_text("\n".join(texts[path] for path in sorted(tests)), strings=_NAMED)
     kin = [text for path, text in texts.items() if f"{options.package}/shims/" in path]
     kin += _with_kin(texts)
     own = {name for text in kin for name in _OWN.findall(text)}
-    return Words(words.any | own, put_together=words.put_together)
+    return Words(words.any | tested.any | own, put_together=words.put_together | tested.put_together)
 
 
-def words_of_text(code: str) -> Words:
-    """Return the names by which formatted Python code, or what is nearly Python, may reach methods."""
+def words_of_text(code: str, *, strings: re.Pattern[str] = _STRING) -> Words:
+    """Return the names by which formatted Python code, or what is nearly Python, may reach methods.
+
+    Args:
+        code: the text.
+        strings: finds those that may be names; its one group is the name, which may be a dotted one.
+    """
     own = Counter(_OWN.findall(code))
     names = {*(Counter(_ATTRIBUTE.findall(code)) - own), *map(_keyword, code.split("="))}
-    for text in _STRING.findall(code):
+    for text in strings.findall(code):
         names.update(text.split("."))
     begun = {*_BEGIN.findall(code), *(word for text in code.split("{") if (word := _word_before(text)))}
     patterns = (*(f"{begin}*" for begin in begun), *(f"*{end}" for end in _END.findall(code)))

@@ -1,5 +1,8 @@
 # vextract:template base/__package__/run/share_names.py - edit freely
-"""What a checkpoint's directories are called in which each process has written its share; imports nothing slow."""
+"""What a checkpoint's directories are called in which each process has written its share; imports nothing slow.
+
+`shards`, which reads and writes them, imports torch's checkpoint code: what a start imports takes it where it needs it.
+"""
 
 from pathlib import Path
 
@@ -9,6 +12,11 @@ WEIGHTS, OPTIMIZER = "weights", "optimizer"
 LISTED = "tensors.json"
 
 
+def is_sharded(directory: Path) -> bool:
+    """Tell whether `shards.write_shards` wrote a directory."""
+    return (directory / LISTED).is_file()
+
+
 def holds_shares(model: Path) -> bool:
     """Tell whether a model's directory has its weights in shares, which this project alone reads."""
-    return (model / WEIGHTS / LISTED).is_file()
+    return is_sharded(model / WEIGHTS)

@@ -9,8 +9,7 @@ import torch
 
 from ..run.checkpoint_files import read_state
 from ..run.distributed import Ranks
-from ..run.shards import is_sharded, listed, read_shares
-from ..run.share_names import OPTIMIZER
+from ..run.share_names import OPTIMIZER, is_sharded
 from .sharding import empty_like, like, whole
 
 FILE = "optimizer.pt"
@@ -69,6 +68,8 @@ def read(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> State:
 
 
 def _read_own(state: State, directory: Path, parameters: list[torch.Tensor], ranks: Ranks) -> None:
+    from ..run.shards import listed, read_shares  # torch's checkpoint code is slow to import
+
     def fill() -> dict[str, torch.Tensor]:
         shapes = listed(directory).items()
         found = {name: empty_like(parameters[_place(name)[0]], shape, dtype) for name, (shape, dtype) in shapes}

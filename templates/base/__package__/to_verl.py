@@ -28,8 +28,8 @@ from .errors import ConfigError
 from .export import find_checkpoint, parser_of
 from .output import say
 from .run.checkpoint_files import read_state, sync_tree, write_text
-from .run.shards import is_sharded, read_whole
-from .run.share_names import OPTIMIZER
+from .run.shards import read_whole
+from .run.share_names import OPTIMIZER, is_sharded
 from .run.verl_shards import EXTRA, LATEST, MODEL
 from .run.verl_shards import OPTIMIZER as OPTIMIZER_SHARES
 from .workers.adapters import ADAPTER_CONFIG

@@ -72,11 +72,6 @@ def writes_shares(wanted: bool | None, directory: Path, ranks: Ranks) -> bool:
     return not blind
 
 
-def is_sharded(directory: Path) -> bool:
-    """Tell whether `write_shards` wrote a directory."""
-    return (directory / LISTED).is_file()
-
-
 def write_shards(tensors: Mapping[str, torch.Tensor], directory: Path, ranks: Ranks) -> dict[str, str]:
     """Write this process's shares of tensors. Every process must call this, with the same names in the same order.
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from ..errors import ConfigError
-from ..run.shards import is_sharded, read_whole
 from ..run.share_names import WEIGHTS as SHARES
+from ..run.share_names import is_sharded
 
 KEY = "actor_rollout_ref.model.path"
 WEIGHTS = ("*.safetensors", "*.bin")
@@ -65,6 +65,8 @@ def load_pretrained(auto_class: Any, path: str | Path, *, trust_remote_code: boo
     if not is_sharded(shares):
         return auto_class.from_pretrained(path, trust_remote_code=trust_remote_code, **arguments)
     from transformers import AutoConfig, GenerationConfig
+
+    from ..run.shards import read_whole  # torch's checkpoint code is slow to import
 
     config = arguments.pop("config", None) or AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
     with torch.device("meta"):  # only its class is of interest

@@ -1,0 +1,40 @@
+"""By which names the templates may reach methods of upstream's classes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from extractor.pipeline.render import words
+from extractor.values import releases
+from extractor.values.options import Options
+
+CODE = """
+TABLE = {"begin": 1}
+"""
+TEST = """
+def test_rows(monkeypatch):
+    assert rows("new", path="other") == ["text"]
+    monkeypatch.setattr(engine, "started", True)
+    getattr(engine, "stop")()
+    engine.wait(timeout=3)
+"""
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> words.Words:
+    texts = {"pkg/table.py": CODE, "tests/test_rows.py": TEST}
+    templates = {path: [SimpleNamespace(text=text)] for path, text in texts.items()}
+    monkeypatch.setattr(words, "behind", lambda *_: templates)
+    release = releases.default()
+    return words.words_of_templates(releases.load(release), Options("pkg", release, "hf", "grpo"))
+
+
+def test_a_string_of_a_test_is_a_name_where_it_is_taken_for_one(found: words.Words) -> None:
+    assert {"started", "stop", "wait", "timeout"} <= found.any
+    assert not {"new", "other", "text"} & found.any
+
+
+def test_any_string_of_code_may_be_a_name(found: words.Words) -> None:
+    assert "begin" in found.any
