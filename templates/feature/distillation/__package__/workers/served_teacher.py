@@ -10,6 +10,7 @@ from ..errors import DataError
 from ..run.distributed import Ranks
 from ..settings.teacher_models import SECTION
 from ..vendored.protocol import DataProto
+from .rollout_interface import RolloutError
 from .servers.http import Ask, Connection
 from .servers.teacher_kinds import Likely, ServedModel
 
@@ -66,7 +67,7 @@ class ServedTeacher:
             ]
             # What is missing where a teacher of more tokens than the policy has names some of those.
             missing = {}
-            for row, likely in zip(rows, self._ask_all(asks), strict=True):
+            for row, likely in zip(rows, self._ask_all(asks, wanted), strict=True):
                 found, lacking = self._of_policy(likely)
                 log_probs[row][said[row]], tokens[row][said[row]] = found.log_probs, found.tokens
                 if lacking:
@@ -75,9 +76,18 @@ class ServedTeacher:
             wanted = (wanted or 0) + max(missing.values(), default=0)
         return DataProto.from_dict({"teacher_logprobs": log_probs, "teacher_ids": tokens})
 
-    def _ask_all(self, asks: Sequence[Ask[Likely]]) -> list[Likely]:
+    def _ask_all(self, asks: Sequence[Ask[Likely]], wanted: int | None) -> list[Likely]:
         path = "/generate" if self._models[0].by == "sglang" else "/v1/completions"
-        return self._connection.post_all(path, asks)
+        try:
+            return self._connection.post_all(path, asks)
+        except RolloutError as error:
+            if wanted == self.topk:
+                raise
+            raise RolloutError(
+                f"the teacher is likely to write tokens that the policy does not have, so that {wanted} are asked for "
+                f"to have {self.topk} of the policy's: {error.parts[0]}",
+                f"start vLLM with --max-logprobs {2 * (wanted or 1)}, or more, and the run again",
+            ) from error
 
     def _of_policy(self, likely: Likely) -> tuple[Likely, int]:
         """Return the first `topk` tokens that the policy has at each place, and how many a place lacks at most."""
