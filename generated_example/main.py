@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
         say_where(trainer.checkpoints, config, last, finished=trainer.finished)
         ranks.barrier()  # torchrun ends all others when one has ended and not reached the last step
         return 0 if trainer.finished else 130
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
         code = report(error, ranks)
         if ranks.world_size > 1:
             ranks.fail(code)

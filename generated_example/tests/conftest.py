@@ -27,6 +27,21 @@ PACKAGE = "generated_example"
 torch.set_num_threads(1)
 
 
+class Alone:
+    """One process without peers, as `run.distributed.Ranks` is, which a program can have only once."""
+
+    rank, world_size, watch = 0, 1, None
+
+    def on_driver(self, function, *, patient=False):
+        return function()
+
+    def together(self, function):
+        return function()
+
+    def wait_for_driver(self):
+        pass
+
+
 @pytest.fixture(scope="session")
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy model in a directory of its own."""

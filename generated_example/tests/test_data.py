@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from conftest import Alone
 
 from generated_example.custom.env_dataset import environment_rows
-from generated_example.data.dataloading import build_loaders
+from generated_example.data.dataloading import build_dataloaders, build_loaders
 from generated_example.data.datasets import DataError, build_datasets, data_section, dataset_of_rows
 from generated_example.data.prepare import write_splits
 from generated_example.data.small_table import SmallTable, read_small, table_of_rows
@@ -204,6 +205,51 @@ def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
     assert caught.value.hook_file == f"{source}:7"
     data_config.data.custom_cls.name = "Absent"
     with pytest.raises(DataError, match="has no class 'Absent'"):
+        build_datasets(data_config, tokenizer)
+
+
+OWN = """
+from torch.utils.data import Dataset, IterableDataset
+
+class Own(Dataset):
+    def __init__(self, data_files, tokenizer, config):
+        pass
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, item):
+        row = {"raw_prompt": [{"role": "user", "content": "1="}], "reward_model": {"ground_truth": "2"}}
+        if item == 5:
+            WHAT
+        return row
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "message"),
+    [
+        ("raise KeyError('row five')", HookError, "KeyError: 'row five'(.|\\n)*own.py:14"),
+        ("row['level'] = 3", HookError, "1 of 8 items of the dataset have 'level'"),
+        ("row['raw_prompt'][0]['content'] = '1' * 99", DataError, "prompt 5 has 101 tokens"),
+    ],
+)
+def test_what_comes_up_in_the_middle_of_ones_own_data_is_said(data_config, tokenizer, tmp_path, what, error, message):
+    path = tmp_path / "own.py"
+    path.write_text(OWN.replace("WHAT", what))
+    data_config.data.custom_cls = {"path": str(path), "name": "Own"}
+    settings = {"shuffle": False, "seed": 3, "train_batch_size": 8, "gen_batch_size": None, "val_batch_size": None}
+    data_config.data.update({**settings, "validation_shuffle": False, "dataloader_num_workers": 0})
+    loaders = build_dataloaders(data_config, Alone(), lambda: build_datasets(data_config, tokenizer))
+    for loader in loaders:
+        with pytest.raises((error, DataError), match=message):
+            list(loader)
+    data_config.data.custom_cls.name = "Stream"
+    with pytest.raises(DataError, match="Stream in .* is a stream"):
         build_datasets(data_config, tokenizer)
 
 

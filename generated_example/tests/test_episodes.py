@@ -2,6 +2,7 @@
 """An episode of several turns as the trainer sees it: which tokens are the model's, and where the rewards are."""
 
 import contextlib
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -142,3 +143,33 @@ def test_an_environment_that_fails_costs_its_own_sample(rollouts, tokenizer, mon
     assert batch.batch["response_mask"].any(-1).tolist() == [True, False, True]
     assert "1 of 3 environments failed; the first: step raised KeyError: 'state'" in capsys.readouterr().err
     assert episode_metrics(batch)["env/errors"] == 1.0
+
+
+async def leave():
+    sys.exit(0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "overrides", "said"),
+    [
+        (lambda: ("", 1.0, True, False, ["no", "dictionary"]), (), "returned a list as info"),
+        (lambda: sys.exit(0), (), "SystemExit"),
+        (lambda: sys.exit(0), ("local.env.threads=true",), "SystemExit"),
+        (leave, (), "SystemExit"),
+    ],
+)
+def test_what_would_end_the_program_costs_a_sample_as_well(rollouts, tokenizer, monkeypatch, answer, overrides, said):
+    step = Counts.step
+    monkeypatch.setattr(Counts, "step", lambda self, action: step(self, action) if action != "7" else answer())
+    batch = rollouts([["7.", "3."]], *overrides).generate(prompts(tokenizer, 1, 1))
+    assert list(batch.non_tensor_batch["env_end"]) == ["error", "terminated"]
+    assert said in batch.non_tensor_batch["env_error"][0]
+
+
+def test_what_an_environment_reports_stands_for_no_column_of_the_data(rollouts, tokenizer, monkeypatch):
+    step = Counts.step
+    taken = {"uid": "b", "data_source": "b", "turns": 9}
+    monkeypatch.setattr(Counts, "step", lambda self, action: (*step(self, action)[:4], {**taken, "mine": 1.0}))
+    columns = rollouts([["3."]]).generate(prompts(tokenizer, 1)).non_tensor_batch
+    assert {"uid", "data_source"}.isdisjoint(columns)
+    assert columns["turns"][0] == 1 and columns["mine"][0] == 1.0

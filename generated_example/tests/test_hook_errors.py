@@ -52,6 +52,13 @@ def test_tensors_among_the_components_become_what_they_hold(batch, tokenizer):
     assert reward_metrics(extra) == {"reward/acc/mean": 0.5}
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_rewards_are_counted_in_float32(batch, tokenizer, dtype):
+    given = torch.ones(3, 4, dtype=dtype, requires_grad=True)
+    reward, _ = call_reward(lambda data: given, batch, tokenizer)
+    assert reward.dtype == torch.float32 and not reward.requires_grad
+
+
 def test_a_reward_without_return_dict_is_good_enough(batch, tokenizer):
     reward, extra = call_reward(lambda data: torch.ones(3, 4), batch, tokenizer)
     assert reward.shape == (3, 4) and extra == {}

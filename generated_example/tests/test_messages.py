@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 from contextlib import nullcontext as nothing
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from conftest import Alone
 from omegaconf import OmegaConf
 from test_trainer import CONFIG_DIRECTORY
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -21,7 +23,6 @@ from generated_example.errors import ConfigError
 from generated_example.output import PROJECT, module_command
 from generated_example.rewards.scoring import Scorer, ScoringError
 from generated_example.run import run_lock
-from generated_example.run.distributed import Ranks
 from generated_example.run.failures import report
 from generated_example.run.stray_errors import FILE, stray_errors_in
 from generated_example.settings import reward_keys
@@ -97,13 +98,23 @@ def test_an_architecture_without_sdpa_gets_the_setting_that_helps(tmp_path, toke
     settings = AutoConfig.for_model("gptj", vocab_size=len(tokenizer), n_embd=8, n_head=2, n_layer=1, rotary_dim=2)
     AutoModelForCausalLM.from_config(settings).save_pretrained(tmp_path)
     config = load_config(CONFIG_DIRECTORY, [])
-    model, alone = config.actor_rollout_ref.model, Ranks(60)
+    model, alone = config.actor_rollout_ref.model, Alone()
     model.override_config = {"attn_implementation": "sdpa"}
     arguments = (str(tmp_path), model, config.actor_rollout_ref.actor.fsdp_config, tokenizer, AutoModelForCausalLM)
     with pytest.raises(ConfigError, match="hint: .*attn_implementation=eager"):
         load_model(*arguments, alone)
     model.override_config = {"attn_implementation": "eager"}
     assert load_model(*arguments, alone).config.n_embd == 8
+
+
+@pytest.mark.parametrize("code", [None, 0, 3, "bye"])
+def test_a_run_that_a_hook_ends_has_failed(capsys, code):
+    with pytest.raises(SystemExit) as caught:
+        sys.exit(code)
+    assert report(caught.value, SimpleNamespace(watch=None)) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: the run was ended by sys.exit({'' if code is None else repr(code)})\n  hook: ")
+    assert f"{Path(__file__).name}:" in said
 
 
 def test_a_full_disk_is_said_in_one_message(capsys):

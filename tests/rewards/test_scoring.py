@@ -9,9 +9,11 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import psutil
 import pytest
@@ -76,6 +78,17 @@ def test_the_first_sample_that_raises_is_named(
     assert caught.value.row == 2
     assert "scored_by.py:" in caught.value.hook_file
     assert workers() == []
+
+
+def test_a_coroutine_that_would_end_the_program_is_an_error(library: Library) -> None:
+    """And not one that nobody hears of: the loop would end, and the run wait for it for ever."""
+
+    async def leave(**sample: Any) -> float:
+        sys.exit(0)
+
+    scorer = library("scoring").Scorer(leave)
+    with closing(scorer), pytest.raises(library("scoring").ScoringError, match="raised SystemExit: 0"):
+        scorer(samples("aa"))
 
 
 def test_coroutines_run_at_once_and_have_a_time_limit(library: Library, functions: ModuleType) -> None:

@@ -13,8 +13,9 @@ from torch.utils.data import Dataset, Sampler, SequentialSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import RandomSampler
 
-from ..errors import DataError
+from ..errors import DataError, ProjectError
 from ..run.distributed import Ranks
+from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import collate_fn
 
 Place = tuple[int, int, int]  # epoch, number within it, and the index of the item
@@ -57,8 +58,24 @@ class SharedLoader:
         if self.loader is not None and isinstance(self.loader.sampler, PlaceSampler):
             self.generator.manual_seed(self.loader.sampler.epoch)  # what workers are seeded by
         batches = iter(self.loader if self.loader is not None else ())
-        while (batch := self.ranks.on_driver(lambda: next(batches, None))) is not None:
+        while (batch := self.ranks.on_driver(lambda: self._next_of(batches))) is not None:
             yield batch
+
+    def _next_of(self, batches: Iterator[dict[str, Any]]) -> dict[str, Any] | None:
+        """Return the next batch; None: there is no more. What a dataset raises, or mixes up, becomes a HookError."""
+        try:
+            batch = next(batches, None)
+        except ProjectError:
+            raise
+        except Exception as error:
+            where = hook_file_of(error, type(self.dataset))
+            raise HookError(f"the dataset raised {type(error).__name__}: {error}", where) from error
+        lengths = {name: len(column) for name, column in (batch or {}).items()}
+        most = max(lengths.values(), default=0)
+        for name in [name for name in lengths if lengths[name] < most]:
+            message = f"{lengths[name]} of {most} items of the dataset have {name!r}: all must, or none"
+            raise HookError(message, source_of(type(self.dataset)))
+        return batch
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return where it is; None on other processes than rank 0."""

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
+from ..errors import DataError
 from ..vendored.utils.model import compute_position_id_with_mask
 from ..vendored.utils.torch_functional import postprocess_data
 
@@ -56,6 +57,12 @@ class EncodedPrompts(Dataset):
         messages = item["raw_prompt"] if self._keeps_chat else item.pop("raw_prompt")
         text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **self._template)
         tokens = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]], dtype=torch.long)
+        if self._limits["truncation"] == "error" and tokens.shape[-1] > self._limits["max_length"]:
+            raise DataError(
+                f"prompt {index} has {tokens.shape[-1]} tokens, "
+                f"more than data.max_prompt_length={self._limits['max_length']}",
+                "set data.truncation=left, or a larger data.max_prompt_length",
+            )
         input_ids, attention_mask = postprocess_data(
             tokens, torch.ones_like(tokens), pad_token_id=tokenizer.pad_token_id, left_pad=True, **self._limits
         )

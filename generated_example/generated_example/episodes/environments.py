@@ -116,7 +116,7 @@ class Environments:
             if not inspect.isawaitable(result):
                 return result
             async with self.places:
-                return await self._in_time(lambda: result, method, name)
+                return await self._in_time(lambda: _not_ending(result), method, name)
 
     @contextlib.contextmanager
     def _counting(self) -> Iterator[None]:
@@ -137,7 +137,7 @@ class Environments:
             return call_within(self.timeout, call)
         except TookTooLong as error:
             return self._late(name, error, hook)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return _failure(name, error, hook)
 
     def _late(self, name: str, error: BaseException, hook: Any) -> Failure:
@@ -162,24 +162,32 @@ def _call(env: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return getattr(env, name)(*args, **kwargs)
 
 
+async def _not_ending(result: Awaitable[Any]) -> Any:
+    try:
+        return await result
+    except SystemExit as error:  # it would end the loop
+        raise RuntimeError(repr(error)) from error
+
+
 async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function in a thread of its own: a daemon, since one that hangs must not keep the program from ending."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
 
-    def settle(result: Any, error: Exception | None) -> None:
+    def settle(result: Any, error: BaseException | None) -> None:
         if future.done():  # it was abandoned
             return
         if error is None:
             future.set_result(result)
-        else:  # a future cannot hold a StopIteration
-            future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+        else:  # a future cannot hold a StopIteration, and a SystemExit would end the loop
+            ends = isinstance(error, StopIteration | SystemExit)
+            future.set_exception(RuntimeError(repr(error)) if ends else error)
 
     def run() -> None:
-        outcome: tuple[Any, Exception | None]
+        outcome: tuple[Any, BaseException | None]
         try:
             outcome = method(*args, **kwargs), None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             outcome = None, error
         with contextlib.suppress(RuntimeError):  # the run may have ended meanwhile, and its loop with it
             loop.call_soon_threadsafe(settle, *outcome)
@@ -205,6 +213,8 @@ def step_result(result: Any, env: Any) -> StepResult | Failure:
     if not math.isfinite(number):
         shown = repr(reward)[:60] if isinstance(reward, str | float | None) else f"a {type(reward).__name__}"
         return unusable(env, f"step returned {shown} as reward, not a finite number")
+    if info is not None and not isinstance(info, Mapping):
+        return unusable(env, f"step returned a {type(info).__name__} as info, not a dictionary")
     return StepResult(observation, number, bool(terminated), bool(truncated), dict(info or {}))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import ConfigError
+from ..training.batches import REWARD_COLUMNS
 from ..training.hook_errors import HookError, describe_sample
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.protocol import DataProto
@@ -64,7 +65,7 @@ class Outcomes:
             self._reward_failed(columns["turn_scores"], failed, uids)
             if self.settings.mask_errors:
                 batch.batch["response_mask"][torch.from_numpy(failed)] = 0
-        components = _components(columns.pop("env_info"), set(columns))
+        components = _components(columns.pop("env_info"), {*columns, *REWARD_COLUMNS})
         columns.update(components)
         if self.settings.is_reward:
             batch.batch["rm_scores"] = self._placed(columns["turn_scores"], columns["turn_ends"], batch)

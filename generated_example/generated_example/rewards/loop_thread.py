@@ -25,8 +25,8 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Begin a coroutine."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Begin a coroutine. What it says to end the program is an error of its own: it would end the loop alone."""
+        return asyncio.run_coroutine_threadsafe(_not_ending(work), self._loop)
 
     def close(self) -> None:
         """Cancel what is under way, and end the thread. May be called more than once."""
@@ -41,3 +41,10 @@ class LoopThread:
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
         self._loop.call_soon(self._loop.stop)  # once the tasks have heard of it
+
+
+async def _not_ending(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    except SystemExit as error:
+        raise RuntimeError(f"SystemExit: {error}") from error

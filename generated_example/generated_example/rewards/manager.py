@@ -190,11 +190,15 @@ class TextRewardManager:
     def _arguments(self, data: Any, texts: list[str]) -> list[dict[str, Any]]:
         columns = data.non_tensor_batch
         infos = columns.get("extra_info", [None] * len(texts))
-        rows = zip(columns[self.reward_fn_key], texts, columns["reward_model"], infos, strict=True)
+        rows = zip(self._sources(data), texts, columns["reward_model"], infos, strict=True)
         return [
             {"data_source": source, "solution_str": text, "ground_truth": model["ground_truth"], "extra_info": info}
             for source, text, model, info in rows
         ]
+
+    def _sources(self, data: Any) -> Any:
+        """Return where each row is from: "unknown" where the data do not say, as in upstream's validation."""
+        return data.non_tensor_batch.get(self.reward_fn_key, ["unknown"] * len(data))
 
     def _rewards(self, extra: dict[str, list[Any]], lengths: list[int], given: bool) -> list[float]:
         """Return the reward of each sample, from its components; adds the overlong penalty to both."""
@@ -218,7 +222,7 @@ class TextRewardManager:
         return rewards
 
     def _show(self, data: Any, texts: list[str], rewards: list[float], extra: dict[str, list[Any]]) -> None:
-        sources = data.non_tensor_batch[self.reward_fn_key]
+        sources = self._sources(data)
         printed: dict[str, int] = defaultdict(int)
         for row, source in enumerate(sources if self.num_examine else ()):
             if printed[source] < self.num_examine:
@@ -237,7 +241,7 @@ class TextRewardManager:
         self, data: Any, row: int, texts: list[str], rewards: list[float], extra: dict[str, list[Any]]
     ) -> dict[str, Any]:
         return {
-            "data_source": data.non_tensor_batch[self.reward_fn_key][row],
+            "data_source": self._sources(data)[row],
             "prompt": self._prompt(data, row),
             "response": texts[row],
             "ground_truth": data.non_tensor_batch["reward_model"][row]["ground_truth"],

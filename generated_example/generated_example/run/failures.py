@@ -10,7 +10,7 @@ from ..errors import ConfigError, DataError
 from ..settings.path_checks import CACHE, WRITTEN
 from ..shims.not_vendored import FeatureNotVendored
 from ..training.divergence import DivergenceError
-from ..training.hook_errors import HookError
+from ..training.hook_errors import HookError, raised_in
 from ..workers.rollout_interface import RolloutError
 from .checkpoint_state import CheckpointError
 from .distributed import Ranks
@@ -61,6 +61,9 @@ def _describe(error: BaseException) -> tuple[int, str | None]:
     notes = notes_on(error)
     if isinstance(error, KeyboardInterrupt):
         return 130, "\n".join(["interrupted", *notes])
+    if isinstance(error, SystemExit):  # from code of the owner's, or a library's: not even 0 is success here
+        text = f"error: the run was ended by sys.exit({'' if error.code is None else repr(error.code)})"
+        return 1, "\n".join([text, f"  hook: {raised_in(error) or 'no line of this project'}", *notes])
     if isinstance(error, (ConfigError, DataError, FeatureNotVendored)):
         return 2, "\n".join([f"error: {error}", *notes])
     if isinstance(error, (HookError, RolloutError, CheckpointError, DivergenceError)):

@@ -113,7 +113,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         if len(values) != len(batch):
             raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
     plain = {name: [_plain(value) for value in values] for name, values in extra.items()}
-    return reward.detach().to(batch.batch["responses"].device), plain
+    return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 from omegaconf import OmegaConf
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 from ..errors import ConfigError
 from ..errors import DataError as DataError  # hooks take it from here
@@ -262,6 +262,11 @@ def load_class(path: str, name: str | None) -> Any:
     if not (inspect.isclass(cls) and issubclass(cls, Dataset)):
         raise DataError(
             f"{path} has no class {name!r} that derives from torch.utils.data.Dataset", "set data.custom_cls.name"
+        )
+    if issubclass(cls, IterableDataset):
+        raise DataError(
+            f"{name} in {path} is a stream, and prompts are shuffled and counted",
+            "derive it from torch.utils.data.Dataset, with __len__ and __getitem__",
         )
     return cls
 

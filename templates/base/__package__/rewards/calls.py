@@ -65,7 +65,7 @@ async def attempt_async(function: Callable[..., Any], sample: Mapping[str, Any])
     """Do what `attempt` does with a function that is awaited."""
     try:
         return await function(**sample)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _failure(function, error)
 
 
