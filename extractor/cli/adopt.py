@@ -8,6 +8,7 @@ import typer
 from extractor.cli import output, screen
 from extractor.cli.options import Algorithm, DryRun, Engine, Json, Offline, Verbose, With
 from extractor.cli.options import release as release_option
+from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
     from extractor.usecases.adopt import Adoption, Edit, Recognised, Share
@@ -68,7 +69,7 @@ def command(
         return
     _show(found, adoption, verbose, below=6)
     if written:
-        output.data(f"made {target}\nnext:\n  cd {target}\n  vextract diff\n  make setup\n  make train")
+        output.data(f"made {target}\nnext:\n  cd {in_shell(target)}\n  vextract diff\n  make setup\n  make train")
     else:
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
 

@@ -7,6 +7,7 @@ import typer
 
 from extractor.cli import output, screen, unfinished
 from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
+from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
     from extractor.usecases.export import Export
@@ -81,7 +82,7 @@ def command(
         screen.show(head, [screen.Section([f"  {path}" for path in made.files])], verbose=verbose)
         return
     output.data(f"made {target} for verl {release}: {counts}")
-    output.data(f"next:\n  cd {target}\n  pip install -r requirements.txt\n  bash run.sh")
+    output.data(f"next:\n  cd {in_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh")
 
 
 def _counts(made: "Export") -> dict[str, int]:

@@ -1,7 +1,6 @@
 """`vextract new`: make a project."""
 
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -9,6 +8,7 @@ import typer
 from extractor.cli import completion, output, screen
 from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, Recipe, Verbose, With, features
 from extractor.cli.options import release as release_option
+from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
     from extractor.usecases.new import NewProject
@@ -161,7 +161,7 @@ def _show_made(path: Path, options: "Options", size: str) -> None:
     """Say what was made and how to go on."""
     named = "" if options.package == path.name else f", package {options.package}"
     output.data(f"made {path}{named}: {size}")
-    output.data(f"next:\n  cd {quote(str(path))}\n  make setup\n  make train")
+    output.data(f"next:\n  cd {in_shell(path)}\n  make setup\n  make train")
 
 
 def _given(context: typer.Context, name: str) -> bool:

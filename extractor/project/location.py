@@ -10,6 +10,7 @@ from pathlib import Path
 
 from extractor.project.lock import NAME as LOCK_NAME
 from extractor.values.errors import UsageError
+from extractor.values.shell import in_shell
 
 # Names that a project's own directories have, or that it imports: a package of that name would hide them.
 _OWN = ("config", "custom", "main", "outputs", "templates", "tests")
@@ -164,7 +165,8 @@ def _check_empty(path: Path, target: Path) -> None:
         raise UsageError(f"{path}: {error.strerror}", hint="choose another path, or change its permissions") from None
     if LOCK_NAME in entries:
         raise UsageError(
-            f"{path}: already a vextract project", hint=f"restore its vendored files with `vextract sync {path}`"
+            f"{path}: already a vextract project",
+            hint=f"restore its vendored files with `vextract sync {in_shell(path)}`",
         )
     if entries:
         raise UsageError(
@@ -174,7 +176,7 @@ def _check_empty(path: Path, target: Path) -> None:
     if os.path.samefile(target, Path.cwd()):  # noqa: PTH121
         raise UsageError(
             f"{path}: the current directory, which cannot be replaced while a shell is in it",
-            hint=f"cd .. && vextract new {target.name}",
+            hint=f"cd .. && vextract new {in_shell(target.name)}",
         )
     if os.path.ismount(target):
         raise UsageError(

@@ -42,6 +42,20 @@ def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("verl")
+def test_what_it_says_to_type_can_be_typed(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the project's name: here a shell would take it for an option, or for two words."""
+    monkeypatch.chdir(tmp_path)
+    command = run("new", "./-dash").out.splitlines()[2]
+    assert subprocess.run(["bash", "-ec", f"{command}; pwd"], capture_output=True, text=True).stdout.endswith(
+        "/-dash\n"
+    )
+    assert "`vextract sync ./-dash`" in run("new", "./-dash").err
+    (tmp_path / "-dash").rename(tmp_path / "two words")
+    (command,) = [line for line in run("export", "two words", "--to", "verl").out.splitlines() if "cd " in line]
+    assert subprocess.run(["bash", "-ec", command]).returncode == 0
+
+
+@pytest.mark.usefixtures("verl")
 def test_json(run, tmp_path: Path) -> None:
     result = run("new", tmp_path / "toy", "--json")
     report = json.loads(result.out)

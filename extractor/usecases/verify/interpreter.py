@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.values.errors import CheckFailed
+from extractor.values.shell import in_shell
 
 DRIVER = Path(__file__).parent / "driver"
 _NOT_PASSED_ON = ("VERL_", "PYTHON", "RAY_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
@@ -59,7 +59,7 @@ def choose(project: Path, python: str | None) -> str:
 
 
 def _setup(project: Path) -> str:
-    return f"cd {shlex.quote(str(project))} && make setup"
+    return f"cd {in_shell(project)} && make setup"
 
 
 def _environments_in(project: Path) -> tuple[Path, ...]:
