@@ -68,7 +68,7 @@ def command(
         output.data_json(_report(found, adoption, place, written))
         return
     _show(found, adoption, verbose, below=6)
-    if written:
+    if target is not None and written:
         output.data(f"made {target}\nnext:\n  cd {in_shell(target)}\n  vextract diff\n  make setup\n  make train")
     else:
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
