@@ -11,7 +11,7 @@ import pytest
 
 from extractor.pipeline.generate import complete, recipes_of
 from extractor.pipeline.render import config_files, templates_of
-from extractor.pipeline.render.layers import UNTIL, behind, engine_layers
+from extractor.pipeline.render.layers import UNTIL, behind, engine_layers, layers_of
 from extractor.pipeline.render.presets import ESTIMATOR, LOSS, preset_of, presets
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import with_names
@@ -221,3 +221,16 @@ def test_a_hook_is_one_file(copied: Path) -> None:
     manifest = releases.load(newest)
     options = Options("toy", newest)
     assert templates_of(manifest, options)["toy/custom/mine.py"] == ("base/__package__/custom/mine.py",)
+
+
+def test_what_engine_and_feature_share_is_there_once() -> None:
+    newest = releases.supported()[-1]
+    loaded = releases.load(newest)
+    for engine in loaded.engines:
+        options = complete(Options("toy", newest, engine=engine, algorithm="distill"), loaded)
+        assert "distillation" in options.features
+        layers = layers_of(loaded, options)
+        assert len({*layers}) == len(layers)
+        assert layers.index("engine/connection") < layers.index("feature/distillation")
+        assert ("engine/server" in layers) == (engine != "hf")
+    assert "engine/connection" not in layers_of(loaded, Options("toy", newest, engine="hf"))
