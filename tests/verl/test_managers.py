@@ -12,8 +12,8 @@ import pytest
 
 from extractor.usecases.fromrun import startable
 from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.taken_over import managers, scorers, unregistered
-from extractor.usecases.fromrun.taken_over.recipient import Recipient
+from extractor.usecases.fromrun.taken_over import managers, named_files, scorers, unregistered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 
@@ -315,6 +315,7 @@ def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: 
     places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": SCORERS})
     tree, changed, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: manager})
     assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
+    assert named_files.take(recipient(tree, places, changed)) == Taken(tree, [], {}), "it is here, and is its own copy"
     written(tree, imports)
     score = importlib.import_module("pkg_of_run.custom.verl_reward").compute_score
     assert score("countdown", "4", "4", extra_info={}, more=1) == 1.0

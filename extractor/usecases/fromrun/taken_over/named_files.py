@@ -53,6 +53,8 @@ def take(project: Recipient) -> Taken:
         if key is None or not settings[key]:
             continue
         path, name = str(settings[key]), settings.get(f"{key.removesuffix('.path')}.name", kind.default)
+        if any(file.path == path for file in project.tree):
+            continue  # what was copied before this names its own copy
         target = changed[key] = f"{package}/{kind.target}"
         try:
             text = function_text(project.places, path, project.source)
