@@ -12,7 +12,8 @@ import pytest
 
 from extractor.usecases.fromrun import startable
 from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.taken_over import managers, named_files, scorers, unregistered
+from extractor.usecases.fromrun.taken_over import estimators, managers, named_files, scorers, unregistered
+from extractor.usecases.fromrun.taken_over import registered as registration
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -164,6 +165,33 @@ def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
     assert tree == TREE
     assert said[0].startswith("to do: src/verl/trainer/main_ppo.py has it, and cannot be imported here:")
     assert "ray: no project has it" in said[0]
+
+
+BROKEN = "def half(:\n_default_compute_score\n"
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    "file",
+    [
+        "src/verl/trainer/main_ppo.py",
+        "src/verl/workers/reward_manager/__init__.py",
+        "src/verl/workers/reward_manager/mine.py",
+        "src/verl/utils/reward_score/__init__.py",
+        "src/verl/utils/reward_score/mine.py",
+    ],
+)
+@pytest.mark.parametrize(
+    "text", [BROKEN, f"{BROKEN}# @register('mine') if name == 'mine':\n", "\x00", "-" * 5000 + "1"]
+)
+def test_a_checkout_may_have_files_that_are_no_python(tmp_path: Path, file: str, text: str) -> None:
+    places = chosen_by_name(tmp_path, **{file: text})
+    below = Places((*places.folders, tmp_path / "fork/src"))
+    chosen = {KEY: "mine", "algorithm.adv_estimator": "own", "actor_rollout_ref.actor.policy_loss.loss_mode": "own"}
+    for part in (managers, registration, estimators):
+        part.take(recipient(TREE, below, chosen))
+    for manager in ("naive", "dapo"):
+        scored(below, {KEY: manager})
 
 
 PARALLEL = """

@@ -139,6 +139,15 @@ def test_other_accelerators_are_looked_for_in_vain() -> None:
     assert command.words == ("show", "gpu", "1")
 
 
+def test_what_a_command_prints_is_asked_for_by_its_variable() -> None:
+    script = "GPUS=$(devices -L | wc -l)\nSIZE=$((4 * GPUS))\nshow $GPUS $SIZE $((SIZE + 1)) $((A + B)) x_$GPUS"
+    (command,) = read_script(script, "run.sh", {}, {}).commands
+    gpus = unknown("GPUS")
+    assert command.words == ("show", gpus, gpus, unknown("SIZE"), unknown("$((A + B))"), f"x_{gpus}")
+    (command,) = read_script(script, "run.sh", {"GPUS": "2", "A": "1", "B": "1"}, {}).commands
+    assert command.words == ("show", "2", "8", "9", "2", "x_2")
+
+
 def test_what_an_unknown_command_decides_stays_unknown() -> None:
     (command,) = read_script("show $(nvidia-smi && echo a || echo b)", "run.sh", {}, {}).commands
     assert [readable(word) for word in command.words[1:]] == ["$(nvidia-smi && echo a || echo b)"]

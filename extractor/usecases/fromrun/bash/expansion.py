@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
 _BRACES = re.compile(r"(?<!\$)\{([^{}\s]*,[^{}\s]*)\}")
+_NAME = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
 class Expansion:
@@ -199,10 +200,12 @@ class Expansion:
     def _arithmetic(self, node: Node) -> str:
         text = text_of(node)
         inner = text[3:-2] if text.startswith("$((") else text[2:-1]
+        inner = self._expand_inside(node, inner)
         try:
-            return str(evaluate(self._expand_inside(node, inner), self._state.number))
+            return str(evaluate(inner, self._state.number))
         except NotKnown:
-            return unknown(text)
+            missing = {name for name in _NAME.findall(inner) if self._state.number(name) is None}
+            return unknown(missing.pop() if len(missing) == 1 else text)
 
     def _expand_inside(self, node: Node, inner: str) -> str:
         """`${X:-2}` inside arithmetic, worked out."""

@@ -122,10 +122,12 @@ class State:
         self.notes.append(f"line {node.start_point[0] + 1}: {text}")
 
     def put(self, name: str, value: Value, keep: bool = False) -> None:
-        """Set a variable, where the user has not set it."""
+        """Set a variable, where the user has not set it. What a command prints is asked for by the variable's name."""
         self.spend(len(value))
         if len(value) > limits.MAX_WORD:
             raise too_much(self.file, f"the variable {name} grows beyond {limits.MAX_WORD:,} characters")
+        if isinstance(value, str) and any(value == unknown(item) and item.startswith("$(") for item in unknowns(value)):
+            value = unknown(name)
         if not keep and name not in self.given:
             self.variables[name] = value
 

@@ -52,7 +52,7 @@ def take(project: Recipient) -> Taken:
     if project.settings.get(KEY) is None or registered.is_known(project.code, KEY, name):
         return Taken(project.tree)
     trainer, formulas = project.text(_TRAINER), project.text(_FORMULAS)
-    call = next(_calls(ast.parse(trainer), name), None)
+    call = next(_calls(registered.tree_of(trainer), name), None)
     if call is None or not project.has(registered.IMPORTED_BY) or f"def {call[0]}(" not in formulas:
         return Taken(project.tree)
     function, arguments = call

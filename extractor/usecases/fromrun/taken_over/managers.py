@@ -122,7 +122,7 @@ def not_taken(project: Recipient) -> list[str]:
 def _arguments(text: str, decorated: re.Pattern[str]) -> set[str] | None:
     """Return what the class under a decorator is made with; None: anything, or it does not say."""
     names = registered.registered_by(text, decorated)
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(registered.tree_of(text)):
         if isinstance(node, ast.ClassDef) and node.name in names:
             for item in node.body:
                 if isinstance(item, ast.FunctionDef) and item.name == "__init__" and item.args.kwarg is None:
@@ -176,10 +176,10 @@ def _find(name: str, places: Places, source: Source) -> _Manager | None:
                 return _Manager(classes[0], module, place, base, is_registered=True)
     for place, text, folder in texts:
         if "main" in Path(place).name and compared.search(text):
-            chosen = _chosen(ast.parse(text), name)
+            chosen = _chosen(registered.tree_of(text), name)
             if chosen is not None:
                 module, base = _module(place, folder)
-                origin = _origin(ast.parse(text), chosen, module, base)
+                origin = _origin(registered.tree_of(text), chosen, module, base)
                 if origin is not None:
                     return _Manager(chosen, origin, place, base, is_registered=False, scorer=_scorer(text, module))
     return None
@@ -242,13 +242,13 @@ def _origin(tree: ast.Module, name: str, module: str, folder: Path | None) -> st
         if not file.is_file():
             return found
         module = f"{found}.__init__" if path.is_dir() else found
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = registered.tree_of(file)
     return None
 
 
 def _scorer(text: str, module: str) -> tuple[str, str] | None:
     """Return what a program hands to `run_ppo` as the function that scores: its module and name."""
-    tree = ast.parse(text)
+    tree = registered.tree_of(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "run_ppo":
             given = [*node.args[1:2], *(item.value for item in node.keywords if item.arg == "compute_score")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
@@ -96,14 +97,22 @@ def registered_by(text: str, registered: re.Pattern[str]) -> list[str]:
     """Return the names of the definitions that carry a decorator."""
     return [
         node.name
-        for node in ast.parse(text).body
+        for node in tree_of(text).body
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         and any(registered.match(f"@{ast.unparse(item)}") for item in node.decorator_list)
     ]
 
 
+def tree_of(code: str | Path) -> ast.Module:
+    """Parse a file of a checkout, or its text. Nobody may have run it: one that is no Python defines nothing."""
+    try:
+        return readers.python(code if isinstance(code, str) else readers.read_bytes(code, limits.MAX_TEXT))
+    except (OSError, SyntaxError, UsageError):
+        return ast.Module([], [])
+
+
 def python_files(places: Places) -> Iterator[tuple[str, str]]:
-    """Yield the path, below its root, and the text of the checkout's Python files."""
+    """Yield the path, below its root, and the text of the checkout's Python files; `tree_of` parses one."""
     root = places.root
     if root is None:
         return

@@ -130,7 +130,7 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
 def _takes_besides(text: str) -> set[str]:
     """Return what a module's default scorers must be given that is neither of a row nor of a response."""
     found = set()
-    for node in ast.parse(text).body:
+    for node in registered.tree_of(text).body:
         if isinstance(node, ast.FunctionDef) and node.name in _NAMES:
             given = [*node.args.posonlyargs, *node.args.args]
             found |= {item.arg for item in given[: len(given) - len(node.args.defaults)]}
@@ -153,7 +153,7 @@ def _handing(project: Recipient, scorers: str) -> tuple[str, str, str] | None:
         if more and _CLASSES in place and "_compute_score" in text:
             classes = [
                 node.name
-                for node in ast.parse(text).body
+                for node in registered.tree_of(text).body
                 if isinstance(node, ast.ClassDef)
                 and not node.decorator_list
                 and any(isinstance(item, ast.FunctionDef) and item.name == "__call__" for item in node.body)
@@ -167,7 +167,7 @@ def _handing(project: Recipient, scorers: str) -> tuple[str, str, str] | None:
 
 def _classes(text: str) -> list[str]:
     """Return the classes of a program that it makes reward managers of: called with `num_examine`."""
-    tree = ast.parse(text)
+    tree = registered.tree_of(text)
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     return [
         node.func.id
@@ -181,11 +181,7 @@ def _classes(text: str) -> list[str]:
 
 def _sources(text: str) -> set[str]:
     """Return the names of sources of data that a module compares with."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return set()
-    return {name for node in ast.walk(tree) for name in _compared(node)}
+    return {name for node in ast.walk(registered.tree_of(text)) for name in _compared(node)}
 
 
 def _compared(node: ast.AST) -> Iterator[str]:
