@@ -118,6 +118,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.thorough  # the project's own tests refuse the same of a server in the test
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_it_cannot_say_is_refused_before_training(teacher: Teacher, tmp_path: Path, what: str) -> None:
     root, (settings, message) = made(NEWEST[-1], tmp_path), REFUSED[what]
@@ -128,6 +129,7 @@ def test_what_it_cannot_say_is_refused_before_training(teacher: Teacher, tmp_pat
     assert "hint: " in done.stderr
 
 
+@pytest.mark.thorough
 def test_each_of_two_processes_asks_about_its_own_responses(teacher: Teacher, tmp_path: Path) -> None:
     root = made(NEWEST[-1], tmp_path)
     path = f"distillation.teacher_models.teacher_model.model_path={teacher.directory}"
