@@ -11,7 +11,7 @@ import pytest
 
 from extractor.pipeline.generate import complete, recipes_of
 from extractor.pipeline.render import config_files, templates_of
-from extractor.pipeline.render.layers import UNTIL, behind, engine_layers, layers_of
+from extractor.pipeline.render.layers import UNTIL, behind, engine_layers, engine_modes, layers_of
 from extractor.pipeline.render.presets import ESTIMATOR, LOSS, preset_of, presets
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import with_names
@@ -155,7 +155,8 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("templates", "manifests"):
         shutil.copytree(getattr(resources, name)(), tmp_path / name)
     monkeypatch.setattr(resources, "_directory", lambda name: tmp_path / name)
-    engine_layers.cache_clear()
+    for known in (engine_layers, engine_modes):
+        known.cache_clear()
     return tmp_path
 
 
@@ -186,7 +187,7 @@ def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> Non
     mine = copied / "templates/engine/mine"
     (mine / "__package__/workers").mkdir(parents=True)
     (mine / "__package__/workers/rollout_choice.py").write_text("# vextract:template - edit freely\nMINE = True\n")
-    (mine / "engine.toml").write_text('shares = ["server"]\n')
+    (mine / "engine.toml").write_text('shares = ["server"]\nmodes = ["async"]\n')
     newest = declared(copied, 'engines = {add = ["mine"]}')
     loaded = releases.load(newest)
     options = complete(Options("toy", newest, engine="mine"), loaded)
@@ -194,6 +195,7 @@ def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> Non
     assert found["toy/workers/rollout_choice.py"] == ("engine/mine/__package__/workers/rollout_choice.py",)
     assert found["toy/workers/servers/http.py"] == ("engine/connection/__package__/workers/servers/http.py",)
     assert not [path for path in found if path.endswith("engine.toml")]
+    assert "\n    mode: async\n" in config_files(loaded, options)["config/ppo_trainer.yaml"]
     plain = set(templates_of(loaded, Options("toy", newest, engine="hf")))
     assert set(found) - plain >= {"toy/workers/servers/http.py"}
 

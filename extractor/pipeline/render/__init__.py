@@ -14,7 +14,7 @@ from jinja2.exceptions import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from extractor import __version__
-from extractor.pipeline.render.layers import Template, behind, layers_of
+from extractor.pipeline.render.layers import Template, behind, engine_modes, layers_of
 from extractor.pipeline.render.long_imports import wrap_imports
 from extractor.pipeline.render.pins import checked_pins_for
 from extractor.pipeline.render.unread import compared_values, readers, shipped_values, unread_settings
@@ -113,6 +113,7 @@ def _choices(manifest: Manifest, options: Options) -> dict[str, object]:
     layers = layers_of(manifest, options)
     return {
         **{name: getattr(options, name) for name in ("package", "engine", "algorithm", "recipe")},
+        "modes": engine_modes(options.engine),
         **{key: _values_in_presets(key, manifest, layers) for key in ("adv_estimator", "loss_mode")},
     }
 
@@ -256,5 +257,8 @@ def _package_files(package: str, paths: set[str]) -> Iterator[tuple[str, str]]:
 def _kind(path: str, text: str) -> FileKind:
     found = _MARKER.search("\n".join(text.splitlines()[:2]))
     if found is None:
-        raise InternalError(f"template {path} does not say its kind", hint="report this as a bug in vextract")
+        raise InternalError(
+            f"template {path} does not say its kind",
+            hint="begin it with a comment: `# vextract:template - edit freely`, or `# vextract:hook`",
+        )
     return FileKind(found.group(1))

@@ -21,7 +21,7 @@ PACKAGE = "__package__"
 UNTIL = "until"
 # An empty FILE.absent says that releases up to that one have no FILE.
 _ABSENT = ".absent"
-# In an engine's or a feature's folder: the folders below engine/ that it shares with others.
+# In an engine's or a feature's folder: the folders below engine/ that it shares with others; and an engine's modes.
 _ENGINE_FILE = "engine.toml"
 _FEATURE_FILE = "feature.toml"
 # In a recipe's: the features that it needs.
@@ -66,6 +66,12 @@ def engine_layers(engine: str) -> tuple[str, ...]:
 
 
 @cache
+def engine_modes(engine: str) -> tuple[str, ...]:
+    """Return how rollouts can come from an engine: in the trainer's process (sync), or from a server (async)."""
+    return _listed(f"engine/{engine}/{_ENGINE_FILE}", "modes") or ("sync",)
+
+
+@cache
 def feature_layers(feature: str) -> tuple[str, ...]:
     """Return the directories below templates/ that a feature is made of: one that talks to a server shares how."""
     shared = _listed(f"feature/{feature}/{_FEATURE_FILE}", "shares")
@@ -96,7 +102,7 @@ def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tu
 def _listed(path: str, key: str) -> tuple[str, ...]:
     """Return what a file of a part, below templates/, lists under a key; nothing where there is no such file."""
     file = resources.templates() / path
-    return tuple(readers.toml(file.read_text(encoding="utf-8"))[key]) if file.is_file() else ()
+    return tuple(readers.toml(file.read_text(encoding="utf-8")).get(key, ())) if file.is_file() else ()
 
 
 def _until(release: str) -> list[str]:
