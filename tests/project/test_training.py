@@ -224,6 +224,16 @@ def test_a_python_without_the_packages_is_told_from_the_projects(made: Maker) ->
     assert ".venv/bin/python main.py" in done.stderr
 
 
+def test_a_file_that_was_removed_is_told_from_a_missing_package(made: Maker, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "copied"))
+    (root / PACKAGE / "vendored/protocol.py").unlink()
+    done = python(root, "-B", "main.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        f"error: the project has no module {PACKAGE}.vendored.protocol\nhint: `vextract sync`"
+    )
+
+
 @pytest.mark.parametrize("release", sorted({"0.6.1", NEWEST[-1]}))
 def test_the_readme_names_settings_that_exist(made: Maker, release: str) -> None:
     root = made(Configuration(release, "hf")).root
