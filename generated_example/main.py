@@ -111,6 +111,10 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except ModuleNotFoundError as error:  # what this file imports; a run reports its own errors
+        if str(error.name).partition(".")[0] == "generated_example":
+            print(f"error: the project has no module {error.name}", file=sys.stderr)
+            print("hint: `vextract sync` restores files of verl's that were removed", file=sys.stderr)
+            sys.exit(2)
         print(f"error: {sys.executable} has no package {error.name}", file=sys.stderr)
         print("hint: `make setup` makes .venv with everything; then: .venv/bin/python main.py", file=sys.stderr)
         sys.exit(2)
