@@ -14,6 +14,7 @@ import torch
 from conftest import Alone
 
 from generated_example.custom.env_dataset import environment_rows
+from generated_example.data import encoding
 from generated_example.data.dataloading import build_dataloaders, build_loaders
 from generated_example.data.datasets import DataError, build_datasets, data_section, dataset_of_rows
 from generated_example.data.prepare import write_splits
@@ -209,17 +210,12 @@ def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
 
 
 OWN = """
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import IterableDataset
+from generated_example.custom.env_dataset import EnvDataset
 
-class Own(Dataset):
-    def __init__(self, data_files, tokenizer, config):
-        pass
-
-    def __len__(self):
-        return 8
-
+class Own(EnvDataset):
     def __getitem__(self, item):
-        row = {"raw_prompt": [{"role": "user", "content": "1="}], "reward_model": {"ground_truth": "2"}}
+        row = super().__getitem__(item)
         if item == 5:
             WHAT
         return row
@@ -233,12 +229,14 @@ class Stream(IterableDataset):
 @pytest.mark.parametrize(
     ("what", "error", "message"),
     [
-        ("raise KeyError('row five')", HookError, "KeyError: 'row five'(.|\\n)*own.py:14"),
-        ("row['level'] = 3", HookError, "1 of 8 items of the dataset have 'level'"),
-        ("row['raw_prompt'][0]['content'] = '1' * 99", DataError, "prompt 5 has 101 tokens"),
+        ("raise KeyError('row five')", HookError, "KeyError: 'row five'(.|\\n)*own.py:9"),
+        ("row['level'] = 3", HookError, "1 of .* items of the dataset have 'level'"),
+        ("row['raw_prompt'] = [{'role': 'user', 'content': '1' * 99}]", DataError, "prompt 5 has 101 tokens"),
     ],
 )
 def test_what_comes_up_in_the_middle_of_ones_own_data_is_said(data_config, tokenizer, tmp_path, what, error, message):
+    if "raw_prompt" in what and not hasattr(encoding, "EncodedPrompts"):
+        pytest.skip("in this release a dataset encodes its prompts itself")
     path = tmp_path / "own.py"
     path.write_text(OWN.replace("WHAT", what))
     data_config.data.custom_cls = {"path": str(path), "name": "Own"}

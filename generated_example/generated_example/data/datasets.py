@@ -23,7 +23,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ..errors import ConfigError
 from ..errors import DataError as DataError  # hooks take it from here
-from ..training.hook_errors import HookError, hook_file_of
+from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import TRUTHS, read_rows, truth_of, with_all_columns
@@ -433,4 +433,4 @@ def check_item(split: str, item: Mapping[str, Any], cls: type) -> None:
     missing = sorted(expected - item.keys())
     if missing:
         message = f"items of the {split} dataset lack {', '.join(missing)}"
-        raise HookError(message, str(inspect.getsourcefile(cls)), {"columns": sorted(item)})
+        raise HookError(message, source_of(cls), {"columns": sorted(item)})
