@@ -127,6 +127,10 @@ def project_of(
 
 def _made_up(name: str) -> str:
     """Return a value for a variable that a script does not set, by what its name says."""
+    if re.search("dtype", name, re.IGNORECASE):
+        return "float32"
+    if re.search("len|token", name, re.IGNORECASE):
+        return "1024"
     return "/made/up" if re.search("path|model|data|file|dir|ckpt|home|root|adapter", name, re.IGNORECASE) else "1"
 
 

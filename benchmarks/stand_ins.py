@@ -260,6 +260,8 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     source = known[0] if known and source not in known else source
     keys = {name: sorted(set(pattern.findall(code))) for name, pattern in _KEYS.items()}
     system = [{"role": "system", "content": "Add."}] if re.search(r"prompt_key\]\[1\]", code) else []
+    # A dataset class that adds to a prompt's text, and makes messages of it.
+    is_text = re.search(r"""["']content["']: *\w+(?:\[[^]]+\])? *\+""", code)
     # What functions of TRL's form take besides, as the conversion's report says.
     report = Path("from_run.md").read_text(encoding="utf-8") if Path("from_run.md").is_file() else ""
     taken = re.findall(r"rows need what they take: ([\w, ]+)", report)
@@ -270,7 +272,7 @@ def rows(folder: Path, config: Config, number: int) -> Path:
         truth: Any = _TRUTHS.get(source) or dict.fromkeys(keys["ground_truth"], "1") or "1"
         row = {
             **dict.fromkeys(columns, "1"),
-            str(config["data.prompt_key"]): [*system, {"role": "user", "content": question}],
+            str(config["data.prompt_key"]): question if is_text else [*system, {"role": "user", "content": question}],
             str(config["data.reward_fn_key"]): source,
             "ability": "math",
             "reward_model": {"style": "rule", "ground_truth": truth},
