@@ -46,6 +46,12 @@ class SmallTable:
             raise AttributeError(name)
         return getattr(self._whole(), name)
 
+    @property
+    def column_names(self) -> list[str]:
+        """Return the names of the columns."""
+        names: list[str] = self._table.column_names
+        return names
+
     def select(self, indices: Iterable[int]) -> "SmallTable":
         """Return the rows with these numbers."""
         return SmallTable(self._table, [self._rows[index] for index in indices])  # pyarrow would import pandas
