@@ -42,17 +42,29 @@ LAUNCH = re.compile(
 ELSEWHERE = re.compile(
     r"megatron|(?<![a-z])npu(?![a-z])|ascend|trtllm|torchtitan|veomni|mindspeed|automodel", re.IGNORECASE
 )
+WHOLE = "whole"
+# As the report says it of a setting that nothing in a project does.
+NOWHERE = "the project has no such setting|no release of verl has it"
 ASKED = re.compile(r"--set (\w+)=")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Holds what became of a script: how far it came, why no further, and what had to be supplied."""
+    """Holds what became of a script.
+
+    Attributes:
+        script: its path in the checkout.
+        what: how far it came.
+        why: no further.
+        supplied: what took the place of files that are not with it.
+        aside: what of it the project does not do: keys that no release has, names in whose place stand others.
+    """
 
     script: str
     what: str
     why: str = ""
     supplied: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
 
 
 def in_scope(path: Path) -> bool:
@@ -172,7 +184,15 @@ def outcomes(
             driver.stdin.write(f"{json.dumps([str(target), train])}\n")
             driver.stdin.flush()
             what, why, supplied = json.loads(driver.stdout.readline())
-            yield Outcome(name, what, why or " ".join(given), tuple(supplied))
+            yield Outcome(name, what, why or " ".join(given), tuple(supplied), set_aside(target))
+
+
+def set_aside(project: Path) -> tuple[str, ...]:
+    """Return the settings of a run that its project does not do, or has others in the place of, as its report says."""
+    report = (project / "from_run.md").read_text(encoding="utf-8")
+    found = re.findall(rf"^\| `([^`]+)` \|.*\| (?:\S+ in its place|{NOWHERE})", report, re.MULTILINE)
+    has_critic = (project / "config" / "critic").is_dir()
+    return tuple(key for key in found if has_critic or not key.startswith("critic."))
 
 
 def main() -> int:
@@ -195,8 +215,10 @@ def main() -> int:
             counts: Counter[str] = Counter()
             for item in outcomes(scripts, folder, options.verl, root, options.keep_unknown, not options.start):
                 counts[item.what] += 1
+                counts[WHOLE] += item.what == "trains" and not item.aside
                 supplied = f"  (supplied {', '.join(item.supplied)})" if item.supplied else ""
-                print(f"{item.what:12}  {item.script}: {' '.join(item.why.split())[:300]}{supplied}", flush=True)
+                aside = f"  (without {len(item.aside)} of its settings)" if item.aside else ""
+                print(f"{item.what:12}  {item.script}: {' '.join(item.why.split())[:300]}{supplied}{aside}", flush=True)
             print(f"{root.name}: {summary(counts)}", flush=True)
             total += counts
     print(f"all: {summary(total)}")
@@ -205,12 +227,13 @@ def main() -> int:
 
 def summary(counts: Counter[str]) -> str:
     """Say how far the scripts came."""
-    number = sum(counts.values())
+    number = sum(counts.values()) - counts[WHOLE]
     converted = number - counts["refused"] - counts["bug"]
     trained = counts["trains"]
     started = counts["starts"] + counts["steps"] + trained
-    others = {what: count for what, count in sorted(counts.items()) if what not in ("starts", "trains")}
-    return f"{converted} of {number} converted, {started} of these start, {trained} train {others}"
+    others = {what: count for what, count in sorted(counts.items()) if what not in ("starts", "trains", WHOLE)}
+    found = f"{converted} of {number} converted, {started} of these start, {trained} train"
+    return f"{found} ({counts[WHOLE]} with all that the run sets) {others}"
 
 
 if __name__ == "__main__":
