@@ -56,6 +56,8 @@ def judged(project: Path, release: str, tree: Path, out: Path) -> tuple[Counter[
     export.write(out, made.files)
     started = under_bash.run(out / "run.sh", out, {})
     launches = [(item, found) for item in started if (found := programs.launched(item.words)) is not None]
+    if not launches:
+        return Counter(), [], "bash starts no trainer"
     (command, (_, arguments)) = launches[0]
     theirs = under_hydra.composed(tree, None, arguments, command.environment, out)
     refused = theirs.refused or " ".join(theirs.forced)
