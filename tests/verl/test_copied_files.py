@@ -64,6 +64,17 @@ def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
     assert places.find(elsewhere) is places.find_like("/home/somebody/else.py") is None
 
 
+def test_an_unpacked_checkout_begins_where_verl_is(tmp_path: Path) -> None:
+    script = tmp_path / "main/recipe/mine/run.sh"
+    config = tmp_path / "main/verl/trainer/config/ppo_trainer.yaml"
+    for file in (script, config, tmp_path / "main/verl/__init__.py"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+    places = Places.of(script, None)
+    assert places.root == tmp_path / "main"
+    assert places.find("verl/trainer/config/ppo_trainer.yaml") == config
+
+
 @pytest.mark.parametrize(("module", "package"), [("cv2", "opencv-python"), ("pandas", "pandas")])
 def test_what_to_install_for_a_module_is_its_package(module: str, package: str) -> None:
     assert package_of(module) == package

@@ -189,6 +189,19 @@ def test_names_that_no_release_has_and_keys_that_follow_others(tmp_path: Path) -
     assert any("critic.model.use_rmpad as critic.model.use_remove_padding" in note for note in report["run"]["notes"])
 
 
+def test_a_loss_of_a_forks_actor_is_that_of_releases_and_percent_are_a_share(tmp_path: Path) -> None:
+    actor = "actor_rollout_ref.actor"
+    made, _ = converted(
+        tmp_path,
+        "algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=4",
+        f"{actor}.ppo_micro_batch_size_per_gpu=4 actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8",
+        f"{actor}.loss_mode=kl_cov {actor}.k_percent=0.5 {actor}.ppo_kl_coef=2",
+    )
+    assert made[f"{actor}.policy_loss.loss_mode"] == "kl_cov"
+    assert made[f"{actor}.policy_loss.kl_cov_ratio"] == 0.005
+    assert made[f"{actor}.policy_loss.ppo_kl_coef"] == 2
+
+
 @pytest.mark.parametrize(
     ("estimator", "key", "feature"),
     [

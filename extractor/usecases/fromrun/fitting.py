@@ -17,6 +17,8 @@ from extractor.values.renames import Renames
 
 # Names that no release has, and what they are called: from before 0.4.0, from between two releases, and of the configs
 # of upstream's recipes, which are in no package. A section's name stands for all that is in it.
+_ACTOR = "actor_rollout_ref.actor"
+_OF_THE_LOSS = ("loss_mode", "clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "ppo_kl_coef")
 _UNRELEASED = {
     "actor_rollout_ref.model.use_rmpad": "actor_rollout_ref.model.use_remove_padding",
     "critic.model.use_rmpad": "critic.model.use_remove_padding",
@@ -24,7 +26,11 @@ _UNRELEASED = {
     "reward_model.inference": "reward_model.rollout",
     "distillation.teacher_model": "distillation.teacher_models.teacher_model",
     "reward_model.overlong_buffer": "reward_model.reward_kwargs.overlong_buffer_cfg",
+    **{f"{_ACTOR}.{name}": f"{_ACTOR}.policy_loss.{name}" for name in _OF_THE_LOSS},
+    f"{_ACTOR}.k_percent": f"{_ACTOR}.policy_loss.kl_cov_ratio",
 }
+# Of these what is in percent, where releases take a share.
+_PERCENT = {f"{_ACTOR}.k_percent"}
 
 # What verl reads where it is given, and no release's config has: upstream's scripts give it without a + as well.
 _READ = "fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"
@@ -85,7 +91,7 @@ def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
             if name is None:
                 problems.append(problem)
                 continue
-            named[index] = Override("++", name, item.value, item.text)
+            named[index] = Override("++", name, _share_of(item.key, item.value), item.text)
             apply(config, named[index])
         elif problem is not None:
             apply(config, Override("++", item.key, item.value, item.text))
@@ -103,7 +109,10 @@ def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     Of the defaults those count that the release has, under whatever name: what is of the checkout alone is nobody's.
     """
     known, own = set(flatten(config)), flatten(run.defaults)
-    for key, value in own.items():
+    for unreleased, given in own.items():
+        key, value = renamed(unreleased, _UNRELEASED), _share_of(unreleased, given)
+        if key != unreleased and key in own:
+            continue
         names = (key, *candidates(key, lambda item: None))
         if value is None:  # an old name, left empty beside the one that is used
             value = next((own[item] for item in names if own.get(item) is not None), None)
@@ -114,6 +123,11 @@ def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     for body in run.overlay:
         merge(config, body)
     return config
+
+
+def _share_of(key: str, value: Any) -> Any:
+    """Return the value of a key as releases take it."""
+    return value / 100 if key in _PERCENT and isinstance(value, (int, float)) else value
 
 
 def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None:

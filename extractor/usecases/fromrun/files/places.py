@@ -10,10 +10,11 @@ from pathlib import Path
 # How far above a script the root of its repository may be.
 _ABOVE = 8
 _CHECKOUT = ".git"
-_ROOT = (_CHECKOUT, "pyproject.toml", "setup.py")
+_VERL = "verl/__init__.py"
+# A checkout that was unpacked from an archive has no .git, and not all have a package of their own.
+_ROOT = (_CHECKOUT, "pyproject.toml", "setup.py", _VERL)
 # How far below the root of a repository its own copy of verl may be.
 _BELOW = 3
-_VERL = "verl/__init__.py"
 # Where packages often are, below the root.
 _SOURCES = "src"
 
