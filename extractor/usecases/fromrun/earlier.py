@@ -56,7 +56,8 @@ def with_earlier_defaults(run: Run) -> Run:
     before["algorithm"] = {"use_kl_in_reward": not in_loss}
     note = (
         f"written for verl before {releases.supported()[0]} ({why}): its defaults are taken, "
-        f"entropy_coeff=0.001 and {_KL_IN_REWARD}={str(not in_loss).lower()}, where neither the run nor its checkout says anything else"
+        f"entropy_coeff=0.001 and {_KL_IN_REWARD}={str(not in_loss).lower()}, "
+        "where neither the run nor its checkout says anything else"
     )
     merge(before, run.defaults)
     return replace(run, defaults=before, notes=(*run.notes, note))
