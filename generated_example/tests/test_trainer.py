@@ -179,7 +179,7 @@ def test_a_mistake_in_the_config_is_an_error_with_a_hint(train, capsys, override
 def test_every_setting_with_a_range_exists():
     known = set(flat_keys(load_config(CONFIG_DIRECTORY)))
     names = {name for names, _, _ in ranges.RULES for name in names} | ranges.HINTS.keys()
-    of_features = ("critic.", "distillation.", "local.prime.")
+    of_features = ("critic.", "distillation.", "local.prime.", "local.teacher_server.")
     assert {name for name in names - known if not name.startswith(of_features)} == set()
 
 

@@ -198,7 +198,8 @@ class TextRewardManager:
 
     def _sources(self, data: Any) -> Any:
         """Return where each row is from: "unknown" where the data do not say, as in upstream's validation."""
-        return data.non_tensor_batch.get(self.reward_fn_key, ["unknown"] * len(data))
+        columns, key = data.non_tensor_batch, self.reward_fn_key
+        return columns[key] if key in columns else ["unknown"] * len(data.batch["responses"])
 
     def _rewards(self, extra: dict[str, list[Any]], lengths: list[int], given: bool) -> list[float]:
         """Return the reward of each sample, from its components; adds the overlong penalty to both."""
