@@ -6,6 +6,7 @@ All run in one environment, `.venv-peers`: how long transformers takes to import
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import statistics
 import subprocess
@@ -56,6 +57,7 @@ class Size:
         warm_up: of these, which do not count.
         limit: of a step against others'.
         peers: whom it is compared with.
+        settings: further ones of ours.
     """
 
     shape: dict[str, int]
@@ -66,6 +68,7 @@ class Size:
     warm_up: int
     limit: float
     peers: tuple[str, ...]
+    settings: tuple[str, ...] = ()
 
 
 TOY = Size({}, prompts=32, generations=16, length=2, steps=40, warm_up=5, limit=0.65, peers=tuple(PEERS))
@@ -80,6 +83,7 @@ LONG = Size(
     limit=0.8,
     peers=("TRL's GRPOTrainer",),
 )
+LONG_KEPT = dataclasses.replace(LONG, settings=("local.keep_freed_memory=true",))
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,11 @@ def run() -> bool:
     if not PEERS_PYTHON.exists():
         return left_out()
     toy = _against_peers(TOY, floor=True)
-    print()
-    return _against_peers(LONG) and toy
+    held = [toy]
+    for size in (LONG, LONG_KEPT):
+        print()
+        held.append(_against_peers(size))
+    return all(held)
 
 
 def _against_peers(size: Size, *, floor: bool = False) -> bool:
@@ -137,7 +144,7 @@ def a_project() -> Iterator[Path]:
 
 def _print(size: Size, ours: list[Run], peers: dict[str, list[Run]], least: list[float], outside: float) -> bool:
     sizes = f"{size.prompts} prompts x {size.generations} responses of {size.length} tokens"
-    print(f"{sizes}, one thread, {ROUNDS} rounds in turn.\n")
+    print(", ".join((sizes, *size.settings, "one thread", f"{ROUNDS} rounds in turn.\n")))
     print("| ours against | step (median) | limit |" + " start to first optimizer step | limit |" * bool(least))
     print("|---|---|---|" + "---|---|" * bool(least))
     steps, starts, floors = [], [], []
@@ -223,7 +230,7 @@ def settings_of(model: Path, data: Path, *, steps: int, prompts: int, generation
 def _ours(size: Size, project: Path, model: Path, data: Path) -> Run:
     sizes = {"prompts": size.prompts, "generations": size.generations, "length": size.length}
     settings = settings_of(model, data, steps=size.steps, **sizes)
-    return _timed(size, project, str(SCRIPTS / "ours.py"), *settings)
+    return _timed(size, project, str(SCRIPTS / "ours.py"), *settings, *size.settings)
 
 
 def _peer(size: Size, script: str, model: Path, data: Path) -> Run:

@@ -34,11 +34,33 @@ print(json.dumps(found))
 """
 
 
+SETTLED = """
+from pathlib import Path
+from toy.run.heap import freed_memory
+from toy.memory.plan import plan_memory
+from toy.settings.loading import load_config, settle_device
+for kept in True, False:
+    config = load_config(Path("config"), ["scale=toy", f"local.keep_freed_memory={kept}", "local.device=cpu"])
+    settle_device(config)
+    notes = plan_memory(config).notes
+    print(freed_memory.mapped_from is None, any("local.keep_freed_memory" in note for note in notes))
+"""
+
+
+def _printed(project: Path, program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
+def test_memory_is_kept_where_that_is_asked_for_and_the_plan_says_so(project: Path) -> None:
+    assert _printed(project, SETTLED).splitlines()[-2:] == ["True True", "False False"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
 def test_memory_is_kept_by_small_runs_alone(project: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", DRIVER], cwd=project, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    untouched, first, small, large = json.loads(done.stdout)
+    untouched, first, small, large = json.loads(_printed(project, DRIVER))
     pages = 10 * 2**23 // 4096
     assert untouched is None
     assert first >= pages / 2  # all of it is asked for anew each time

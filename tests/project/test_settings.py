@@ -43,7 +43,7 @@ ELSEWHERE = {
     r"reward\.reward_manager\..*|reward_model\.(reward_manager|reward_kwargs.*)": "when a reward manager is chosen",
     r"(local|reward)\.reward_model\..*|reward_model\..*": "with a model as judge",
     r"(reward|reward_model)\.sandbox_fusion\..*": "with a server that runs programs",
-    r"local\.(device|dtype|num_threads)": "before the run begins",
+    r"local\.(device|dtype|num_threads|keep_freed_memory)": "before the run begins",
     r"local\.env\.(error_reward|max_error_share)": "when an environment fails",
     r"trainer\.total_epochs": "where the number of steps is not given",
     r"trainer\.resume_from_path": "by trainer.resume_mode=resume_path",

@@ -199,6 +199,7 @@ _LOCAL = {
     "teacher_server": "verl starts its teachers itself",
     "seed": "verl seeds by data.seed and the engine's own seed",
     "num_threads": "Ray's business",
+    "keep_freed_memory": "verl leaves freed memory to the C library",
     "quantization": "verl has no weights in 4 bits: it trains the adapter of a model that is not packed",
     "peer_timeout": "Ray watches the workers",
     "recompute_old_log_probs": "verl always recomputes them",

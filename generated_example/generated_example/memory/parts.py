@@ -97,6 +97,8 @@ class Planner:
             for phase in phases:
                 idle = sum(plan.lines.get(name, {}).get(phase, 0) for name in ("activations", "logits", "gathered"))
                 plan.add("idle in the allocator", CUDA_IDLE_SHARE * idle, [phase])
+        elif config.local.keep_freed_memory:
+            plan.notes.append("memory of freed tensors, which is kept: up to as much again (local.keep_freed_memory)")
         return plan
 
     def share(self, fsdp_config: Any) -> int:

@@ -45,6 +45,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.env.max_turn_tokens": int,
     "local.env.timeout": float,
     "local.gradient_accumulation_steps": int,
+    "local.keep_freed_memory": bool,
     "local.num_threads": int,
     "local.recompute_old_log_probs": bool,
     "local.reward.debug_log": str,

@@ -286,6 +286,7 @@ local.env.threads
 local.env.timeout
 local.env.turn_by_turn
 local.gradient_accumulation_steps
+local.keep_freed_memory
 local.log_train_generations
 local.max_logits_mb
 local.num_threads

@@ -106,7 +106,7 @@ def settle_device(config: DictConfig) -> None:
         raise ConfigError("local.device is cuda, and torch finds no GPU", "leave local.device out to run on the CPU")
     config.local.device = "cuda" if torch.cuda.is_available() else "cpu"
     config.local.dtype = config.local.dtype or ("bfloat16" if config.local.device == "cuda" else "float32")
-    if config.local.device == "cpu":
+    if config.local.device == "cpu" and not config.local.keep_freed_memory:
         freed_memory.give_back()
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)
