@@ -109,7 +109,7 @@ def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_p
         ("latin.jsonl", b'{"prompt": "1="}\n{"prompt": "\xe9"}', "latin.jsonl:2: not UTF-8", "convert it"),
         ("directory.parquet", ..., "is a directory", "name the files"),
         ("list.jsonl", "[1, 2]", "one object per row", "data.train_files"),
-        ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "data.train_files"),
+        ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "table.csv').to_parquet("),
         ("column.jsonl", '{"question": "1=", "ground_truth": 2}', "no column 'prompt'; it has ground_truth, question",
          "data.prompt_key"),
         ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),

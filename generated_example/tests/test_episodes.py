@@ -166,10 +166,12 @@ def test_what_would_end_the_program_costs_a_sample_as_well(rollouts, tokenizer, 
     assert said in batch.non_tensor_batch["env_error"][0]
 
 
-def test_what_an_environment_reports_stands_for_no_column_of_the_data(rollouts, tokenizer, monkeypatch):
+def test_what_an_environment_reports_stands_for_no_column_of_the_data(rollouts, tokenizer, monkeypatch, capsys):
     step = Counts.step
-    taken = {"uid": "b", "data_source": "b", "turns": 9}
+    taken = {"uid": "b", "data_source": "b", "turns": 9, "index": 0.5}
     monkeypatch.setattr(Counts, "step", lambda self, action: (*step(self, action)[:4], {**taken, "mine": 1.0}))
-    columns = rollouts([["3."]]).generate(prompts(tokenizer, 1)).non_tensor_batch
+    loop = rollouts([["3."], ["3."]])
+    columns, _ = [loop.generate(prompts(tokenizer, 1)).non_tensor_batch for _ in range(2)]
     assert {"uid", "data_source"}.isdisjoint(columns)
-    assert columns["turns"][0] == 1 and columns["mine"][0] == 1.0
+    assert columns["turns"][0] == 1 and columns["mine"][0] == 1.0 and columns["index"][0] == 0
+    assert capsys.readouterr().err.count("report data_source, index, turns, uid in info") == 1

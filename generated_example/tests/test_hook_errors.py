@@ -64,6 +64,37 @@ def test_a_reward_without_return_dict_is_good_enough(batch, tokenizer):
     assert reward.shape == (3, 4) and extra == {}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.batch["responses"].zero_(),
+        lambda data: data.batch["responses"].numpy().fill(0),
+        lambda data: data[1:2].batch["responses"].add_(1),
+        lambda data: data.batch.set("responses", data.batch["responses"] + 1),
+    ],
+    ids=["torch", "numpy", "a_row", "another_tensor"],
+)
+def test_a_reward_that_changes_what_is_trained_on_is_named(batch, tokenizer, change):
+    def changing(data, return_dict=False):
+        change(data)
+        return torch.ones(3, 4)
+
+    with pytest.raises(HookError, match=r"the reward changes batch\['responses'\], .*clone") as caught:
+        call_reward(changing, batch, tokenizer)
+    assert caught.value.hook_file.startswith(f"{__file__}:")
+
+
+def test_a_reward_may_add_to_the_batch(batch, tokenizer):
+    """As verl's own manager of PRIME does."""
+
+    def adding(data, return_dict=False):
+        data.batch["acc"] = torch.ones(3)
+        return torch.ones(3, 4)
+
+    reward, _ = call_reward(adding, batch, tokenizer)
+    assert reward.sum() == 12 and batch.batch["acc"].sum() == 3
+
+
 def test_a_reward_may_be_a_coroutine(batch, tokenizer):
     calls = []
 

@@ -107,6 +107,22 @@ def test_an_architecture_without_sdpa_gets_the_setting_that_helps(tmp_path, toke
     assert load_model(*arguments, alone).config.n_embd == 8
 
 
+def test_attention_that_leaves_out_a_models_cap_is_refused(tmp_path, tokenizer):
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1}
+    settings = AutoConfig.for_model("gemma2", vocab_size=len(tokenizer), num_hidden_layers=1, head_dim=4, **sizes)
+    AutoModelForCausalLM.from_config(settings).save_pretrained(tmp_path)
+    config = load_config(CONFIG_DIRECTORY, [])
+    model, alone = config.actor_rollout_ref.model, Alone()
+    arguments = (str(tmp_path), model, config.actor_rollout_ref.actor.fsdp_config, tokenizer, AutoModelForCausalLM)
+    with pytest.raises(ConfigError, match="attn_logit_softcapping=50.*sdpa(.|\n)*hint: .*attn_implementation=eager"):
+        load_model(*arguments, alone)
+    for settings in ({"attn_implementation": "eager"}, {"attn_logit_softcapping": None}):
+        model.override_config = settings
+        module = load_model(*arguments, alone)
+        written_by = AutoModelForCausalLM.from_config(module.config).config  # as the rollout engine makes its own
+        assert written_by._attn_implementation == settings.get("attn_implementation", "sdpa")
+
+
 @pytest.mark.parametrize("code", [None, 0, 3, "bye"])
 def test_a_run_that_a_hook_ends_has_failed(capsys, code):
     with pytest.raises(SystemExit) as caught:

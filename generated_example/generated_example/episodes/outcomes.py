@@ -3,7 +3,7 @@
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class Outcomes:
     def __init__(self, config: Any, tokenizer: Any, shows_errors: bool) -> None:
         self.settings = config.local.env
         self.tokenizer = tokenizer
-        self.shows_errors = shows_errors
+        self.shows_errors = self.shows_taken = shows_errors
         mode = config.actor_rollout_ref.actor.loss_agg_mode
         empty_row = torch.tensor([[1.0], [0.0]])
         if self.settings.mask_errors and not agg_loss(torch.zeros(2, 1), empty_row, mode).isfinite():
@@ -40,7 +40,7 @@ class Outcomes:
                 "local.env.mask_errors=false, or another actor_rollout_ref.actor.loss_agg_mode",
             )
 
-    def settle(self, batch: DataProto, uids: Sequence[Any]) -> DataProto:
+    def settle(self, batch: DataProto, data: Mapping[str, Any]) -> DataProto:
         """Add the rewards of the environments to a global batch of episodes.
 
         The sample of an environment that failed gets `local.env.error_reward`; null stands for the mean reward of the
@@ -48,12 +48,13 @@ class Outcomes:
 
         Args:
             batch: as `EpisodeLoop.run` returns it.
-            uids: which prompt each episode began with, (bs,).
+            data: the columns of the prompts; `uid` says which prompt each episode began with, (bs,).
 
         Returns:
             The same batch. If `local.env.is_reward`: with rm_scores (bs, response_length) float32, and in `meta_info`
             the names of further components of the reward, which are columns, as reward_extra_keys. A reward manager
-            returns these as they are (upstream: verl/workers/reward_manager/naive.py).
+            returns these as they are (upstream: verl/workers/reward_manager/naive.py). What is reported under the name
+            of another column is left out.
 
         Raises:
             HookError: more than `local.env.max_error_share` of the environments failed.
@@ -62,10 +63,12 @@ class Outcomes:
         failed = np.array([end in FAILURES for end in columns["env_end"]])
         if failed.any():
             self._report(batch, failed)
-            self._reward_failed(columns["turn_scores"], failed, uids)
+            self._reward_failed(columns["turn_scores"], failed, data["uid"])
             if self.settings.mask_errors:
                 batch.batch["response_mask"][torch.from_numpy(failed)] = 0
-        components = _components(columns.pop("env_info"), {*columns, *REWARD_COLUMNS})
+        infos, taken = columns.pop("env_info"), {*columns, *data, *REWARD_COLUMNS}
+        components = _components(infos, taken)
+        self._say_taken(sorted({str(name) for info in infos for name in info} & taken))
         columns.update(components)
         if self.settings.is_reward:
             batch.batch["rm_scores"] = self._placed(columns["turn_scores"], columns["turn_ends"], batch)
@@ -109,6 +112,15 @@ class Outcomes:
             counts = f"{failed.sum()} of {len(failed)} environments failed"
             print(f"warning: {counts}; the first: {message}\n  hook: {where}", file=sys.stderr)
             print("  (shown once; the metrics env/errors and env/timeouts count them)", file=sys.stderr)
+
+    def _say_taken(self, names: list[str]) -> None:
+        if names and self.shows_taken:
+            self.shows_taken = False
+            print(
+                f"warning: the environments report {', '.join(names)} in info, which are columns of the batch already: "
+                "these are left out; give them other names\n  (shown once)",
+                file=sys.stderr,
+            )
 
 
 def episode_metrics(batch: DataProto) -> dict[str, float]:

@@ -66,8 +66,11 @@ class RewardModel:
         self.micro_batch_size = micro_batch_size
         self.max_length = max_length
         self.param_offload = param_offload and device != "cpu"
+        # sdpa leaves out a cap on the logits of attention (Gemma 2).
+        capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)
+        attention = {"attn_implementation": "eager"} if capped else {}
         model = AutoModelForSequenceClassification.from_pretrained(
-            path, config=config, dtype=dtype, trust_remote_code=trust_remote_code
+            path, config=config, dtype=dtype, trust_remote_code=trust_remote_code, **attention
         )
         self.model = model.eval().requires_grad_(False).to("cpu" if self.param_offload else device)
 

@@ -157,6 +157,7 @@ def taken_over(module: nn.Module, loaded: nn.Module | None, model: Any, fsdp_con
 
 
 def _prepared(module: nn.Module, model: Any) -> nn.Module:
+    _check_cap(module.config)
     if model.enable_gradient_checkpointing:
         module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
     return module
@@ -231,6 +232,18 @@ def _check_not_packed(path: str, quantization: Any) -> None:
         raise ConfigError(
             f"the weights of the model at {path} were packed by bitsandbytes",
             "name the model that it was made from; local.quantization.load_in_4bit=true packs its weights in the run",
+        )
+
+
+def _check_cap(model_config: Any) -> None:
+    """Refuse attention that leaves out a cap on its logits, as sdpa does without a word: the numbers are others."""
+    text_config = model_config.get_text_config()
+    cap = getattr(text_config, "attn_logit_softcapping", None)
+    if cap and text_config._attn_implementation == "sdpa":
+        raise ConfigError(
+            f"the model caps the logits of its attention (attn_logit_softcapping={cap:g}), which sdpa leaves out",
+            "actor_rollout_ref.model.override_config.attn_implementation=eager, or flash_attention_2 on a GPU "
+            "(a critic has critic.model)",
         )
 
 

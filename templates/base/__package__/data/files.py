@@ -40,7 +40,11 @@ def read_rows(file: str, key: str) -> list[dict[str, Any]]:
     elif path.suffix.lower() in (".jsonl", ".json"):
         rows = read_json(path, key)
     else:
-        raise DataError(f"{file} is neither .parquet nor .jsonl nor .json", f"convert it, or check {key}")
+        stem = file.removesuffix(path.suffix)
+        raise DataError(
+            f"{file} is neither .parquet nor .jsonl nor .json",
+            f"check {key}, or convert it; in Python: pandas.read_csv({file!r}).to_parquet({stem + '.parquet'!r})",
+        )
     if not rows:
         raise DataError(f"{file} holds no rows", f"check {key}")
     return rows

@@ -12,6 +12,7 @@ import numbers
 import sys
 import time
 import traceback
+import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -79,8 +80,10 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         The reward, (bs, response_length), and its components as lists of bs values.
 
     Raises:
-        HookError: the hook raised, or its result has a wrong shape or dtype, or NaN or infinity in it.
+        HookError: the hook raised, or its result has a wrong shape or dtype, or NaN or infinity in it; or it changed a
+            tensor of the batch.
     """
+    before = _checksums(batch)
     try:
         result = _call(reward_fn, batch)
     except ScoringError as error:
@@ -99,6 +102,12 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         raise HookError(message, where or source_of(hook), sample) from error
 
     hook_file = source_of(_hook_of(reward_fn))
+    after = _checksums(batch)
+    if changed := [name for name, value in before.items() if after.get(name, value) != value]:
+        raise HookError(
+            f"the reward changes batch[{changed[0]!r}], which is trained on: change a clone() of it",
+            hook_file,
+        )
     if isinstance(result, dict) and "reward_tensor" not in result:
         raise HookError(f"the reward is a dict without reward_tensor; it has {sorted(map(str, result))}", hook_file)
     reward, extra = result["reward_tensor"], result.get("reward_extra_info")
@@ -181,6 +190,15 @@ def _call(reward_fn: Any, batch: DataProto) -> Any:
 
 async def _awaited(result: Any) -> Any:
     return await result
+
+
+def _checksums(batch: DataProto) -> dict[str, int]:
+    """Return a checksum of each tensor; the counter that torch keeps of changes misses those through NumPy."""
+    return {
+        name: zlib.crc32(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        for name, value in batch.batch.items()
+        if not value.is_nested
+    }
 
 
 def _as_dict(result: Any) -> Any:

@@ -108,7 +108,7 @@ class Rollouts:
             given = DataProto(prompts.batch, columns, prompts.meta_info)
             return self._spread(self.engine.generate_sequences, given, ranks, early)
         played = self._spread(self.episodes.run, prompts, ranks, early)
-        episodes = self.outcomes.settle(played, prompts.non_tensor_batch["uid"])
+        episodes = self.outcomes.settle(played, prompts.non_tensor_batch)
         columns.pop("raw_prompt_ids", None)
         episodes.non_tensor_batch = columns | episodes.non_tensor_batch
         return episodes
