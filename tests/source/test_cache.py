@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from extractor.pipeline.source import Source, cache, download, open_source
+from extractor.pipeline.source import Source, cache, download, open_source, open_unpinned
 from extractor.values import releases
 from extractor.values.errors import SourceError
 from tests.source import archives
@@ -61,6 +61,50 @@ def test_damaged_entry_is_fetched_again(tmp_path: Path, index) -> None:
     assert open_source(PIN, cache_dir=tmp_path) == first
     assert len(index.served) == 2
     assert entry(tmp_path).read_bytes() == DATA
+
+
+def test_a_damaged_entry_that_cannot_be_fetched_again_is_named(tmp_path: Path, index, monkeypatch) -> None:
+    open_source(PIN, cache_dir=tmp_path)
+    path = entry(tmp_path)
+    path.chmod(0o644)
+    path.write_bytes(DATA[: len(DATA) // 2])
+
+    def unreachable(pin, into: Path) -> Path:
+        raise SourceError("verl 0.6.1 could not be downloaded: no connection", hint="check the network")
+
+    monkeypatch.setattr(download, "wheel", unreachable)
+    with pytest.raises(SourceError) as caught:
+        open_source(PIN, cache_dir=tmp_path)
+    assert str(path) in caught.value.message and caught.value.message.endswith("no connection")
+    assert caught.value.hint == "check the network"
+
+
+def test_a_failed_download_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
+    def unreachable(pin_or_release, into: Path) -> Path:
+        raise SourceError("no connection", hint="check the network")
+
+    monkeypatch.setattr(download, "wheel", unreachable)
+    monkeypatch.setattr(download, "any_wheel", unreachable)
+    for opened in (lambda: open_source(PIN, cache_dir=tmp_path), lambda: open_unpinned("9.9", cache_dir=tmp_path)):
+        with pytest.raises(SourceError, match="no connection"):
+            opened()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_entry_of_a_release_without_manifest_is_fetched_again(tmp_path: Path, monkeypatch) -> None:
+    def any_wheel(release: str, into: Path) -> Path:
+        (into / archives.WHEEL).write_bytes(DATA)
+        return into / archives.WHEEL
+
+    monkeypatch.setattr(download, "any_wheel", any_wheel)
+    first = open_unpinned("0.6.1", cache_dir=tmp_path)
+    assert open_unpinned("0.6.1", offline=True, cache_dir=tmp_path) == first
+    path = entry(tmp_path)
+    path.chmod(0o644)
+    path.write_bytes(DATA[: len(DATA) // 2])
+    with pytest.raises(SourceError, match="is damaged in the cache"):
+        open_unpinned("0.6.1", offline=True, cache_dir=tmp_path)
+    assert open_unpinned("0.6.1", cache_dir=tmp_path) == first and entry(tmp_path).read_bytes() == DATA
 
 
 def test_offline_with_an_empty_cache(tmp_path: Path) -> None:
@@ -145,6 +189,10 @@ def test_two_runs_at_once(tmp_path: Path) -> None:
         ),
         ("ERROR: No matching distribution found for verl\n", "No matching distribution found for verl"),
         ("Traceback\nImportError: broken pip\n", "ImportError: broken pip"),
+        (
+            "ERROR: Exception:\nTraceback (most recent call last):\nOSError: [Errno 28] No space left on device\n",
+            "OSError: [Errno 28] No space left on device",
+        ),
         ("", "pip failed and said nothing"),
     ],
 )
@@ -162,7 +210,7 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         open_source(PIN, cache_dir=tmp_path)
     assert "--from" in caught.value.hint
     assert "\n" not in caught.value.message
-    assert list(tmp_path.iterdir()) == [tmp_path / PIN.wheel_sha256[:16]]
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,35 +46,7 @@ def fetch(
     cached = _read(entry)
     if cached is not None and digest(cached) == wanted:
         return cached
-    if download is None:
-        state = "is not in the cache" if cached is None else f"is damaged in the cache ({entry})"
-        raise SourceError(
-            f"verl {release} {state}, and --offline forbids a download",
-            hint="run once without --offline, or pass the source with --from WHEEL|SDIST|DIRECTORY",
-        )
-    try:
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        with workplace(directory / "download") as scratch:
-            file = download(scratch)
-            data = file.read_bytes()
-            found = digest(data)
-            if found != wanted:
-                raise SourceError(
-                    f"{file.name} from the package index is not verl {release} as released:"
-                    f" sha256 {found}, pinned {wanted}",
-                    hint="check which index pip uses (`pip config list`); a mirror may serve another build",
-                )
-            file.chmod(0o444)
-            with file.open("rb") as handle:
-                os.fsync(handle.fileno())
-            # Whoever comes second replaces the file by an equal one.
-            file.replace(entry)
-            return data
-    except OSError as error:
-        raise SourceError(
-            f"the cache {directory} cannot be written: {error.strerror or error}",
-            hint=f"free some space, or name another directory: {ENVIRONMENT}=DIR",
-        ) from None
+    return _downloaded(release, directory, "", download, None if cached is None else entry, wanted)[1]
 
 
 def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Path] | None) -> tuple[str, bytes]:
@@ -88,23 +60,61 @@ def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Pat
     Raises:
         SourceError: not available, or the cache cannot be written.
     """
-    folder = directory / "unpinned" / release
-    known = sorted(folder.glob("*.whl"))
-    data = _read(known[0]) if known else None
-    if data is not None:
-        return known[0].name, data
+    folder = f"unpinned/{release}"
+    known = sorted((directory / folder).glob("*/*.whl"))
+    for entry in known:
+        data = _read(entry)
+        if data is not None and digest(data).startswith(entry.parent.name):
+            return entry.name, data
+    return _downloaded(release, directory, folder, download, known[0] if known else None)
+
+
+def _downloaded(
+    release: str,
+    directory: Path,
+    folder: str,
+    download: Callable[[Path], Path] | None,
+    damaged: Path | None,
+    wanted: str | None = None,
+) -> tuple[str, bytes]:
+    """Fetch a file into a folder of the cache; return its name and bytes.
+
+    Args:
+        release, directory, download: As for `fetch`.
+        folder: The part of the cache; the file stands in a folder of its digest there.
+        damaged: What the cache has in its place.
+        wanted: Its digest, where it is known.
+    """
+    state = "is not in the cache" if damaged is None else f"is damaged in the cache ({damaged})"
     if download is None:
         raise SourceError(
-            f"verl {release} is not in the cache, and --offline forbids a download",
+            f"verl {release} {state}, and --offline forbids a download",
             hint="run once without --offline, or pass the source with --from WHEEL|SDIST|DIRECTORY",
         )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         with workplace(directory / "download") as scratch:
-            file = download(scratch)
+            try:
+                file = download(scratch)
+            except SourceError as error:
+                if damaged is not None:
+                    raise SourceError(f"verl {release} {state}; {error.message}", hint=error.hint) from None
+                raise
             data = file.read_bytes()
+            found = digest(data)
+            if wanted is not None and found != wanted:
+                raise SourceError(
+                    f"{file.name} from the package index is not verl {release} as released:"
+                    f" sha256 {found}, pinned {wanted}",
+                    hint="check which index pip uses (`pip config list`); a mirror may serve another build",
+                )
             file.chmod(0o444)
-            file.replace(folder / file.name)
+            with file.open("rb") as handle:
+                os.fsync(handle.fileno())
+            entry = directory / folder / found[:16] / file.name
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            # Whoever comes second replaces the file by an equal one.
+            file.replace(entry)
             return file.name, data
     except OSError as error:
         raise SourceError(

@@ -93,6 +93,8 @@ def reason(output: str) -> str:
     lines = [re.sub(r"//[^/@\s]+@", "//***@", line.strip()) for line in output.splitlines() if line.strip()]
     broken = [line for line in lines if "connection broken by" in line]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
+    if errors == ["Exception:"]:  # a traceback follows, which ends with what happened
+        errors = []
     useful = [line for line in errors if not line.startswith("No matching distribution")] or errors
     if broken and (not useful or "from versions: none" in useful[-1]):
         found = re.search(r"connection broken by '(.*)'", broken[-1])
