@@ -75,7 +75,8 @@ def test_a_damaged_entry_that_cannot_be_fetched_again_is_named(tmp_path: Path, i
     monkeypatch.setattr(download, "wheel", unreachable)
     with pytest.raises(SourceError) as caught:
         open_source(PIN, cache_dir=tmp_path)
-    assert str(path) in caught.value.message and caught.value.message.endswith("no connection")
+    assert str(path) in caught.value.message
+    assert caught.value.message.endswith("no connection")
     assert caught.value.hint == "check the network"
 
 
@@ -104,7 +105,8 @@ def test_a_damaged_entry_of_a_release_without_manifest_is_fetched_again(tmp_path
     path.write_bytes(DATA[: len(DATA) // 2])
     with pytest.raises(SourceError, match="is damaged in the cache"):
         open_unpinned("0.6.1", offline=True, cache_dir=tmp_path)
-    assert open_unpinned("0.6.1", cache_dir=tmp_path) == first and entry(tmp_path).read_bytes() == DATA
+    assert open_unpinned("0.6.1", cache_dir=tmp_path) == first
+    assert entry(tmp_path).read_bytes() == DATA
 
 
 def test_offline_with_an_empty_cache(tmp_path: Path) -> None:
