@@ -45,6 +45,12 @@ _HEAVY = re.compile(
 )
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many processes share the tests: these wait a third of their time, for servers, disks and processes."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + cores // 2
+
+
 @cache
 def _is_heavy(path: Path) -> bool:
     return path.name.startswith("test_") and _HEAVY.search(path.read_text(encoding="utf-8")) is not None
