@@ -284,7 +284,7 @@ def test_trl_s_command_and_its_yaml_say_the_same(tmp_path: Path) -> None:
     }
     script = tmp_path / "nothing.py"
     script.write_text("print(1)\n")
-    with pytest.raises(UsageError, match="no GRPOConfig"):
+    with pytest.raises(UsageError, match="no GRPOConfig or RLOOConfig"):
         read_run(script, {}, {})
 
 

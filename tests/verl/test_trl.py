@@ -109,7 +109,7 @@ def test_a_script_whose_config_is_its_command_line_needs_that(tmp_path: Path) ->
     yaml = "model_name_or_path: c/d\nnum_generations: 6\nreward_funcs: [accuracy]\n"
     yaml += "lr_scheduler_type: cosine_with_min_lr\nlr_scheduler_kwargs: {min_lr_rate: 0.1}\n"
     checkout(tmp_path, **{"main_grpo_own.py": text, "own.yaml": yaml})
-    with pytest.raises(UsageError, match="command line says what its GRPOConfig is"):
+    with pytest.raises(UsageError, match="command line says what its config is"):
         read_run(tmp_path / "main_grpo_own.py", {}, {})
     # Its name is one of those that verl's trainers have in forks.
     run = launch(tmp_path, "torchrun main_grpo_own.py --config own.yaml --learning_rate 3e-6 --beta 0.1")
@@ -465,7 +465,7 @@ def test_what_variables_of_the_environment_and_dicts_say(tmp_path: Path) -> None
     run = read_run(script, {}, {})
     found = translated(run)
     assert (found[f"{ROLLOUT}.n"], found[f"{ACTOR}.optim.lr"], found["data.max_response_length"]) == (4, 1e-5, 8)
-    assert {item.key for item in run.remarks if item.what == "to do"} == {"temperature"}
+    assert {item.key for item in run.remarks if item.what == "to do"} == {"temperature", "reward_funcs"}
 
 
 def test_python_that_this_one_does_not_read(tmp_path: Path) -> None:
@@ -478,3 +478,80 @@ def test_python_that_this_one_does_not_read(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"train.py:2:") as refused:
             read_run(script, {}, {})
         assert "Python 3.12" in str(refused.value.hint)
+
+
+OF_RLOO = LEAST + (
+    "config = RLOOConfig(num_generations=4, beta=0.1, epsilon_high=0.3, per_device_train_batch_size=8{more})\n"
+    "RLOOTrainer(model='a/b', args=config, reward_funcs=size, train_dataset=rows).train()\n"
+)
+LEFT_OUT = {
+    "algorithm.adv_estimator": "rloo",
+    "algorithm.use_kl_in_reward": True,
+    "algorithm.kl_penalty": "kl",
+    "algorithm.kl_ctrl.type": "fixed",
+    f"{ACTOR}.use_kl_loss": False,
+    f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum",
+    f"{ACTOR}.clip_ratio_low": 0.2,
+}
+
+
+def test_rloo_takes_kl_off_the_reward_and_sums_over_a_response(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(OF_RLOO.format(more=""))
+    run = read_run(script, {}, {})
+    stated = {"algorithm.kl_ctrl.kl_coef": 0.1, f"{ACTOR}.clip_ratio_high": 0.3, f"{ROLLOUT}.n": 4}
+    found = translated(run)
+    assert {**LEFT_OUT, **stated}.items() <= found.items()
+    assert run.scored_by is not None
+    assert "ratio" not in {item.key for item in run.remarks}
+    assert not {"loss_type", "beta"} & {item.key for item in run.remarks}
+    script.write_text(OF_RLOO.format(more=", num_iterations=2, normalize_advantages=True, reward_clip_range=(-1, 1)"))
+    said = {item.key: item.what for item in read_run(script, {}, {}).remarks}
+    # The ratio of a whole response is what each token's is only before a batch's first update.
+    assert said["ratio"] == "changed"
+    assert said["normalize_advantages"] == said["reward_clip_range"] == "not carried over"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run.sh", "trl rloo --config own.yaml --beta 0.05"),
+        ("run.sh", "accelerate launch --num_processes 4 -m trl rloo --config own.yaml"),
+        ("rloo_own.yaml", FEW.replace("num_generations: 4\n", "reward_funcs: [think_format_reward]\n")),
+        ("own.yaml", "reward_funcs: think_format_reward\nreward_clip_range: [-1, 1]\n"),
+    ],
+)
+def test_rloo_by_its_command_and_by_its_config(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "own.yaml").write_text("model_name_or_path: a/b\nreward_funcs: [think_format_reward]\n")
+    (tmp_path / name).write_text(text)
+    run = read_run(tmp_path / name, {}, {})
+    assert {**LEFT_OUT, "algorithm.kl_ctrl.kl_coef": 0.05, f"{ROLLOUT}.n": 2}.items() <= translated(run).items()
+    assert run.scored_by is not None
+    assert run.scored_by.functions == ("think_format_reward",)
+
+
+def test_rloo_as_it_was_before_its_rewards_were_functions(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"{LEAST}settings = RLOOConfig(rloo_k=4, kl_coef=0.03, missing_eos_penalty=1.0, total_episodes=1000)\n"
+        "RLOOTrainer(config=settings, policy=policy, ref_policy=policy, reward_model=size).train()\n"
+    )
+    run = read_run(script, {}, {})
+    found = translated(run)
+    assert {
+        "algorithm.kl_ctrl.kl_coef": 0.03,
+        f"{ROLLOUT}.n": 4,
+        f"{ROLLOUT}.temperature": 0.7,
+        f"{ACTOR}.ppo_epochs": 4,
+        "data.max_response_length": 53,
+    }.items() <= found.items()
+    said = {item.key: item.what for item in run.remarks}
+    assert said["RLOOConfig"] == "changed"
+    assert said["missing_eos_penalty"] == "not carried over"
+    assert said["total_episodes"] == "to do"
+
+
+def test_what_scores_is_asked_for_where_a_run_does_not_say_it(tmp_path: Path) -> None:
+    file = tmp_path / "grpo.yaml"
+    file.write_text(FEW)
+    assert [item.what for item in read_run(file, {}, {}).remarks if item.key == "reward_funcs"] == ["to do"]

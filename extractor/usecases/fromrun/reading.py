@@ -138,7 +138,9 @@ def _from_python(path: Path, text: str) -> Run:
         hint = "run vextract with Python 3.12 or later" if newer else "pass a launch script, or one of TRL's"
         raise UsageError(f"{path}:{error.lineno}: no Python: {error.msg}", hint=hint) from None
     if found is None:
-        raise UsageError(f"{path}: it makes no GRPOConfig of TRL", hint="pass the script that starts the training")
+        raise UsageError(
+            f"{path}: it makes no GRPOConfig or RLOOConfig of TRL", hint="pass the script that starts the training"
+        )
     return _translated(path, found)
 
 
@@ -170,9 +172,10 @@ def _from_yaml(path: Path, text: str) -> Run:
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         # Hydra's own .hydra/overrides.yaml
         return Run(str(path), _overrides(config, str(path)))
-    for other in (easyr1, trl):
-        if other.is_config(config):
-            return _translated(path, other.translated(config))
+    if easyr1.is_config(config):
+        return _translated(path, easyr1.translated(config))
+    if trl.is_config(config):
+        return _translated(path, trl.of_config(config, path))
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",

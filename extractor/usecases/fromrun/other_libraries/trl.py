@@ -1,4 +1,4 @@
-"""Runs of TRL's GRPOTrainer, by its command line, its YAML or a Python script: their settings under verl's names."""
+"""Runs of TRL's GRPOTrainer and RLOOTrainer, by command line, YAML or a Python script: settings under verl's names."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import trl_command, trl_registry, trl_script
 from extractor.usecases.fromrun.other_libraries.script_values import Computed
 from extractor.usecases.fromrun.other_libraries.translation import Translated, config_file
+from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, algorithm_of
 from extractor.usecases.fromrun.other_libraries.trl_script import Program
 from extractor.usecases.fromrun.other_libraries.trl_settings import KNOWN, translated
 from extractor.usecases.fromrun.unknowns import with_words
@@ -21,22 +22,22 @@ from extractor.values import readers
 from extractor.values.configtree.compose import read_mapping, read_yaml
 from extractor.values.errors import UsageError
 
-_OWN = ("num_generations", "max_completion_length", "reward_funcs")
+_OWN = ("num_generations", "max_completion_length", "reward_funcs", "rloo_k")
 
 
 def is_config(body: Any) -> bool:
-    """Tell whether a config is one of TRL's GRPOTrainer."""
+    """Tell whether a config is one of TRL's trainers."""
     return isinstance(body, Mapping) and any(name in body for name in _OWN)
 
 
 def is_launch(words: Sequence[str], places: Places) -> bool:
-    """Tell whether a command starts it: `trl grpo ...`, a script that trains with it, or one with its arguments."""
-    starts = any(pair == ("trl", "grpo") for pair in itertools.pairwise(words))
+    """Tell whether a command starts one: `trl grpo ...`, a script that trains with it, or one with its arguments."""
+    starts = any(one == "trl" and two in trl_command.ALGORITHMS for one, two in itertools.pairwise(words))
     flags = {f"--{name}" for name in _OWN} | {f"--{name.replace('_', '-')}" for name in _OWN}
     if starts or any(word.partition("=")[0] in flags for word in words):
         return True
-    _, file, given = trl_command.started(words, places)
-    return trl_script.of_file(file, dict(_arguments(given))) is not None
+    start = trl_command.started(words, places)
+    return trl_script.of_file(start.file, dict(_arguments(start.arguments))) is not None
 
 
 def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
@@ -45,7 +46,7 @@ def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
     Raises:
         UsageError: the config is not here, or cannot be read.
     """
-    script, its_file, given = trl_command.started(words, places)
+    script, its_file, given, algorithm = trl_command.started(words, places)
     stated = dict(_arguments(given))
     program, processes = trl_script.of_file(its_file, stated), trl_command.processes_of(words, places)
     file = config_file(path, stated.pop("config", None), places)
@@ -53,7 +54,8 @@ def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
         body = {} if file is None else read_mapping(readers.read_text(file))
         if program is None:
             unknown = {"reward_funcs": Computed(f"those of {script}")} if script else {}
-            return _of_program({**unknown, **body, **stated}, None, processes)
+            found = {**unknown, **body, **stated}
+            return _of_program(found, None, processes, algorithm or algorithm_of(found, script))
         own = program.options - KNOWN  # the script makes of these what it hands over
         stated = {key: value for key, value in stated.items() if key not in own}
         return _of_program({**program.settings, **body, **stated}, program, processes)
@@ -61,8 +63,13 @@ def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
         raise UsageError(f"{file}: cannot be read: {error}", hint="correct it") from None
 
 
+def of_config(config: Mapping[str, Any], path: Path) -> Translated:
+    """Translate a config that is here without its command."""
+    return _of_program(config, None, None, algorithm_of(config, path.stem))
+
+
 def of_python(text: str, path: Path) -> Translated | None:
-    """Translate the GRPOConfig and the GRPOTrainer of a Python script; None where it has none.
+    """Translate the config and the trainer of TRL's in a Python script; None where it has none.
 
     Raises:
         UsageError: its command line says what the config is.
@@ -70,18 +77,20 @@ def of_python(text: str, path: Path) -> Translated | None:
     found = trl_script.read(text, path, {})
     if found is not None and found.made_by:
         raise UsageError(
-            f"{path}: its GRPOConfig is made by {found.made_by}, which is known to whoever runs it",
+            f"{path}: its config is made by {found.made_by}, which is known to whoever runs it",
             hint="write the settings as YAML, under TRL's names, and pass that",
         )
     if found is not None and found.made_by == "":
         raise UsageError(
-            f"{path}: its command line says what its GRPOConfig is",
+            f"{path}: its command line says what its config is",
             hint=f"pass a bash script with the command that starts it: accelerate launch {path.name} --...",
         )
     return None if found is None else _of_program(found.settings, found)
 
 
-def _of_program(stated: Mapping[str, Any], program: Program | None, processes: int | None = None) -> Translated:
+def _of_program(
+    stated: Mapping[str, Any], program: Program | None, processes: int | None = None, algorithm: str = GRPO
+) -> Translated:
     """Return settings as overrides, with what scores: functions of the script, or those that the settings name."""
     weights = stated.get("reward_weights")
     if program is not None and program.rewards:
@@ -92,11 +101,18 @@ def _of_program(stated: Mapping[str, Any], program: Program | None, processes: i
             names = [*program.names]
         own = None if program is None else trl_registry.registered(program, names, weights)
         scored_by = own or trl_script.named(names, weights)
-    found = translated(stated, scored_by, processes)
+    found = translated(stated, scored_by, processes, algorithm if program is None else program.algorithm)
     if program is None or program.trainer is None:
         return found
     why = "a trainer of its own: what it does otherwise than TRL's"
-    return found._replace(remarks=(*found.remarks, Remark("GRPOTrainer", program.trainer, "not carried over", why)))
+    return found._replace(
+        remarks=(
+            *found.remarks,
+            Remark(
+                "GRPOTrainer" if program.algorithm == GRPO else "RLOOTrainer", program.trainer, "not carried over", why
+            ),
+        )
+    )
 
 
 def _arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:

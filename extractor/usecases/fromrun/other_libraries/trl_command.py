@@ -10,24 +10,32 @@ from typing import NamedTuple
 import yaml
 
 from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
 from extractor.values import readers
 from extractor.values.configtree.compose import read_mapping
 from extractor.values.errors import UsageError
 
+# What `trl` trains by, of what a project can do.
+ALGORITHMS = (GRPO, RLOO)
+
 
 class Started(NamedTuple):
-    """What a command starts: a script, or "" for TRL's own; the file, if it is here; and the arguments that it gets."""
+    """What a command starts: a script, or "" for TRL's own; the file, if it is here; and the arguments that it gets.
+
+    `algorithm` is that of TRL's own; "" where a script says what it trains by.
+    """
 
     script: str
     file: Path | None
     arguments: Sequence[str]
+    algorithm: str = ""
 
 
 def started(words: Sequence[str], places: Places) -> Started:
     """Return what a command starts. What stands before a script is for `accelerate launch`, `torchrun` and the like."""
     for index, (one, two) in enumerate(itertools.pairwise(words)):
-        if (one, two) == ("trl", "grpo"):
-            return Started("", None, words[index + 2 :])
+        if one == "trl" and two in ALGORITHMS:
+            return Started("", None, words[index + 2 :], two)
     for index, word in enumerate(words):
         module = words[index - 1] == "-m" if index else False
         if module or (word.endswith(".py") and not word.startswith("-")):
@@ -59,7 +67,7 @@ def _flags(words: Sequence[str]) -> dict[str, str]:
     """Return the flags of whatever starts the script, before it, as text."""
     found = {}
     for one, two in itertools.pairwise((*words, "")):
-        if one.endswith(".py") or one == "grpo":
+        if one.endswith(".py") or one in ALGORITHMS:
             break
         key, equals, value = one.partition("=")
         if key.startswith("--"):

@@ -17,6 +17,7 @@ from extractor.usecases.fromrun.other_libraries.script_values import (
     options,
     value_of,
 )
+from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
@@ -28,10 +29,14 @@ _LORA = {
     **{name: name for name in ("init_lora_weights", "rank_pattern", "alpha_pattern", "exclude_modules")},
 }
 # Of these calls every argument is, under its own name.
-_CONFIGS = ("GRPOConfig", "ModelConfig", "ScriptArguments")
+_CONFIGS = ("GRPOConfig", "RLOOConfig", "ModelConfig", "ScriptArguments")
+_TRAINERS = {"GRPOTrainer": GRPO, "RLOOTrainer": RLOO}
+_TRAINING = {"GRPOConfig": GRPO, "RLOOConfig": RLOO}
+_HANDED = {"model": "model_name_or_path", "reward_funcs": "reward_funcs", "train_dataset": "dataset_name"}
 _CALLS: Mapping[str, Mapping[str, str]] = {
     **{name: {} for name in _CONFIGS},
-    "GRPOTrainer": {"model": "model_name_or_path", "reward_funcs": "reward_funcs", "train_dataset": "dataset_name"},
+    "GRPOTrainer": _HANDED,
+    "RLOOTrainer": {**_HANDED, "policy": "model_name_or_path", "reward_model": "reward_funcs"},
     "LoraConfig": _LORA,
     "get_peft_model": _LORA,
 }
@@ -45,6 +50,8 @@ _ADAPTERS: Mapping[str, Mapping[str, Any]] = {
 }
 # A model that a script loads itself, and hands over as an object.
 _LOADS, _NAMED = "from_pretrained", ("model_name", "pretrained_model_name_or_path")
+# What a trainer takes its config as; the second before TRL 0.22.
+_ARGS = ("args", "config")
 # What reads a config from the command line.
 _PARSES = ("ArgumentParser", "TrlParser", "parse_args")
 # How functions of TRL's own are called that `trl grpo` knows by their names.
@@ -86,6 +93,7 @@ class Program:
         options: Names of the options of its own that its command line has.
         text: Of the script.
         path: Of the script.
+        algorithm: That of its trainer.
     """
 
     settings: Mapping[str, Any]
@@ -96,6 +104,7 @@ class Program:
     path: Path
     trainer: str | None = None
     names: tuple[str, ...] = ()
+    algorithm: str = GRPO
 
     def scored_by(self, weights: Any) -> ScoredBy | None:
         """Return what scores, with the weights that the run states; None where that is not known."""
@@ -142,7 +151,7 @@ def of_file(file: Path | None, given: Mapping[str, Any]) -> Program | None:
 
 
 def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
-    """Read a training script; None where it makes neither a GRPOConfig nor a GRPOTrainer.
+    """Read a training script; None where it makes neither a config nor a trainer of TRL's.
 
     Args:
         text: Of the script.
@@ -155,7 +164,9 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     tree = readers.python(text)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     names = {_role(call) for call in calls}
-    if not names & {"GRPOConfig", "GRPOTrainer"}:
+    kinds = {**_TRAINING, **_TRAINERS}
+    algorithms = [kinds[name] for name in kinds if name in names]
+    if not algorithms:
         return None
     known = Known(constants(tree), dict(options(tree)), given)
     settings: dict[str, Any] = {}
@@ -178,23 +189,22 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
             settings["model_name_or_path"] = loaded
     if any(key.startswith("lora_") for key in settings):
         settings["use_peft"] = True
-    trainers = [name for call in calls if _role(call) == "GRPOTrainer" and (name := name_of(call)) != "GRPOTrainer"]
-    made_by = None if "GRPOConfig" in names else _made_by(calls, known)
+    trainers = [name for call in calls if _role(call) in _TRAINERS and (name := name_of(call)) not in _TRAINERS]
+    made_by = None if names & _TRAINING.keys() else _made_by(calls, known)
     program = Program(settings, rewards, made_by, frozenset(known.options), text, path)
-    return replace(program, trainer=trainers[0] if trainers else None, names=_reward_names(known))
+    trainer = trainers[0] if trainers else None
+    return replace(program, trainer=trainer, names=_reward_names(known), algorithm=algorithms[0])
 
 
 def _role(call: ast.Call) -> str:
     """Return what is called: of a class that a script has made of TRL's trainer or config, TRL's."""
     name = name_of(call)
-    return next((known for known in ("GRPOTrainer", "GRPOConfig") if name.endswith(known)), name)
+    return next((known for known in (*_TRAINERS, *_TRAINING) if name.endswith(known)), name)
 
 
 def _made_by(calls: Sequence[ast.Call], known: Known) -> str | None:
     """Return the expression by which trainers get their config, "" if that is read from the command line."""
-    given = [
-        item.value for call in calls if _role(call) == "GRPOTrainer" for item in call.keywords if item.arg == "args"
-    ]
+    given = [item.value for call in calls if _role(call) in _TRAINERS for item in call.keywords if item.arg in _ARGS]
     if not given:
         return None
     if any(name_of(call).endswith(_PARSES) for call in calls):

@@ -1,4 +1,4 @@
-"""What the settings of TRL's GRPOTrainer mean under verl's names."""
+"""What the settings of TRL's trainers mean under verl's names."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.other_libraries import trl_losses
 from extractor.usecases.fromrun.other_libraries.script_values import Computed
 from extractor.usecases.fromrun.other_libraries.translation import ROWS, Translated, overrides_of
 from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
@@ -49,31 +50,19 @@ _NAMES: Mapping[str, str] = {
 # TRL's own, where a run says nothing and verl has another: those of this release.
 _RELEASE = "1.16"
 _DEFAULTS: Mapping[str, Any] = {
-    "beta": 0.0,
     "entropy_coef": 0,
     "epsilon": 0.2,
     "gradient_accumulation_steps": 1,
     "learning_rate": 1e-6,
-    "loss_type": "dapo",
     "lr_scheduler_type": "linear",
     "max_completion_length": 512,
-    "num_generations": 8,
     "num_train_epochs": 3,
     "per_device_train_batch_size": 8,
     "seed": 42,
     "weight_decay": 0.0,
 }
-# Of these, whose value changes what is learned, earlier releases had others.
-_HAS_CHANGED = ("beta", "loss_type", "max_completion_length")
 # With `use_peft`; the layers are those that peft chooses in models such as Llama and Qwen.
 _LORA: Mapping[str, Any] = {"lora_r": 16, "lora_alpha": 32, "lora_target_modules": ["q_proj", "v_proj"]}
-_MEANS = {
-    "bnpo": "token-mean",
-    "dapo": "token-mean",
-    "dr_grpo": "seq-mean-token-sum-norm",
-    "grpo": "seq-mean-token-mean",
-    "sapo": "seq-mean-token-mean",
-}
 _SCHEDULES = {
     "constant": "constant",
     "constant_with_warmup": "constant",
@@ -81,13 +70,12 @@ _SCHEDULES = {
     "cosine_with_min_lr": "cosine",
 }
 _ROWS = "data/train.parquet"
-_NO_DUAL_CLIP = 1e6
 _READ = {
     *("chat_template_kwargs", "eval_on_start", "warmup_steps", "vllm_importance_sampling_correction"),
-    *("beta", "delta", "epsilon_high", "eval_steps", "generation_batch_size", "gradient_accumulation_steps"),
-    *("importance_sampling_level", "loss_type", "lr_scheduler_type", "max_steps", "num_train_epochs"),
-    *("per_device_train_batch_size", "report_to", "save_steps", "save_strategy", "scale_rewards", "top_k", "use_peft"),
+    *("eval_steps", "generation_batch_size", "gradient_accumulation_steps", "lr_scheduler_type", "max_steps"),
+    *("num_train_epochs", "per_device_train_batch_size", "report_to", "save_steps", "save_strategy", "top_k"),
     *("use_vllm", "eval_strategy", "steps_per_generation", "adam_beta1", "adam_beta2", "lr_scheduler_kwargs"),
+    *("use_peft", *trl_losses.READ),
 }
 _OF_THE_MACHINE = {
     *("attn_implementation", "bf16", "dataloader_num_workers", "deepspeed", "dtype", "fp16", "logging_steps"),
@@ -106,7 +94,10 @@ _TO_DO = {
 
 
 def translated(
-    stated: Mapping[str, Any], scored_by: ScoredBy | None = None, processes: int | None = None
+    stated: Mapping[str, Any],
+    scored_by: ScoredBy | None = None,
+    processes: int | None = None,
+    algorithm: str = trl_losses.GRPO,
 ) -> Translated:
     """Return settings of TRL as overrides of verl's, and what they have that verl has not.
 
@@ -114,14 +105,16 @@ def translated(
         stated: By their names on the command line.
         scored_by: The functions that score; None: they are not known.
         processes: How many train, each with a batch of its own; None: not known.
+        algorithm: Of the trainer, GRPO's or RLOO's.
     """
+    stated, of_release = trl_losses.renamed(stated) if algorithm == trl_losses.RLOO else (stated, [])
     known = {key: _checked(key, value) for key, value in stated.items() if not isinstance(value, Computed)}
     known = {key: value for key, value in known.items() if value is not None}
-    whole = {**_DEFAULTS, **(_LORA if known.get("use_peft") else {}), **known}
+    whole = {**_DEFAULTS, **trl_losses.DEFAULTS[algorithm], **(_LORA if known.get("use_peft") else {}), **known}
     found = {_NAMES[key]: value for key, value in whole.items() if key in _NAMES}
     if not whole.get("use_peft"):
         found = {key: value for key, value in found.items() if ".lora_" not in key and "target_modules" not in key}
-    found.update(_loss(whole))
+    found.update({**_optimizer(whole), **trl_losses.loss(whole, algorithm)})
     batches = _Batches(whole, processes or 1)
     found.update(_lengths(whole, batches))
     template = whole.get("chat_template_kwargs")
@@ -132,7 +125,9 @@ def translated(
     remarks = (
         *_remarks(stated, whole, scored_by is not None),
         *_on_batches(known, batches, processes),
-        *_on_defaults(stated, whole),
+        *trl_losses.remarks(whole, algorithm, batches.updates),
+        *_on_defaults(stated, whole, algorithm),
+        *of_release,
     )
     return Translated(overrides_of(found), remarks, scored_by)
 
@@ -178,18 +173,10 @@ def _checked(key: str, value: Any) -> Any:
     return number
 
 
-def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is learned: GRPO's advantages and the loss."""
-    low, beta = whole["epsilon"], whole["beta"]
+def _optimizer(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the learning rate's schedule, and what else the optimizer has."""
     found: dict[str, Any] = {
-        "algorithm.adv_estimator": "grpo",
-        "algorithm.norm_adv_by_std_in_grpo": whole.get("scale_rewards", True) in (True, "group"),
-        "algorithm.use_kl_in_reward": False,
-        f"{_ACTOR}.use_kl_loss": beta > 0,
-        f"{_ACTOR}.clip_ratio_high": whole.get("epsilon_high", low),
-        f"{_ACTOR}.clip_ratio_c": whole.get("delta", _NO_DUAL_CLIP),
-        f"{_ACTOR}.loss_agg_mode": _MEANS.get(str(whole["loss_type"]), "token-mean"),
-        f"{_ACTOR}.optim.lr_scheduler_type": _SCHEDULES.get(str(whole["lr_scheduler_type"]), "constant"),
+        f"{_ACTOR}.optim.lr_scheduler_type": _SCHEDULES.get(str(whole["lr_scheduler_type"]), "constant")
     }
     more = whole.get("lr_scheduler_kwargs")
     more = more if isinstance(more, Mapping) else {}
@@ -201,13 +188,6 @@ def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:
         found[f"{_ACTOR}.optim.min_lr_ratio"] = lowest
     if {"adam_beta1", "adam_beta2"} & whole.keys():
         found[f"{_ACTOR}.optim.betas"] = [whole.get("adam_beta1", 0.9), whole.get("adam_beta2", 0.999)]
-    if beta > 0:
-        found.update({f"{_ACTOR}.kl_loss_coef": beta, f"{_ACTOR}.kl_loss_type": "low_var_kl"})
-    mode = "gspo" if whole.get("importance_sampling_level") == "sequence" else str(whole["loss_type"])
-    if mode in ("gspo", "cispo", "sapo"):
-        found[f"{_ACTOR}.policy_loss.loss_mode"] = mode
-    if mode == "cispo":  # TRL's bound is the ratio itself, and there is none from below
-        found |= {f"{_ACTOR}.clip_ratio_low": 1.0, f"{_ACTOR}.clip_ratio_high": whole.get("epsilon_high", low) - 1.0}
     return found
 
 
@@ -271,6 +251,8 @@ def _lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
 
 
 def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: bool) -> Iterator[Remark]:
+    if not (is_scored or stated.keys() & {"reward_funcs", "reward_model_name_or_path"}):
+        yield Remark("reward_funcs", None, "to do", "not stated: say in custom/reward_manager.py what scores")
     for key, value in sorted(stated.items()):
         if is_scored and (key == "reward_funcs" or (key == "reward_weights" and isinstance(value, list))):
             continue
@@ -285,14 +267,6 @@ def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: boo
     if str(whole["lr_scheduler_type"]) not in _SCHEDULES:
         why = "verl has constant and cosine: constant"
         yield Remark("lr_scheduler_type", whole["lr_scheduler_type"], "changed", why)
-    if str(whole["loss_type"]) not in (*_MEANS, "cispo", "sapo"):
-        yield Remark("loss_type", whole["loss_type"], "changed", "verl has none of this name: that of DAPO")
-    if whole.get("scale_rewards") == "batch":
-        why = "by the deviation in the whole batch; verl has each group's, or none: none"
-        yield Remark("scale_rewards", "batch", "changed", why)
-    if whole.get("use_vllm") and whole.get("vllm_importance_sampling_correction", True):
-        why = "vLLM's own probabilities are not corrected for here; algorithm.rollout_correction does it"
-        yield Remark("vllm_importance_sampling_correction", True, "changed", why)
     if whole.get("use_peft") and "lora_target_modules" not in stated:
         why = "those that peft would choose in a Llama or Qwen: " + ", ".join(_LORA["lora_target_modules"])
         yield Remark("lora_target_modules", None, "changed", why)
@@ -314,8 +288,8 @@ def _on_batches(known: Mapping[str, Any], batches: _Batches, processes: int | No
                 yield Remark(key, value, "changed", why)
 
 
-def _on_defaults(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
+def _on_defaults(stated: Mapping[str, Any], whole: Mapping[str, Any], algorithm: str) -> Iterator[Remark]:
     """Yield what the run leaves to its release of TRL, where releases differ."""
-    for key in _HAS_CHANGED:
+    for key in trl_losses.HAS_CHANGED[algorithm]:
         if key not in stated:
             yield Remark(key, whole[key], "changed", f"not stated: as in TRL {_RELEASE}; other releases differ")
