@@ -139,8 +139,8 @@ def main() -> int:
             for release, tree in trees.items():
                 try:
                     counts, silent, refused = judged(project, release, tree, project.parent / release)
-                except VextractError as error:
-                    counts, silent, refused = Counter(), [], f"no export: {error.message}"
+                except Exception as error:  # one that is not vextract's own is a finding, and not the end of the measure
+                    counts, silent, refused = Counter(), [], f"no export: {error!r}"
                 total[release] += counts + Counter({"accepted": not refused, "refused": bool(refused)})
                 if silent or refused:
                     print(f"{name} to {release}: {' '.join(refused.split())[:300]}", flush=True)

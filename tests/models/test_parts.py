@@ -546,6 +546,38 @@ def test_a_correction_that_upstream_knows(release: str, config: Callable[..., An
     assert made.algorithm.rollout_correction.bypass_mode is True
 
 
+@pytest.mark.parametrize(
+    ("settings", "weights"),
+    [
+        (("rollout_is=token",), [[1.5, 2.0, 0.5], [0.25, 1.0, 0.0]]),  # the second response has two tokens
+        (("rollout_is=token", "rollout_is_threshold=3.0"), [[1.5, 3.0, 0.5], [0.25, 1.0, 0.0]]),
+        (("rollout_is=sequence",), [[2.0, 2.0, 2.0], [0.25, 0.25, 0.0]]),  # 1.5 x 4 x 0.5 = 3, cut off at 2
+        (("rollout_is=sequence", "rollout_is_threshold=5.0"), [[3.0, 3.0, 3.0], [0.25, 0.25, 0.0]]),
+    ],
+)
+def test_a_correction_by_hand(
+    config: Callable[..., Any], policy: Callable[..., Any], settings: tuple[str, ...], weights: list[list[float]]
+) -> None:
+    """Weights are ratios, truncated at the threshold, and weigh each token's part of the loss and of its gradient."""
+    made = config(*(f"algorithm.rollout_correction.{setting}" for setting in settings))
+    old, mask = torch.full((2, 3), -1.0), torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
+    ratios = torch.tensor([[1.5, 4.0, 0.5], [0.25, 1.0, 9.0]])  # of the trained policy to the rollout's
+    columns = {"old_log_probs": old, "rollout_log_probs": old - ratios.log(), "response_mask": mask}
+    batch = module("protocol").DataProto.from_dict(columns)
+    corrected, metrics = module("training.rollout_correction").correct(batch, made)
+    found = corrected.batch["rollout_is_weights"] * mask
+    torch.testing.assert_close(found, torch.tensor(weights))
+    assert "rollout_corr/rollout_is_mean" in metrics
+    advantages, log_prob = torch.tensor([[2.0] * 3, [-1.0] * 3]), old.clone().requires_grad_()
+    loss_of = module("vendored.algorithms.core_algos").get_policy_loss_fn("vanilla")
+    settings_of = {"loss_agg_mode": "token-mean", "config": policy().actor.config}
+    loss = loss_of(old, log_prob, advantages, mask, rollout_is_weights=found, **settings_of)[0]
+    by_hand = -(advantages * torch.tensor(weights))
+    assert loss.item() == pytest.approx((by_hand * mask).sum().item() / 5, rel=1e-6)
+    loss.backward()
+    torch.testing.assert_close(log_prob.grad, by_hand * mask / 5)
+
+
 def test_bypass_mode(release: str, config: Callable[..., Any], policy: Callable[..., Any]) -> None:
     """The rollout's log-probabilities become the old ones; from 0.7.1 on the loss is one of bypass mode's own."""
     setting = "algorithm.rollout_correction.bypass_mode=true"
