@@ -139,7 +139,7 @@ def main() -> int:
             for release, tree in trees.items():
                 try:
                     counts, silent, refused = judged(project, release, tree, project.parent / release)
-                except Exception as error:  # one that is not vextract's own is a finding, and not the end of the measure
+                except Exception as error:  # also what no one foresaw is a row
                     counts, silent, refused = Counter(), [], f"no export: {error!r}"
                 total[release] += counts + Counter({"accepted": not refused, "refused": bool(refused)})
                 if silent or refused:

@@ -554,6 +554,11 @@ def test_the_prompts_of_a_rollout_are_as_long_as_those_of_the_data(tmp_path: Pat
     again, remarks = startable.settle(recipient(tmp_path, {key: 1024, longest: 1024}), project, {}, ())
     assert (again, remarks) == (changed, [])
     assert startable.settle(recipient(tmp_path, {}), project, {}, ()) == ({}, [])
+    assert startable.settle(recipient(tmp_path, {}), project, {key: 512}, ()) == ({}, [])
+    # The run has the project's own number, so that nothing was set, and shorter prompts.
+    run = {key: 512, longest: 256}
+    shorter, remarks = startable.settle(recipient(tmp_path, {longest: 256}), project, run, ())
+    assert (shorter, [item.value for item in remarks]) == (changed, [512])
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ def settle(
         _batches(whole, project, run),
         _token_budgets(whole),
         _values(settings, project, whole),
+        _prompts(settings, whole, run),
         _algorithms(of_run, run),
         _paths(settings, project, whole, stated, of_run.places),
     ):
@@ -114,6 +115,17 @@ def _token_budgets(whole: Mapping[str, Any]) -> _Mended:
     return dict(changed), [Remark(key, whole[key], "changed", why) for key in changed]
 
 
+def _prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
+    """Have the rollout's length of prompts follow the data's, also where the run's number is the project's."""
+    longest = whole.get(_LONGEST)
+    length = settings.get(_PROMPT, run.get(_PROMPT, longest))
+    if _PROMPT not in settings and length == longest:
+        return {}, []
+    why = f"it follows {_LONGEST}, which cuts the prompts"
+    about = [Remark(_PROMPT, length, "changed", why)] if length != longest else []
+    return {_PROMPT: f"${{{_LONGEST}}}"}, about
+
+
 def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapping[str, Any]) -> _Mended:
     """Leave the project's own value where the run's is none that it could have."""
     changed: dict[str, Any] = {}
@@ -124,11 +136,6 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
             changed[key] = own
             why = f"empty, as an argument of the script that is not given: it is {own} here"
             remarks.append(Remark(key, value, "to do", why))
-    if _PROMPT in settings:
-        changed[_PROMPT] = f"${{{_LONGEST}}}"
-        if settings[_PROMPT] != whole[_LONGEST]:
-            why = f"it follows {_LONGEST}, which cuts the prompts"
-            remarks.append(Remark(_PROMPT, settings[_PROMPT], "changed", why))
     if settings.get(_METRIC) == "reward":
         changed[_METRIC] = "seq_reward"
         if whole.get(_FILTERS):
