@@ -2,8 +2,8 @@
 
 python scripts/releases.py              all, in half an hour
 python scripts/releases.py 0.9.1        the row of this release; the others stay
-python scripts/releases.py --sizes      all without verifying, in a minute: those columns stay open
-python scripts/releases.py --check      says whether README claims what the table says of the newest release
+python scripts/releases.py --sizes      all without verifying, in a minute: what verifying counts stays as it is
+python scripts/releases.py --check      says whether the table has every release, and README claims what it says
 """
 
 from __future__ import annotations
@@ -66,49 +66,70 @@ def verified(release: str) -> tuple[str, str, str]:
 
 
 def row(release: str, *, verify: bool) -> str:
-    """Write one line of the table."""
-    manifest = releases.load(release)
+    """Write one line of the table; without `verify` what that counts is as the table has it."""
     files, lines, share = size(release)
-    cases, run, tests = verified(release) if verify else ("-", "-", "-")
-    engines, presets = ", ".join(manifest.engines), len(manifest.algorithms)
-    return f"| {release} | {files} | {lines:,} | {share} | {cases} | {run} | {tests} | {engines} | {presets} |"
+    known = [cell.strip() for cell in _rows().get(release, "").split("|")][5:8]
+    cases, run, tests = verified(release) if verify else known or ("-", "-", "-")
+    return f"| {release} | {files} | {lines:,} | {share} | {cases} | {run} | {tests} | {_offers(release)} |"
 
 
 def main(*chosen: str) -> int:
-    """Rewrite the table, or the rows of these releases."""
+    """Rewrite the table, or the rows of these releases; or say whether it and README can be right."""
     if chosen == ("--check",):
-        return _claim(check=True)
+        return _check()
     named = [item for item in chosen if item != "--sizes"]
     for release in named or reversed(releases.supported()):
         new = row(release, verify="--sizes" not in chosen)
         print(new, file=sys.stderr, flush=True)
         _write(release, new)
-    return _claim(check=False)
+    README.write_text(_claimed(README.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
 
 
-def _claim(*, check: bool) -> int:
-    """Write what README says of the newest release, from the table; or only compare."""
-    newest = releases.default()
-    (found,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {newest} |")]
-    cells = [cell.strip() for cell in found.strip("|").split("|")]
-    said = textwrap.wrap(CLAIM.format(cases=cells[4], share=cells[5], release=newest), 128)
+def _check() -> int:
+    """Compare what can be told without reading verl: the releases, what they offer, and README."""
+    rows = _rows()
+    wrong = [known for known in releases.supported() if not rows.get(known, "").endswith(f"| {_offers(known)} |")]
+    for known in wrong:
+        print(f"docs/supported.md: verl {known} is out of date: python scripts/releases.py {known}", file=sys.stderr)
     text = README.read_text(encoding="utf-8")
+    if not wrong and text != _claimed(text):
+        print("README.md: its claims are not what docs/supported.md says: python scripts/releases.py", file=sys.stderr)
+        return 1
+    return int(bool(wrong))
+
+
+def _offers(release: str) -> str:
+    """Write the last two cells of a row, which the manifest alone says."""
+    manifest = releases.load(release)
+    return f"{', '.join(manifest.engines)} | {len(manifest.algorithms)}"
+
+
+def _claimed(text: str) -> str:
+    """Return README with what it says of the newest release, and how many releases and presets there are."""
+    known, newest = releases.supported(), releases.default()
+    cells = [cell.strip() for cell in _rows()[newest].strip("|").split("|")]
+    said = textwrap.wrap(CLAIM.format(cases=cells[4], share=cells[5], release=newest), 128)
     before, _, rest = text.partition(CLAIM_BEGIN)
     _, _, after = rest.partition(CLAIM_END)
-    wanted = "\n   ".join([before + CLAIM_BEGIN, *said, CLAIM_END]) + after
-    if check and text != wanted:
-        print("README.md: its claim is not what docs/supported.md says: python scripts/releases.py", file=sys.stderr)
-    if not check:
-        README.write_text(wanted, encoding="utf-8")
-    return int(check and text != wanted)
+    text = "\n   ".join([before + CLAIM_BEGIN, *said, CLAIM_END]) + after
+    presets = {name for release in known for name in releases.load(release).algorithms}
+    text = re.sub(r"\[\d+ releases, \S+ to \S+\]", f"[{len(known)} releases, {known[0]} to {known[-1]}]", text)
+    text = re.sub(r"# verl \S+, GRPO", f"# verl {newest}, GRPO", text)
+    return re.sub(r"\[\d+ presets\]", f"[{len(presets)} presets]", text)
+
+
+def _rows() -> dict[str, str]:
+    """Return the lines of the table, by release."""
+    table = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    return {line.split("|")[1].strip(): line for line in table.splitlines() if re.match(r"\| \d", line)}
 
 
 def _write(release: str, new: str) -> None:
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
-    table, _, after = rest.partition(END)
-    rows = {line.split("|")[1].strip(): line for line in table.splitlines() if re.match(r"\| \d", line)}
-    rows[release] = new
+    _, _, after = rest.partition(END)
+    rows = {**_rows(), release: new}
     ordered = [rows[known] for known in reversed(releases.supported()) if known in rows]
     table = "\n".join([HEAD, "|---" * 9 + "|", *ordered])
     PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
