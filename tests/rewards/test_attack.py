@@ -102,6 +102,19 @@ def test_plain_rows_are_tasks_as_well(attack: Callable, tmp_path: Path) -> None:
     assert any(line.endswith("row 1: no ground truth; it has answer, prompt") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("tasks.json", '[\n{"prompt": "?", "ground_truth": "4"}\n]', "task: 4"),
+        ("tasks.csv", "prompt,ground_truth\n?,4\n", "is neither .parquet nor .jsonl nor .json"),
+    ],
+)
+def test_files_are_those_that_are_trained_on(attack: Callable, tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    _, lines = attack("program", "--data", str(tmp_path / name))
+    assert any(line.endswith(said) for line in lines)
+
+
 def test_what_is_not_there_is_an_error_with_a_hint(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("no_such_module:score", "nonsense", "json:none"):
         assert library("attack").main([name]) == 2

@@ -121,9 +121,13 @@ def _rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
         import pyarrow.parquet
 
         rows = pyarrow.parquet.read_table(path).slice(0, count).to_pylist()
+    elif path.suffix in (".jsonl", ".json"):
+        text = path.read_text(encoding="utf-8-sig")
+        texts = [text] if text.lstrip()[:1] == "[" else [line for line in text.split("\n") if line.strip()][:count]
+        rows = [json.loads(text) for text in texts]
+        rows = rows[0][:count] if rows and isinstance(rows[0], list) else rows
     else:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-        rows = [json.loads(line) for line in lines if line.strip()][:count]
+        raise ValueError(f"{path} is neither .parquet nor .jsonl nor .json")
     for number, row in enumerate(rows):
         prompt = row.get("prompt") or ""
         truth = (row.get("reward_model") or row).get("ground_truth")
