@@ -397,9 +397,9 @@ def test_functions_are_found_by_the_names_that_a_script_has_for_them(tmp_path: P
     assert [item.what for item in run.remarks if item.key == "reward_funcs"] == ["to do"]
     # In the script itself, at its top.
     (tmp_path / script).write_text(f'{NAMED}{SCORES}\nREGISTRY = {{"mine": shaped}}\n')
-    scored_by = launch(tmp_path, f"{start} mine").scored_by
+    scored_by = launch(tmp_path, f"{start.replace(' 1.0', '')} mine").scored_by
     assert scored_by is not None
-    assert (scored_by.functions, scored_by.place) == (("shaped",), "grpo.py")
+    assert (scored_by.functions, scored_by.weights, scored_by.place) == (("shaped",), (2.0,), "grpo.py")
 
 
 def test_how_unsloth_s_runs_draw_tokens(tmp_path: Path) -> None:
@@ -555,3 +555,130 @@ def test_what_scores_is_asked_for_where_a_run_does_not_say_it(tmp_path: Path) ->
     file = tmp_path / "grpo.yaml"
     file.write_text(FEW)
     assert [item.what for item in read_run(file, {}, {}).remarks if item.key == "reward_funcs"] == ["to do"]
+
+
+MAKERS = """
+import argparse
+from dataclasses import dataclass
+from functools import partial
+from trl import GRPOConfig, GRPOTrainer
+
+LENGTH = 4
+
+def near(completions, answer, target, scale=1.0, **kwargs):
+    return [-scale * abs(len(one[0]["content"]) - target) for one in completions]
+
+def make(bonus):
+    def scored(completions, **kwargs):
+        return [bonus for _ in completions]
+    return scored
+
+def several(bonus):
+    return [make(bonus), make(2 * bonus)]
+
+@dataclass
+class Tagged:
+    tag: str
+
+    def __call__(self, completions, **kwargs):
+        return [float(self.tag in one[0]["content"]) for one in completions]
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bonus", type=float, default=0.5)
+    parser.add_argument("--target", type=int, default=3)
+    args = parser.parse_args()
+    half = args.bonus / 2
+    rows = load_dataset("a")
+
+    def inner(completions, **kwargs):
+        return [half + len(text_of(one)) * args.bonus for one in completions]
+
+    def text_of(one):
+        return one[0]["content"]
+
+    config = GRPOConfig(num_generations=2{more})
+    {before}
+    GRPOTrainer(model="a/b", reward_funcs={handed}, args=config, train_dataset=rows).train()
+"""
+
+
+def made_by(folder: Path, handed: str, before: str = "", more: str = "") -> Run:
+    text = MAKERS.replace("{handed}", handed).replace("{before}", before).replace("{more}", more)
+    checkout(folder, **{"train.py": text})
+    return launch(folder, "python train.py --target 2")
+
+
+@pytest.mark.parametrize(
+    ("handed", "before", "names"),
+    [
+        ("partial(near, target=args.target)", "", ("near_",)),
+        ("[inner, make(args.bonus)]", "", ("inner", "make_")),
+        ("chosen", "chosen = [Tagged('<answer>'), near]", ("tagged", "near")),
+        ("[*chosen, make(1.0)]", "chosen = [Tagged('x')]", ("tagged", "make_")),
+        ("first + [make(1.0)]", "first = [near]", ("near", "make_")),
+        ("lambda completions, **kwargs: [1.0 for _ in completions]", "", ("reward",)),
+        ("[scored, near]", "scored = make(args.bonus)", ("scored", "near")),
+    ],
+)
+def test_functions_that_a_script_makes_come_along(
+    tmp_path: Path, handed: str, before: str, names: tuple[str, ...]
+) -> None:
+    scored_by = made_by(tmp_path, handed, before).scored_by
+    assert scored_by is not None
+    assert scored_by.functions == names
+
+
+@pytest.mark.parametrize(
+    ("handed", "before"),
+    [
+        ("chosen", "chosen = [near]\n    chosen.append(make(1.0))"),
+        ("chosen", "chosen = [near]\n    if rows:\n        chosen = [make(1.0)]"),
+        ("[near, judged(rows)]", ""),
+        ("[near, 'some/model']", ""),
+    ],
+)
+def test_functions_that_only_the_script_as_it_runs_knows_are_to_do(tmp_path: Path, handed: str, before: str) -> None:
+    run = made_by(tmp_path, handed, before)
+    assert run.scored_by is None
+    assert [item.what for item in run.remarks if item.key == "reward_funcs"] == ["to do"]
+
+
+def test_weights_that_are_not_as_many_as_the_functions_are_to_do(tmp_path: Path) -> None:
+    run = made_by(tmp_path, "[near, inner]", more=", reward_weights=[1.0, 2.0, 3.0]")
+    assert run.scored_by is None
+    assert {"reward_funcs", "reward_weights"} <= {item.key for item in run.remarks}
+
+
+@pytest.mark.parametrize(
+    "judge", ["'own/judge'", "judge", "[AutoModelForSequenceClassification.from_pretrained('own/judge').to('cuda')]"]
+)
+def test_a_model_that_scores_is_the_reward_model(tmp_path: Path, judge: str) -> None:
+    before = "judge = AutoModelForSequenceClassification.from_pretrained('own/judge', num_labels=1)"
+    run = made_by(tmp_path, judge, before)
+    found = translated(run)
+    assert (found["reward_model.enable"], found["reward_model.model.path"]) == (True, "own/judge")
+    assert not {"reward_funcs", "reward_model_name_or_path"} & {item.key for item in run.remarks}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    ("handed", "expected"),
+    [
+        ("[inner, partial(near, target=args.target), Tagged('four')]", 0.25 + 4 * 0.5 - 2 + 1),
+        ("several(args.bonus)", 0.5 + 1.0),
+    ],
+)
+def test_functions_that_a_script_makes_score_as_there(
+    tmp_path: Path, package: Path, handed: str, expected: float
+) -> None:
+    made_by(tmp_path / "theirs", handed)
+    script = tmp_path / "theirs" / "run.sh"
+    done = vextract("new", package, "--package", "of_trl", "--from-verl-run", script, "--offline")
+    assert done.code == 0, done.err
+    copied = (package / "of_trl" / "custom" / "trl_rewards.py").read_text()
+    assert "argparse" not in copied
+    report = (package / "from_run.md").read_text()
+    assert ("rows need what they take: answer" in report) == ("partial" in handed)
+    assert [item["score"] for item in scores(package, ["four"], answer="2")] == [expected]

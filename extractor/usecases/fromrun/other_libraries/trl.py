@@ -11,11 +11,12 @@ import yaml
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.other_libraries import trl_command, trl_registry, trl_script
+from extractor.usecases.fromrun.other_libraries import trl_command, trl_script
 from extractor.usecases.fromrun.other_libraries.script_values import Computed
 from extractor.usecases.fromrun.other_libraries.translation import Translated, config_file
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, algorithm_of
-from extractor.usecases.fromrun.other_libraries.trl_script import Program
+from extractor.usecases.fromrun.other_libraries.trl_registry import registered
+from extractor.usecases.fromrun.other_libraries.trl_script import Program, named
 from extractor.usecases.fromrun.other_libraries.trl_settings import KNOWN, translated
 from extractor.usecases.fromrun.unknowns import with_words
 from extractor.values import readers
@@ -48,17 +49,18 @@ def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
     """
     script, its_file, given, algorithm = trl_command.started(words, places)
     stated = dict(_arguments(given))
-    program, processes = trl_script.of_file(its_file, stated), trl_command.processes_of(words, places)
+    processes = trl_command.processes_of(words, places)
     file = config_file(path, stated.pop("config", None), places)
     try:
         body = {} if file is None else read_mapping(readers.read_text(file))
+        program = trl_script.of_file(its_file, {**body, **stated})
         if program is None:
             unknown = {"reward_funcs": Computed(f"those of {script}")} if script else {}
             found = {**unknown, **body, **stated}
             return _of_program(found, None, processes, algorithm or algorithm_of(found, script))
         own = program.options - KNOWN  # the script makes of these what it hands over
-        stated = {key: value for key, value in stated.items() if key not in own}
-        return _of_program({**program.settings, **body, **stated}, program, processes)
+        said = {key: value for key, value in {**body, **stated}.items() if key not in own}
+        return _of_program({**program.settings, **said}, program, processes)
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{file}: cannot be read: {error}", hint="correct it") from None
 
@@ -92,15 +94,12 @@ def _of_program(
     stated: Mapping[str, Any], program: Program | None, processes: int | None = None, algorithm: str = GRPO
 ) -> Translated:
     """Return settings as overrides, with what scores: functions of the script, or those that the settings name."""
-    weights = stated.get("reward_weights")
-    if program is not None and program.rewards:
-        scored_by = program.scored_by(weights)
-    else:
-        names = stated.get("reward_funcs")
-        if program is not None and (names is None or isinstance(names, Computed)):
-            names = [*program.names]
-        own = None if program is None else trl_registry.registered(program, names, weights)
-        scored_by = own or trl_script.named(names, weights)
+    weights, names = stated.get("reward_weights"), stated.get("reward_funcs")
+    if program is not None and (names is None or isinstance(names, Computed)):
+        names = [*program.names]
+    whole = program is not None and bool(program.rewards)
+    own = None if program is None or (whole and not program.is_open) else registered(program, names, weights)
+    scored_by = own or (program.scored_by(weights) if program is not None and whole else named(names, weights))
     found = translated(stated, scored_by, processes, algorithm if program is None else program.algorithm)
     if program is None or program.trainer is None:
         return found

@@ -40,7 +40,7 @@ def registered(program: Program, names: Any, weights: Any) -> ScoredBy | None:
         for known in _dicts(tree):
             functions = tuple(known.get(name, "") for name in wanted)
             if set(functions) <= there and len(set(functions)) == len(functions):
-                found = replace(program, rewards=functions, text=text, path=path).scored_by(weights)
+                found = replace(program, rewards=functions, text=text, path=path, is_open=False).scored_by(weights)
                 return None if found is None else replace(found, folder=folder)
     return None
 

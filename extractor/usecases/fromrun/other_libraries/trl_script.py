@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from extractor.usecases.fromrun.other_libraries.script_functions import Handed, handed
 from extractor.usecases.fromrun.other_libraries.script_values import (
     Computed,
     Known,
@@ -69,6 +70,7 @@ class ScoredBy:
         weights: What the score of each counts.
         model: The model of the run, where the script says it.
         folder: Where the file's own imports are found; None: where the run's are.
+        is_open: Whether the one name may stand for a list of functions; the weights are then of its parts, or one.
     """
 
     text: str = field(repr=False)
@@ -77,6 +79,7 @@ class ScoredBy:
     weights: tuple[float, ...]
     model: str | None = None
     folder: Path | None = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class Program:
         text: Of the script.
         path: Of the script.
         algorithm: That of its trainer.
+        is_open: Whether the one name among the rewards may stand for a list of functions.
     """
 
     settings: Mapping[str, Any]
@@ -105,20 +109,23 @@ class Program:
     trainer: str | None = None
     names: tuple[str, ...] = ()
     algorithm: str = GRPO
+    is_open: bool = False
 
     def scored_by(self, weights: Any) -> ScoredBy | None:
         """Return what scores, with the weights that the run states; None where that is not known."""
         if not self.rewards:
             return None
         count = len(self.rewards)
-        given = weights if isinstance(weights, list) and len(weights) == count else [1.0] * count
+        given = [1.0] * count if weights is None else [weights] if isinstance(weights, (int, float)) else weights
+        if not isinstance(given, list) or (len(given) != count and not self.is_open):
+            return None  # which counts how much is not known
         try:
             numbers = tuple(float(weight) for weight in given)
         except (TypeError, ValueError):
             return None
         model = self.settings.get("model_name_or_path")
         known = str(model) if model and not isinstance(model, Computed) else None
-        return ScoredBy(self.text, self.path.name, self.rewards, numbers, known, self.path.parent)
+        return ScoredBy(self.text, self.path.name, self.rewards, numbers, known, self.path.parent, self.is_open)
 
 
 def named(names: Any, weights: Any) -> ScoredBy | None:
@@ -170,7 +177,7 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
         return None
     known = Known(constants(tree), dict(options(tree)), given)
     settings: dict[str, Any] = {}
-    rewards: tuple[str, ...] = ()
+    scores = Handed()
     for call in calls:
         role = _role(call)
         if role in _ADAPTERS and (role == "LoraConfig" or isinstance(call.func, ast.Attribute)):
@@ -182,7 +189,7 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
             elif said is not None:
                 settings[said] = value_of(node, known)
             if said == "reward_funcs":
-                rewards = _functions(node, known, tree)
+                scores = handed(node, tree, text, known)
     if isinstance(settings.get("model_name_or_path"), Computed):
         loaded = _loaded(calls, known)
         if loaded is not None:
@@ -191,9 +198,13 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
         settings["use_peft"] = True
     trainers = [name for call in calls if _role(call) in _TRAINERS and (name := name_of(call)) not in _TRAINERS]
     made_by = None if names & _TRAINING.keys() else _made_by(calls, known)
-    program = Program(settings, rewards, made_by, frozenset(known.options), text, path)
+    if scores.model is not None:
+        del settings["reward_funcs"]
+        settings["reward_model_name_or_path"] = scores.model
+    program = Program(settings, scores.functions, made_by, frozenset(known.options), scores.text or text, path)
     trainer = trainers[0] if trainers else None
-    return replace(program, trainer=trainer, names=_reward_names(known), algorithm=algorithms[0])
+    program = replace(program, trainer=trainer, algorithm=algorithms[0], is_open=scores.is_open)
+    return replace(program, names=_reward_names(known))
 
 
 def _role(call: ast.Call) -> str:
@@ -219,17 +230,6 @@ def _reward_names(known: Known) -> tuple[str, ...]:
     value = known.given.get("reward_funcs", None if default is None else value_of(default, known))
     listed = [value] if isinstance(value, str) else value
     return tuple(listed) if isinstance(listed, list) and all(isinstance(item, str) for item in listed) else ()
-
-
-def _functions(node: ast.expr, known: Known, tree: ast.Module) -> tuple[str, ...]:
-    """Return the names of functions in a list of them, or of the one; () where it holds anything else."""
-    if isinstance(node, ast.Name) and node.id in known.constants:
-        node = known.constants[node.id]
-    items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
-    names = [item.id for item in items if isinstance(item, ast.Name)]
-    there = set(top_names(tree))
-    is_plain = len(names) == len(items) and len(set(names)) == len(names) and set(names) <= there
-    return tuple(names) if is_plain else ()
 
 
 def _sampling(node: ast.expr, known: Known) -> dict[str, Any] | None:

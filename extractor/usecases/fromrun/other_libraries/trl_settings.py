@@ -89,7 +89,7 @@ _TO_DO = {
     "load_in_4bit": "vextract upgrade --with qlora, and local.quantization.load_in_4bit=true",
     "reward_funcs": "not found at the top of a script that is here: hand them to LocalPPOTrainer(reward_fn=[...]) as "
     "they are, or score in custom/reward_manager.py",
-    "reward_model_name_or_path": "name it with reward_model.enable=true and reward_model.model.path",
+    "reward_model_name_or_path": "a project has a reward model or functions: with both, verl takes the model's score",
 }
 
 
@@ -117,13 +117,17 @@ def translated(
     found.update({**_optimizer(whole), **trl_losses.loss(whole, algorithm)})
     batches = _Batches(whole, processes or 1)
     found.update(_lengths(whole, batches))
+    judge = known.get("reward_model_name_or_path")
+    if isinstance(judge, str) and scored_by is None and "reward_funcs" not in stated:
+        found |= {"reward_model.enable": True, "reward_model.model.path": judge}
+        stated = {key: value for key, value in stated.items() if key != "reward_model_name_or_path"}
     template = whole.get("chat_template_kwargs")
     for key, value in template.items() if isinstance(template, Mapping) else ():
         found[f"data.apply_chat_template_kwargs.{key}"] = value
     # Whatever its rows are, they are not the toy ones: a project stops where they are not there.
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
     remarks = (
-        *_remarks(stated, whole, scored_by is not None),
+        *_remarks(stated, whole, scored_by is not None or "reward_model.enable" in found),
         *_on_batches(known, batches, processes),
         *trl_losses.remarks(whole, algorithm, batches.updates),
         *_on_defaults(stated, whole, algorithm),
@@ -254,7 +258,7 @@ def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: boo
     if not (is_scored or stated.keys() & {"reward_funcs", "reward_model_name_or_path"}):
         yield Remark("reward_funcs", None, "to do", "not stated: say in custom/reward_manager.py what scores")
     for key, value in sorted(stated.items()):
-        if is_scored and (key == "reward_funcs" or (key == "reward_weights" and isinstance(value, list))):
+        if is_scored and (key == "reward_funcs" or (key == "reward_weights" and isinstance(value, (list, int, float)))):
             continue
         if key in _TO_DO and value is not False:
             yield Remark(key, str(value), "to do", _TO_DO[key])

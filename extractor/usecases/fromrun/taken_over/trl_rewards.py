@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import first_line
@@ -19,12 +19,12 @@ from extractor.values.reachable import reachable
 NAME = "trl"
 FUNCTIONS, MANAGER = "custom/trl_rewards", "custom/trl_reward_manager"
 _HEAD = "# vextract:hook  yours: written once, never touched by an upgrade\n"
-_MANAGER = '''"""The reward of {place}: what its functions give, weighted and summed, as TRL's GRPOTrainer does."""
+_MANAGER = '''"""The reward of {place}: what its functions give, weighted and summed, as TRL's trainers do."""
 
 from typing import Any
 
 from ..rewards.forms import form_of
-from ..rewards.functions import FunctionsRewardManager, Part
+from ..rewards.functions import {helpers}
 from .trl_rewards import {imported}
 
 try:
@@ -32,9 +32,7 @@ try:
 except ImportError:  # under full verl, where this project's own copy is not there
     from verl.workers.reward_manager.registry import register
 
-PARTS = [
 {parts}
-]
 
 
 @register("{name}")
@@ -50,6 +48,7 @@ _AS_TEXT = """
         return self._prompt(data, row)  # the functions take prompts and completions as text
 """
 _ENVIRONMENTS, _LOADS, _TOKENIZER = "environments", "from_pretrained(", "AutoTokenizer.from_pretrained"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ARGUMENTS = {"self", "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 
@@ -98,15 +97,41 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
 
 
 def _manager(scored_by: ScoredBy) -> str:
-    parts = [
-        f'    Part("{name}", {name}, form_of({name}), {weight}),'
-        for name, weight in zip(scored_by.functions, scored_by.weights, strict=True)
-    ]
+    if scored_by.is_open:
+        helpers, parts = "FunctionsRewardManager, Part, unique_names", _open_parts(scored_by)
+    else:
+        listed = [
+            f'    Part("{name}", {name}, form_of({name}), {weight}),'
+            for name, weight in zip(scored_by.functions, scored_by.weights, strict=True)
+        ]
+        helpers, parts = "FunctionsRewardManager, Part", "\n".join(["PARTS = [", *listed, "]"])
     imported = ", ".join(sorted(scored_by.functions))
     line = f"from .trl_rewards import {imported}"
     if len(line) > 120:
         imported = "(\n" + "".join(f"    {name},\n" for name in sorted(scored_by.functions)) + ")"
-    return _MANAGER.format(place=scored_by.place, imported=imported, parts="\n".join(parts), name=NAME)
+    return _MANAGER.format(place=scored_by.place, imported=imported, helpers=helpers, parts=parts, name=NAME)
+
+
+def _open_parts(scored_by: ScoredBy) -> str:
+    """Return the parts where one name stands for a function, or for a list of them, as the script makes it."""
+    name, weights = scored_by.functions[0], [*scored_by.weights]
+    counted = "[1.0] * len(FUNCTIONS)" if weights == [1.0] else str(weights)
+    return (
+        f"FUNCTIONS = {name} if isinstance({name}, list) else [{name}]\n"
+        f"WEIGHTS = {counted}\n"
+        "PARTS = [\n"
+        "    Part(name, function, form_of(function), weight)\n"
+        "    for name, function, weight in zip(unique_names(FUNCTIONS), FUNCTIONS, WEIGHTS, strict=True)\n"
+        "]"
+    )
+
+
+def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+    return {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
 
 
 def _needed(scored_by: ScoredBy) -> str:
@@ -163,22 +188,45 @@ def _with(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt
 
 def _imported(texts: list[str], names: tuple[str, ...]) -> set[str]:
     """Return those of functions that are a package's, whose text is not here; TRL's own take conversations."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return set(names) - {node.name for text in texts for node in ast.parse(text).body if isinstance(node, kinds)}
+    trees = [ast.parse(text) for text in texts]
+    there = {node.name for tree in trees for node in tree.body if isinstance(node, (*_FUNCTIONS, ast.ClassDef))}
+    return set(names) - there.union(*(_assigned(tree) for tree in trees))
 
 
 def _columns(texts: list[str], names: tuple[str, ...]) -> list[str]:
     """Return the columns of the data that functions name as arguments without a default."""
     found: dict[str, None] = {}
-    for text in texts:
-        for node in ast.parse(text).body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in names:
-                arguments = [*node.args.posonlyargs, *node.args.args]
-                required = arguments[: len(arguments) - len(node.args.defaults)]
-                only = [
-                    item
-                    for item, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-                    if default is None
-                ]
-                found.update(dict.fromkeys(item.arg for item in (*required, *only) if item.arg not in _ARGUMENTS))
+    trees = [ast.parse(text) for text in texts]
+    defined = {node.name: node for tree in trees for node in tree.body if isinstance(node, (*_FUNCTIONS, ast.ClassDef))}
+    made = {name: value for tree in trees for name, value in _assigned(tree).items()}
+    for name in names:
+        node, given = _called(name, defined, made)
+        if isinstance(node, _FUNCTIONS):
+            arguments = [*node.args.posonlyargs, *node.args.args]
+            required = arguments[: len(arguments) - len(node.args.defaults)]
+            only = [
+                item for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value is None
+            ]
+            asked = [item.arg for item in (*required, *only)]
+            found.update(dict.fromkeys(item for item in asked if item not in _ARGUMENTS and item not in given))
     return list(found)
+
+
+def _called(
+    name: str, defined: Mapping[str, ast.AST], made: Mapping[str, ast.expr]
+) -> tuple[ast.AST | None, Collection[str]]:
+    """Return what is called in the end where a name is, and the arguments that it has already."""
+    value = made.get(name)
+    if not isinstance(value, ast.Call):
+        return defined.get(name), ()
+    maker = ast.unparse(value.func).rpartition(".")[2]
+    if maker == "partial" and value.args:
+        inner = defined.get(ast.unparse(value.args[0]))
+        first = [item.arg for item in inner.args.args[: len(value.args) - 1]] if isinstance(inner, _FUNCTIONS) else []
+        return inner, {*first, *(item.arg for item in value.keywords if item.arg is not None)}
+    whole = defined.get(maker)
+    if isinstance(whole, ast.ClassDef):
+        return next((item for item in whole.body if getattr(item, "name", "") == "__call__"), None), ()
+    parts = [*ast.walk(whole)] if whole is not None else []
+    returned = {ast.unparse(item.value) for item in parts if isinstance(item, ast.Return) and item.value is not None}
+    return next((item for item in parts if isinstance(item, _FUNCTIONS) and item.name in returned), None), ()

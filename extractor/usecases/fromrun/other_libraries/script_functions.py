@@ -1,0 +1,313 @@
+"""Functions that a training script hands over as it makes them: by `partial`, a factory, a closure, an object.
+
+What they are made of is written at the end of the script's text, where it can be copied like what stands at its top.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import symtable
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from extractor.usecases.fromrun.other_libraries.script_values import Computed, Known, name_of, value_of
+
+_PARSES = re.compile(r"parse_\w*args\w*|parse_known_args")
+# What a function is not to do when its module is imported.
+_RUNS = re.compile(r"from_pretrained|load_dataset|load_from_disk|get_peft_model|prepare\w*|train|login|init")
+_CHANGES = ("append", "extend", "insert", "remove", "pop", "clear")
+_MOVES = ("to", "eval", "cuda", "half")
+_DEEPEST = 20
+_CLASSIFIES = "AutoModelForSequenceClassification.from_pretrained"
+
+_Scope = tuple[ast.AST, ...]
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a script hands over to score.
+
+    Attributes:
+        functions: Their names at the top of the text, in order.
+        model: A model that scores, by its path, in their place.
+        text: The script's, and what the functions are made of.
+        is_open: Whether the one name may stand for a list of them, as a call or a dict gives it.
+    """
+
+    functions: tuple[str, ...] = ()
+    model: str | None = None
+    text: str = ""
+    is_open: bool = False
+
+
+class _Unknown(Exception):
+    """Something is known only to the script as it runs."""
+
+
+def handed(node: ast.expr, tree: ast.Module, text: str, known: Known) -> Handed:
+    """Return what scores, as far as it can be written down; neither functions nor a model where it cannot.
+
+    Args:
+        node: What the trainer is given.
+        tree: The script.
+        text: Of the script.
+        known: What its names stand for.
+    """
+    writer = _Writer(tree, text, known)
+    try:
+        elements = [*writer.elements(node, writer.scope_of(node))]
+        models = [model for item, scope in elements if (model := writer.model(item, scope)) is not None]
+        if models:
+            return Handed(model=models[0]) if len(elements) == 1 else Handed()
+        names = [writer.name(item, scope) for item, scope in elements]
+    except (_Unknown, SyntaxError, RecursionError):
+        return Handed()
+    if not names or len(set(names)) < len(names):
+        return Handed()
+    is_open = len(elements) == 1 and writer.may_be_list(*elements[0])
+    return Handed(tuple(names), None, writer.whole(), is_open)
+
+
+class _Writer:
+    def __init__(self, tree: ast.Module, text: str, known: Known) -> None:
+        self._tree, self._text, self._known = tree, text, known
+        self._top = dict(_bound(tree))
+        self._scopes = dict(_scopes(tree, (tree,)))
+        self._lines: dict[str, str] = {}  # by the name that each binds
+        self._depth = 0
+
+    def scope_of(self, node: ast.AST) -> _Scope:
+        return self._scopes[node]
+
+    def whole(self) -> str:
+        """Return the script's text, its command line's options as they are known, and what was written."""
+        lines = self._text.split("\n")
+        bound = (node for nodes in self._top.values() for node in nodes)
+        parsed = [node for node in bound if isinstance(node, ast.Assign) and _is_parsed(node)]
+        for node in sorted(dict.fromkeys(parsed), key=lambda item: -item.lineno):
+            lines[node.lineno - 1 : node.end_lineno] = [*filter(None, map(self._namespace, _targets(node)))]
+        return "\n".join([*lines, *(line for line in self._lines.values())]) + "\n"
+
+    def elements(self, node: ast.expr, scope: _Scope) -> Iterator[tuple[ast.expr, _Scope]]:
+        """Yield the functions of a list, or of a name for one."""
+        value, where = self._followed(node, scope)
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+            yield from (*self.elements(value.left, where), *self.elements(value.right, where))
+        elif isinstance(value, (ast.List, ast.Tuple)):
+            if isinstance(node, ast.Name) and self._is_changed(node.id):
+                raise _Unknown
+            for item in value.elts:
+                if isinstance(item, ast.Starred):
+                    yield from self.elements(item.value, where)
+                else:
+                    yield item, where
+        else:
+            yield node, scope
+
+    def model(self, node: ast.expr, scope: _Scope) -> str | None:
+        """Return the path of a model that is handed over, or loaded for that; None where it is something else."""
+        value, _ = self._followed(node, scope)
+        while (
+            isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "eval")
+        ):
+            value = value.func.value
+        if isinstance(value, ast.Call) and ast.unparse(value.func).endswith(_CLASSIFIES):
+            value = value.args[0] if value.args else value
+        known = value_of(value, self._known)
+        return known if isinstance(known, str) and not isinstance(known, Computed) else None
+
+    def may_be_list(self, node: ast.expr, scope: _Scope) -> bool:
+        """Tell whether a list may be what an expression gives."""
+        value, where = self._followed(node, scope)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id != "partial":
+            maker, _ = self._looked_up(value.func.id, where)
+            return not isinstance(maker, ast.ClassDef)
+        is_partial = isinstance(value, ast.Call) and name_of(value) == "partial"
+        return isinstance(value, (ast.Call, ast.Subscript, ast.ListComp)) and not is_partial
+
+    def name(self, node: ast.expr, scope: _Scope) -> str:
+        """Return what a function is called at the top, and write down what it is made of."""
+        if isinstance(node, ast.Name):
+            self._need(node.id, scope)
+            return node.id
+        made = self._written(node, scope)
+        first = node.args[0] if isinstance(node, ast.Call) and node.args and name_of(node) == "partial" else node
+        called = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", ast.unparse(getattr(first, "func", first)).rpartition(".")[2])
+        name = called.lower() if called.isidentifier() else "reward"
+        while name in self._top or name in self._lines:
+            name += "_"
+        self._lines[name] = f"{name} = {made}"
+        return name
+
+    def _followed(self, node: ast.expr, scope: _Scope) -> tuple[ast.expr, _Scope]:
+        """Return what a name stands for, where that is an expression."""
+        for _ in range(_DEEPEST):
+            if not isinstance(node, ast.Name):
+                break
+            found, where = self._looked_up(node.id, scope)
+            value = _value(found, node.id)
+            if value is None:
+                break
+            node, scope = value, where
+        return node, scope
+
+    def _looked_up(self, name: str, scope: _Scope) -> tuple[ast.AST | None, _Scope]:
+        """Return the statement that binds a name as a scope sees it; None for one of Python's, or an argument."""
+        for depth in range(len(scope), 0, -1):
+            place = scope[depth - 1]
+            if isinstance(place, (*_FUNCTIONS, ast.Lambda)) and name in _arguments(place):
+                return place, scope[:depth]
+            nodes = self._top.get(name, []) if place is self._tree else dict(_bound(place)).get(name, [])
+            if len(nodes) > 1 and place is not self._tree:
+                raise _Unknown
+            if nodes:
+                return nodes[-1], scope[:depth]
+        if hasattr(builtins, name):
+            return None, scope
+        raise _Unknown
+
+    def _need(self, name: str, scope: _Scope) -> None:
+        """Write down what binds a name, unless it stands at the top already."""
+        found, where = self._looked_up(name, scope)
+        if found is None or name in self._lines:
+            return
+        if where == (self._tree,):
+            if _is_parsed(found) and not self._namespace(name):
+                raise _Unknown
+            return
+        if name in self._top or self._depth > _DEEPEST:  # another one there is called so
+            raise _Unknown
+        self._depth += 1
+        self._lines[name] = self._statement(name, found, where)
+        self._lines[name] = self._lines.pop(name)  # after what it needs
+        self._depth -= 1
+
+    def _statement(self, name: str, found: ast.AST, scope: _Scope) -> str:
+        self._lines[name] = ""
+        if found in scope or _is_parsed(found):  # an argument, or what a command line says
+            if not (options := self._namespace(name)):
+                raise _Unknown
+            return options
+        if isinstance(found, (*_FUNCTIONS, ast.ClassDef)):
+            first = min([found.lineno, *(item.lineno for item in found.decorator_list)])
+            text = textwrap.dedent("\n".join(self._text.split("\n")[first - 1 : found.end_lineno]))
+            for used in sorted(_free(text)):
+                self._need(used, scope)
+            return f"\n\n{text}\n"
+        if isinstance(found, (ast.Import, ast.ImportFrom)):
+            return ast.unparse(found)
+        if (value := _value(found, name)) is not None:
+            return f"{name} = {self._written(value, scope)}"
+        raise _Unknown
+
+    def _written(self, node: ast.expr, scope: _Scope) -> str:
+        """Return an expression as it can stand at the top, with what is known in it as values."""
+        for call in ast.walk(node):
+            if isinstance(call, ast.Call) and _RUNS.fullmatch(name_of(call)):
+                raise _Unknown
+        for used in sorted(_free(ast.unparse(node))):
+            self._need(used, scope)
+        return ast.unparse(node)
+
+    def _namespace(self, name: str) -> str:
+        """Return what stands for the options of a command line, as far as they are known; "" where none is."""
+        nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.Attribute)]
+        read = {node.attr: node for node in nodes if isinstance(node.value, ast.Name) and node.value.id == name}
+        values = {attribute: value_of(node, self._known) for attribute, node in sorted(read.items())}
+        known = {key: value for key, value in values.items() if not isinstance(value, Computed)}
+        if not known:
+            return ""
+        given = ", ".join(f"{key}={value!r}" for key, value in known.items())
+        return f"from types import SimpleNamespace\n\n{name} = SimpleNamespace({given})"
+
+    def _is_changed(self, name: str) -> bool:
+        """Tell whether something is added to a list after it was made."""
+        calls = (node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call))
+        return any(
+            isinstance(func, ast.Attribute) and func.attr in _CHANGES and ast.unparse(func.value) == name
+            for func in calls
+        )
+
+
+def _targets(node: ast.Assign) -> list[str]:
+    """Return the names that an assignment gives."""
+    parts = [part for target in node.targets for part in getattr(target, "elts", [target])]
+    return [part.id for part in parts if isinstance(part, ast.Name)]
+
+
+def _value(node: ast.AST | None, name: str) -> ast.expr | None:
+    """Return what a statement gives to a name alone; None where it is another statement."""
+    if isinstance(node, ast.Assign) and _targets(node) == [name] and not isinstance(node.targets[0], ast.Tuple):
+        return node.value
+    return node.value if isinstance(node, ast.AnnAssign) else None
+
+
+def _is_parsed(node: ast.AST) -> bool:
+    """Tell whether a statement gives names to what a command line says."""
+    value = node.value if isinstance(node, ast.Assign) else None
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    return isinstance(value, ast.Call) and _PARSES.fullmatch(name_of(value)) is not None
+
+
+def _scopes(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
+    """Yield each node with the functions that it is in, from the outermost."""
+    for child in ast.iter_child_nodes(node):
+        yield child, scope
+        inner = (*scope, child) if isinstance(child, (*_FUNCTIONS, ast.Lambda)) else scope
+        yield from _scopes(child, inner)
+
+
+def _bound(place: ast.AST) -> Iterator[tuple[str, list[ast.AST]]]:
+    """Yield the names that a module or a function binds itself, with the nodes that do."""
+    found: dict[str, list[ast.AST]] = {}
+    waiting = [*ast.iter_child_nodes(place)]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            found.setdefault(node.name, []).append(node)
+            continue
+        if isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                found.setdefault((alias.asname or alias.name).partition(".")[0], []).append(node)
+        elif isinstance(node, ast.Assign):
+            for name in _targets(node):
+                found.setdefault(name, []).append(node)
+            waiting.append(node.value)
+            continue
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.setdefault(node.target.id, []).append(node)
+            continue
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.setdefault(node.id, []).append(node)
+        waiting.extend(ast.iter_child_nodes(node))
+    yield from found.items()
+
+
+def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> set[str]:
+    given = node.args
+    more = [item for item in (given.vararg, given.kwarg) if item is not None]
+    return {item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs, *more)}
+
+
+def _free(text: str) -> set[str]:
+    """Return the names that a text reads and does not bind."""
+    waiting = [symtable.symtable(text, "script", "exec")]
+    top = {item.get_name() for item in waiting[0].get_symbols() if item.is_assigned() or item.is_imported()}
+    found: set[str] = set()
+    while waiting:
+        table = waiting.pop()
+        is_top = table.get_type() == "module"
+        found |= {
+            item.get_name()
+            for item in table.get_symbols()
+            if item.is_referenced() and (item.is_global() or (is_top and not item.is_assigned()))
+        }
+        waiting.extend(table.get_children())
+    return found - top
