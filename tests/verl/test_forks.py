@@ -198,6 +198,18 @@ def test_every_name_of_another_library_has_one_in_verl(verl: object) -> None:
         assert any(item in defaults for item in candidates(name, lambda key: None)), name
 
 
+def test_a_chat_template_of_easyr1_s_is_the_project_s(tmp_path: Path) -> None:
+    (tmp_path / "own.jinja").write_text("{{ messages[0].content }}")
+    script = tmp_path / "run.sh"
+    script.write_text("python3 -m verl.trainer.main data.override_chat_template=own.jinja worker.rollout.n=4\n")
+    run = read_run(script, {}, {})
+    found = {item.key: item.value for item in run.overrides}
+    assert found["actor_rollout_ref.model.custom_chat_template"] == "{{ messages[0].content }}"
+    assert "data.override_chat_template" not in {item.key for item in run.remarks}
+    (tmp_path / "own.jinja").unlink()
+    assert "data.override_chat_template" in {item.key for item in read_run(script, {}, {}).remarks}
+
+
 @pytest.mark.parametrize(
     ("words", "in_loss", "in_reward"),
     [("", True, False), ("algorithm.use_kl_loss=false", False, True), ("algorithm.disable_kl=true", False, False)],
@@ -261,9 +273,9 @@ def test_a_training_script_of_trl(tmp_path: Path) -> None:
         ("reward_funcs", "to do"),
         ("save_steps", "to do"),
         ("lr_scheduler_type", "changed"),
-        ("vllm_importance_sampling_correction", "changed"),
         ("lora_target_modules", "changed"),
         ("per_device_train_batch_size * gradient_accumulation_steps", "changed"),
+        ("vllm_importance_sampling_correction", "changed"),
         ("max_completion_length", "changed"),
     ]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from extractor.usecases.fromrun.reading import Run, read_run
 from extractor.values.errors import UsageError
@@ -603,8 +604,13 @@ def main():
 """
 
 
-def made_by(folder: Path, handed: str, before: str = "", more: str = "") -> Run:
-    text = MAKERS.replace("{handed}", handed).replace("{before}", before).replace("{more}", more)
+def made_by(folder: Path, handed: str, before: str = "", more: str = "", place: str = "def main():") -> Run:
+    text = (
+        MAKERS.replace("def main():", place)
+        .replace("{handed}", handed)
+        .replace("{before}", before)
+        .replace("{more}", more)
+    )
     checkout(folder, **{"train.py": text})
     return launch(folder, "python train.py --target 2")
 
@@ -621,10 +627,11 @@ def made_by(folder: Path, handed: str, before: str = "", more: str = "") -> Run:
         ("[scored, near]", "scored = make(args.bonus)", ("scored", "near")),
     ],
 )
+@pytest.mark.parametrize("place", ["def main():", 'if __name__ == "__main__":'])
 def test_functions_that_a_script_makes_come_along(
-    tmp_path: Path, handed: str, before: str, names: tuple[str, ...]
+    tmp_path: Path, handed: str, before: str, names: tuple[str, ...], place: str
 ) -> None:
-    scored_by = made_by(tmp_path, handed, before).scored_by
+    scored_by = made_by(tmp_path, handed, before, place=place).scored_by
     assert scored_by is not None
     assert scored_by.functions == names
 
@@ -670,10 +677,11 @@ def test_a_model_that_scores_is_the_reward_model(tmp_path: Path, judge: str) -> 
         ("several(args.bonus)", 0.5 + 1.0),
     ],
 )
+@pytest.mark.parametrize("place", ["def main():", 'if __name__ == "__main__":'])
 def test_functions_that_a_script_makes_score_as_there(
-    tmp_path: Path, package: Path, handed: str, expected: float
+    tmp_path: Path, package: Path, handed: str, expected: float, place: str
 ) -> None:
-    made_by(tmp_path / "theirs", handed)
+    made_by(tmp_path / "theirs", handed, place=place)
     script = tmp_path / "theirs" / "run.sh"
     done = vextract("new", package, "--package", "of_trl", "--from-verl-run", script, "--offline")
     assert done.code == 0, done.err
@@ -682,3 +690,35 @@ def test_functions_that_a_script_makes_score_as_there(
     report = (package / "from_run.md").read_text()
     assert ("rows need what they take: answer" in report) == ("partial" in handed)
     assert [item["score"] for item in scores(package, ["four"], answer="2")] == [expected]
+
+
+def test_names_of_earlier_releases_and_trainers_of_other_packages(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    config = "GRPOConfig(num_generations=2, evaluation_strategy='steps', eval_steps=7, vllm_max_model_len=900)"
+    script.write_text(
+        f"from trl import GRPOConfig\nfrom own.trainers import GRPOTrainer\n{LEAST}"
+        f"GRPOTrainer(model='a/b', reward_funcs=size, args={config}, train_dataset=rows).train()\n"
+    )
+    run = read_run(script, {}, {})
+    found = translated(run)
+    assert (found["trainer.test_freq"], found[f"{ROLLOUT}.max_model_len"]) == (7, 900)
+    assert [item.value for item in run.remarks if item.key == "GRPOTrainer"] == ["own.trainers.GRPOTrainer"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("verl")
+def test_rloo_with_a_reward_model_becomes_a_project(tmp_path: Path, package: Path) -> None:
+    config = "RLOOConfig(beta=0.02, chat_template_kwargs={'enable_thinking': False})"
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"RLOOTrainer(model='a/b', reward_funcs='own/judge', args={config}, train_dataset=rows).train()\n"
+    )
+    done = vextract("new", package, "--package", "of_trl", "--from-verl-run", script, "--offline")
+    assert done.code == 0, done.err
+    recipe = yaml.safe_load((package / "config" / "recipe" / "verl_run.yaml").read_text())
+    assert recipe["data"]["apply_chat_template_kwargs"] == {"enable_thinking": False}
+    assert recipe["algorithm"]["use_kl_in_reward"] is True
+    assert recipe["algorithm"]["kl_ctrl"]["kl_coef"] == 0.02
+    assert recipe["reward"]["reward_model"] == {"enable": True, "model_path": "own/judge"}
+    assert "of train.py" in (package / "config" / "recipe" / "verl_run.yaml").read_text()
+    assert "rloo with" in (package / "from_run.md").read_text()

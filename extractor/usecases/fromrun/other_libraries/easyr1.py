@@ -136,9 +136,10 @@ _TO_DO = {
     "data.val_files": ROWS,
     _REWARD: "not here: pass the launch script of its checkout, or say --cwd",
 }
+_TEMPLATE = "data.override_chat_template"
 _NOWHERE = {
     "data.format_prompt": "put what the template adds into the prompts",
-    "data.override_chat_template": "put the template into the model's directory",
+    _TEMPLATE: "not here: put the template into the model's directory",
 }
 _READ = ("algorithm.disable_kl", "algorithm.kl_coef", "algorithm.kl_penalty", "algorithm.use_kl_loss")
 _READ_TOO = ("trainer.find_last_checkpoint", "worker.actor.loss_avg_mode", "worker.actor.loss_type")
@@ -182,7 +183,10 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
     stated = flatten(body)
     scored_by = None if places is None else _scored_by(stated, places)
     whole = {**_DEFAULTS, **stated}
+    template = None if places is None else places.find(str(stated.get(_TEMPLATE) or "."))
     found = {**dict(_named(whole)), **_kl(whole), **_derived(whole)}
+    if template is not None and template.is_file():
+        found["actor_rollout_ref.model.custom_chat_template"] = readers.read_text(template)
     read = {
         *_NAMES,
         *_READ,
@@ -195,6 +199,8 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
         if key in read or key in _TO_DO or value in (None, {}, False):
             continue
         if scored_by is not None and key.startswith("worker.reward."):
+            continue
+        if key == _TEMPLATE and "actor_rollout_ref.model.custom_chat_template" in found:
             continue
         if key == "algorithm.filter_key" or (key == "data.answer_key" and value in _ANSWERS):
             continue

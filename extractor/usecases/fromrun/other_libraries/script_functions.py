@@ -24,6 +24,7 @@ _DEEPEST = 20
 _CLASSIFIES = "AutoModelForSequenceClassification.from_pretrained"
 
 _Scope = tuple[ast.AST, ...]
+_OWN_NAMES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -254,11 +255,18 @@ def _is_parsed(node: ast.AST) -> bool:
     return isinstance(value, ast.Call) and _PARSES.fullmatch(name_of(value)) is not None
 
 
+def _is_launch(node: ast.AST) -> bool:
+    """Tell whether a statement is what a module does as a program: its names are as good as a function's."""
+    return isinstance(node, ast.If) and "__name__" in {
+        item.id for item in ast.walk(node.test) if isinstance(item, ast.Name)
+    }
+
+
 def _scopes(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
     """Yield each node with the functions that it is in, from the outermost."""
     for child in ast.iter_child_nodes(node):
         yield child, scope
-        inner = (*scope, child) if isinstance(child, (*_FUNCTIONS, ast.Lambda)) else scope
+        inner = (*scope, child) if isinstance(child, (*_FUNCTIONS, ast.Lambda)) or _is_launch(child) else scope
         yield from _scopes(child, inner)
 
 
@@ -271,7 +279,9 @@ def _bound(place: ast.AST) -> Iterator[tuple[str, list[ast.AST]]]:
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             found.setdefault(node.name, []).append(node)
             continue
-        if isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        if isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) or _is_launch(
+            node
+        ):
             continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:

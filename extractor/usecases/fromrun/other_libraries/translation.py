@@ -41,6 +41,7 @@ class Translated(NamedTuple):
     scored_by: ScoredBy | FileScored | None = None
 
 
+_OPEN = "data.apply_chat_template_kwargs."
 ROWS = (
     "save its rows as parquet or JSON lines, with a prompt (text or messages) and a ground_truth, solution or answer; "
     "other columns come along"
@@ -67,5 +68,7 @@ def config_file(path: Path, named: object, places: Places) -> Path | None:
 
 
 def overrides_of(found: Mapping[str, Any]) -> tuple[Override, ...]:
-    """Return settings, by verl's keys, as overrides."""
-    return tuple(Override("", key, value, f"{key}={value}") for key, value in found.items())
+    """Return settings, by verl's keys, as overrides; where verl has an empty mapping a key is a new one."""
+    return tuple(
+        Override("++" if key.startswith(_OPEN) else "", key, value, f"{key}={value}") for key, value in found.items()
+    )

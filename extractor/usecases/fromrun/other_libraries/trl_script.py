@@ -202,6 +202,7 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
         del settings["reward_funcs"]
         settings["reward_model_name_or_path"] = scores.model
     program = Program(settings, scores.functions, made_by, frozenset(known.options), scores.text or text, path)
+    trainers += _elsewhere(tree)
     trainer = trainers[0] if trainers else None
     program = replace(program, trainer=trainer, algorithm=algorithms[0], is_open=scores.is_open)
     return replace(program, names=_reward_names(known))
@@ -211,6 +212,13 @@ def _role(call: ast.Call) -> str:
     """Return what is called: of a class that a script has made of TRL's trainer or config, TRL's."""
     name = name_of(call)
     return next((known for known in (*_TRAINERS, *_TRAINING) if name.endswith(known)), name)
+
+
+def _elsewhere(tree: ast.Module) -> Iterator[str]:
+    """Yield trainers under TRL's names that a script imports from another package than TRL."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] != "trl"):
+            yield from (f"{node.module or '.'}.{item.name}" for item in node.names if item.name in _TRAINERS)
 
 
 def _made_by(calls: Sequence[ast.Call], known: Known) -> str | None:

@@ -47,6 +47,8 @@ _NAMES: Mapping[str, str] = {
     "warmup_ratio": f"{_ACTOR}.optim.lr_warmup_steps_ratio",
     "weight_decay": f"{_ACTOR}.optim.weight_decay",
 }
+# What earlier releases of TRL and transformers called a setting.
+_EARLIER = {"evaluation_strategy": "eval_strategy", "vllm_max_model_len": "vllm_max_model_length"}
 # TRL's own, where a run says nothing and verl has another: those of this release.
 _RELEASE = "1.16"
 _DEFAULTS: Mapping[str, Any] = {
@@ -108,6 +110,7 @@ def translated(
         algorithm: Of the trainer, GRPO's or RLOO's.
     """
     stated, of_release = trl_losses.renamed(stated) if algorithm == trl_losses.RLOO else (stated, [])
+    stated = {_EARLIER.get(key, key): value for key, value in stated.items()}
     known = {key: _checked(key, value) for key, value in stated.items() if not isinstance(value, Computed)}
     known = {key: value for key, value in known.items() if value is not None}
     whole = {**_DEFAULTS, **trl_losses.DEFAULTS[algorithm], **(_LORA if known.get("use_peft") else {}), **known}
