@@ -18,7 +18,7 @@ from extractor.values.errors import UsageError
 
 
 def state(text: str = "", **variables: str) -> State:
-    return State(text.encode(), "run.sh", {"GIVEN": "1"}, variables, ("first",))
+    return State(text.encode(), "run.sh", {"GIVEN": "1"}, variables, ("first",), lambda _path, _folder: None)
 
 
 def word(text: str) -> Node:

@@ -255,7 +255,7 @@ def _started(
     best: tuple[int, Reading, _Launches] | None = None
     guessed = not places.is_said and re.search("PWD|pwd", text) is not None
     for folder in places.folders if guessed else places.folders[:1]:
-        reading = read_script(text, str(path), given, {"PWD": str(folder), **environment})
+        reading = read_script(text, str(path), given, {"PWD": str(folder), **environment}, (), places.within)
         launches = [
             (command, found)
             for command in reading.commands

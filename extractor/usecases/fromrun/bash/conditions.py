@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # A pattern with more repetitions than this, or a longer text, is not searched for: time grows with their power.
 _REPEATS = 3
 _LONGEST = 200
+_OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}
 _CHANGE = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?:(?P<step>\+\+|--)|(?P<operation>[-+*/%]?=)(?!=)\s*(?P<operand>.+))")
 
 
@@ -105,6 +107,9 @@ class Conditions:
         if len(words) == 2:
             if words[0] == "-v":
                 return words[1] in self._state.variables
+            if words[0] in _OF_FILES:
+                found = self._state.found(words[1])  # what is not there now may be on the machine of the run
+                return None if found is None else _OF_FILES[words[0]](found)
             return {"-z": not words[1], "-n": bool(words[1])}.get(words[0])
         return self._compared(*words) if len(words) == 3 else None
 

@@ -11,7 +11,7 @@ from extractor.usecases.fromrun.bash.arrays import Arrays
 from extractor.usecases.fromrun.bash.commands import filtered, printed
 from extractor.usecases.fromrun.bash.parameters import Parameters
 from extractor.usecases.fromrun.bash.state import State, Stop, Value, scalar, too_much
-from extractor.usecases.fromrun.bash.syntax import grouped, text_of
+from extractor.usecases.fromrun.bash.syntax import blanks_before, grouped, text_of
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
 from extractor.values import limits
 
@@ -182,6 +182,7 @@ class Expansion:
             if child.type == "string_content":
                 parts.append((_in_quotes(text_of(child)), None))
             else:
+                parts.append((_in_quotes(blanks_before(child)), None))
                 several = self._arrays.in_quotes(child)
                 parts.append(("" if several is not None else self.one(child), several))
             at = child.end_byte
@@ -266,7 +267,8 @@ class Expansion:
         found, at = "", content.start_byte
         for child in content.named_children:
             found += _in_quotes(self._state.slice(at, child.start_byte))
-            found += _in_quotes(text_of(child)) if child.type == "heredoc_content" else self.one(child)
+            is_text = child.type == "heredoc_content"
+            found += _in_quotes(text_of(child)) if is_text else _in_quotes(blanks_before(child)) + self.one(child)
             at = child.end_byte
         return (found + _in_quotes(self._state.slice(at, content.end_byte))).rstrip("\n")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from extractor.usecases.fromrun.bash.branches import Branches
 from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
-from extractor.usecases.fromrun.bash.state import Command, State, Stop, too_much
+from extractor.usecases.fromrun.bash.state import Command, State, Stop, There, too_much
 from extractor.usecases.fromrun.bash.statements import Statements
 from extractor.usecases.fromrun.bash.syntax import errors, mended, parse
 from extractor.values import limits, readers
@@ -34,7 +34,12 @@ class Reading:
 
 
 def read_script(
-    text: str, file: str, given: Mapping[str, str], environment: Mapping[str, str], arguments: Sequence[str] = ()
+    text: str,
+    file: str,
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    arguments: Sequence[str] = (),
+    there: There = lambda _path, _folder: None,
 ) -> Reading:
     """Work out what a script would run.
 
@@ -44,6 +49,7 @@ def read_script(
         given: Variables that the user has set; they win over what the script assigns by a default or by a command.
         environment: Variables that are there from the start.
         arguments: `$1`, `$2`...
+        there: Finds the files of the checkout: other scripts that it reads or starts, and those that it tests for.
 
     Raises:
         UsageError: the text is no bash.
@@ -53,7 +59,7 @@ def read_script(
         raise too_much(file, f"it is larger than {readers.size(limits.MAX_SCRIPT)}")
     source = mended(source, file)
     root = parse(source, file)
-    state = State(source, file, given, environment, arguments)
+    state = State(source, file, given, environment, arguments, there)
     if root.has_error:
         line = next(errors(root)).start_point[0] + 1
         if not root.named_children:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 Value = str | list[str] | dict[str, str]
+# Gives what a path names in the script's checkout, seen from a directory; None: it is not there.
+There = Callable[[str, str], Path | None]
 
 # What working out a variable's number counts for: each may name others, and so on.
 _EVALUATION = 1_000
@@ -45,14 +48,24 @@ class Command:
     environment: Mapping[str, str] = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function's body, with the script that has it."""
+
+    body: Node
+    source: bytes
+    file: str
+
+
 class State:
     """Holds what is known of a script at the place that is read.
 
     Attributes:
-        source, file: The script and its path.
+        source, file: The script that is read at this place, and its path.
+        there: Finds the files of the checkout.
         given: Variables that the user has set.
         variables, exported, arguments: What it has at this place.
-        functions: Bodies, by name.
+        functions: By name.
         depth: Calls of functions in each other.
         doubts: Conditions so far that could not be decided.
         commands: What it would have run so far.
@@ -66,22 +79,47 @@ class State:
         given: Mapping[str, str],
         environment: Mapping[str, str],
         arguments: Sequence[str],
+        there: There,
     ) -> None:
         self.source = source
-        self.file = file
+        self.file = self._main = file
         # Where it lies does not change with the directory that it goes to.
-        self._place = str(Path(file).absolute())
+        self.zero = str(Path(file).absolute())
+        self.there = there
         self.given = dict(given)
         self.variables: dict[str, Value] = {**environment, **given}
         self.exported: set[str] = set(environment) | set(given)
         self.arguments = list(arguments)
-        self.functions: dict[str, Node] = {}
+        self.functions: dict[str, Function] = {}
         self.depth = 0
         self.doubts = 0
         self._statements = 0
         self._expanded = 0
         self.commands: list[Command] = []
         self.notes: list[str] = []
+
+    @contextlib.contextmanager
+    def inside(self, source: bytes, file: str, line: int | None = None) -> Iterator[None]:
+        """Read another script within it.
+
+        Args:
+            source, file: The script and its path.
+            line: Where what it runs is said to stand; None: where it does.
+        """
+        kept, count = (self.source, self.file), len(self.commands)
+        self.source, self.file = source, file
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.source, self.file = kept
+            self.depth -= 1
+            if line is not None:
+                self.commands[count:] = [replace(item, line=line) for item in self.commands[count:]]
+
+    def found(self, path: str) -> Path | None:
+        """Return the file or directory of the checkout that a path names; None: it is not there, or not known."""
+        return None if unknowns(path) or not path else self.there(path, self.variable("PWD"))
 
     def step(self) -> None:
         """Count a statement.
@@ -119,7 +157,8 @@ class State:
     def note(self, node: Node, text: str) -> None:
         """Note something about a place of the script."""
         self.spend(len(text))
-        self.notes.append(f"line {node.start_point[0] + 1}: {text}")
+        line = f"line {node.start_point[0] + 1}"
+        self.notes.append(f"{line if self.file == self._main else f'{Path(self.file).name}, {line}'}: {text}")
 
     def put(self, name: str, value: Value, keep: bool = False) -> None:
         """Set a variable, where the user has not set it. What a command prints is asked for by the variable's name."""
@@ -136,14 +175,14 @@ class State:
         number = number_of(name)
         if number is not None:
             if number == 0:
-                return self._place
+                return self.zero
             return self.arguments[number - 1] if number <= len(self.arguments) else ""
         if name in ("@", "*"):
             return " ".join(self.arguments)
         if name == "#":
             return str(len(self.arguments))
         if name == "BASH_SOURCE":
-            return self._place
+            return str(Path(self.file).absolute())
         if name in ("?", "$", "!", "RANDOM", "SECONDS", "HOSTNAME"):
             return unknown(f"${name}")
         value = self.variables.get(name)

@@ -6,14 +6,14 @@ import itertools
 import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.branches import Runner
 from extractor.usecases.fromrun.bash.commands import formatted, is_probe
 from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
-from extractor.usecases.fromrun.bash.state import Command, Failure, State, Stop
+from extractor.usecases.fromrun.bash.scripts import MAX_DEPTH, Scripts
+from extractor.usecases.fromrun.bash.state import Command, Failure, Function, State, Stop
 from extractor.usecases.fromrun.bash.syntax import field, mended, parse, text_of
 from extractor.usecases.fromrun.unknowns import number_of, readable, unknown, unknowns
 from extractor.values import limits
@@ -21,7 +21,6 @@ from extractor.values import limits
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MAX_DEPTH = 20
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "cd", "ulimit", "wait", "trap", "sleep", "true", ":", "exit", "unset", "rm"}
 
@@ -41,6 +40,7 @@ class Statements:
         self._expansion = expansion
         self._conditions = conditions
         self._interpreter = interpreter
+        self._scripts = Scripts(state, interpreter)
         self.handlers: dict[str, Callable[[Node], bool | None]] = {
             "variable_assignment": self._assignment,
             "variable_assignments": self._assignments,
@@ -125,10 +125,10 @@ class Statements:
             raise Failure if name == "exit" and words[1:] not in ([], ["0"]) else Stop
         if self._changes_state(words):
             return True
-        if name in self._state.functions and self._state.depth < _MAX_DEPTH:
-            return self._function(name, words[1:])
+        if name in self._state.functions and self._state.depth < MAX_DEPTH:
+            return self._function(node, name, words[1:])
         if name in ("source", "."):
-            self._state.note(node, f"{readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
+            return self._scripts.source(node, words)
         if name in ("read", "mapfile", "readarray"):
             self._read(node, words[1:], before)
             return None
@@ -138,6 +138,8 @@ class Statements:
             self._state.note(
                 node, f"{readable(name)} is no part of the command above: a comment or a blank line ends it there"
             )
+        if self._scripts.start(node, words, before):
+            return None
         environment = self._state.environment()
         line = node.start_point[0] + 1
         self._state.commands.append(Command(tuple(words), line, {**environment, **before}))
@@ -193,35 +195,29 @@ class Statements:
     def _evaluated(self, node: Node, text: str) -> bool | None:
         """`eval`: read a text as a part of the script."""
         whole = unknowns(text)
-        if whole == (text[1:-1],) or self._state.depth >= _MAX_DEPTH or len(text) > limits.MAX_INNER_TEXT:
+        if whole == (text[1:-1],) or self._state.depth >= MAX_DEPTH or len(text) > limits.MAX_INNER_TEXT:
             self._state.note(node, "what `eval` runs here is not known")
             return None
-        outer, inner = self._state.source, mended(text.encode(), self._state.file)
-        self._state.source = inner
-        self._state.depth += 1
-        count = len(self._state.commands)
-        try:
-            return self._interpreter.run(parse(inner, self._state.file).children)
-        finally:
-            self._state.source = outer
-            self._state.depth -= 1
-            line = node.start_point[0] + 1
-            self._state.commands[count:] = [replace(item, line=line) for item in self._state.commands[count:]]
+        file = self._state.file
+        inner = mended(text.encode(), file)
+        with self._state.inside(inner, file, node.start_point[0] + 1):
+            return self._interpreter.run(parse(inner, file).children)
 
-    def _function(self, name: str, arguments: list[str]) -> bool | None:
+    def _function(self, node: Node, name: str, arguments: list[str]) -> bool | None:
         kept, self._state.arguments = self._state.arguments, arguments
-        self._state.depth += 1
+        function = self._state.functions[name]
+        line = None if function.file == self._state.file else node.start_point[0] + 1
         try:
-            return self._interpreter.run(self._state.functions[name].named_children)
+            with self._state.inside(function.source, function.file, line):
+                return self._interpreter.run(function.body.named_children)
         except Stop:
             return None
         finally:
-            self._state.depth -= 1
             self._state.arguments = kept
 
     def _definition(self, node: Node) -> bool:
         name = field(node, "name")
-        self._state.functions[text_of(name)] = field(node, "body")
+        self._state.functions[text_of(name)] = Function(field(node, "body"), self._state.source, self._state.file)
         return True
 
     def _redirected(self, node: Node) -> bool | None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _DOLLAR = re.compile(rb"\$([A-Za-z_]\w*)")
 _MENDED = 3
+_BLANKS = re.compile(r"(?:\s|\\\n)+")
+_EXPANSIONS = ("simple_expansion", "expansion", "arithmetic_expansion", "command_substitution")
 
 
 def mended(source: bytes, file: str) -> bytes:
@@ -62,7 +64,17 @@ def parse(source: bytes, file: str) -> Node:
 
 
 def text_of(node: Node) -> str:
-    """Return a node as it stands in the script."""
+    """Return a node as it stands in the script, without the blanks before it."""
+    return _text(node).removeprefix(blanks_before(node))
+
+
+def blanks_before(node: Node) -> str:
+    """Return the blanks that the parser takes for the start of an expansion: in "$A $B" the one behind the first."""
+    found = _BLANKS.match(_text(node)) if node.type in _EXPANSIONS else None
+    return "" if found is None else found[0]
+
+
+def _text(node: Node) -> str:
     return (node.text or b"").decode()
 
 

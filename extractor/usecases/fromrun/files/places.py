@@ -26,10 +26,12 @@ class Places:
     Attributes:
         folders: Absolute.
         is_said: Whether the first is what the user says.
+        home: The outermost folder that is the run's own; None: not known.
     """
 
     folders: tuple[Path, ...]
     is_said: bool = False
+    home: Path | None = None
 
     @classmethod
     def of(cls, script: Path, started_in: Path | None) -> Places:
@@ -41,8 +43,9 @@ class Places:
         """
         found = [] if started_in is None else [started_in.resolve()]
         found += _above(script.resolve().parent)
-        found += [found[-1] / _SOURCES, *_with_verl(found[-1]), Path.cwd()]
-        return cls(tuple(dict.fromkeys(found)), started_in is not None)
+        home = found[-1]
+        found += [home / _SOURCES, *_with_verl(home), Path.cwd()]
+        return cls(tuple(dict.fromkeys(found)), started_in is not None, home)
 
     def with_python_path(self, value: str) -> Places:
         """Return the places, and those that the run's PYTHONPATH names and that are here."""
@@ -67,6 +70,19 @@ class Places:
         """Return the file that a path of the run names; None where there is none."""
         wanted = Path(path).expanduser()
         return next((folder / wanted for folder in self.folders if (folder / wanted).is_file()), None)
+
+    def within(self, path: str, folder: str) -> Path | None:
+        """Return the file or directory that a path names in the run's own checkout; None where it is not there.
+
+        Args:
+            path: As a script has it.
+            folder: Where the script has gone; other places that it may have been started from are tried after it.
+        """
+        for start in (Path(folder), *self.folders):
+            found = Path(os.path.normpath(start / path))
+            if self.home is not None and found.exists() and found.resolve().is_relative_to(self.home):
+                return found
+        return None
 
     def find_like(self, path: str) -> Path | None:
         """Return the file that a path of the run names, also where it begins in a folder of somebody else's."""

@@ -1,0 +1,109 @@
+"""Other scripts of the same checkout that a script reads or starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor.usecases.fromrun.bash.branches import Runner
+from extractor.usecases.fromrun.bash.state import State, Stop, too_much
+from extractor.usecases.fromrun.bash.syntax import mended, parse
+from extractor.usecases.fromrun.unknowns import readable
+from extractor.values import limits, readers
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# Functions and scripts in each other.
+MAX_DEPTH = 20
+_SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh")
+_SCRIPT = re.compile(r".*\.(?:sh|bash)")
+_PRINTS = ("echo", "printf", "cat", "ls", "chmod", "cp", "mv", "rm", "grep", "sed")
+_STARTERS = ("exec", "nohup", "time", "timeout", "env", "command", "sudo", "stdbuf", "setsid", "srun", "sbatch", "qsub")
+
+
+class Scripts:
+    """Reads them at the place where they would run.
+
+    Args:
+        state: Of the script.
+        interpreter: Reads the statements inside.
+    """
+
+    def __init__(self, state: State, interpreter: Runner) -> None:
+        self._state = state
+        self._interpreter = interpreter
+
+    def source(self, node: Node, words: Sequence[str]) -> bool | None:
+        """`source FILE ARGUMENT...`: what it sets counts from here on. One outside the checkout is not read."""
+        text = self._text(words[1]) if len(words) > 1 else None
+        if text is None:
+            self._state.note(node, f"{readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
+            return None
+        kept = self._state.arguments
+        if len(words) > 2:
+            self._state.arguments = list(words[2:])
+        try:
+            return self._run(node, *text)
+        finally:
+            self._state.arguments = kept
+
+    def start(self, node: Node, words: Sequence[str], before: Mapping[str, str]) -> bool:
+        """`bash FILE ARGUMENT...`, also behind another command: a script of its own; False where there is none."""
+        place = _place(words)
+        text = None if place is None else self._text(words[place])
+        if place is None or text is None:
+            return False
+        state = self._state
+        kept = state.variables, state.exported, state.functions, state.arguments, state.zero
+        state.variables = {**state.environment(), **before, **state.given, "PWD": state.variable("PWD")}
+        state.exported = set(state.variables)
+        state.functions = {}
+        state.arguments, state.zero = list(words[place + 1 :]), str(text[0])
+        try:
+            self._run(node, *text)
+        finally:
+            state.variables, state.exported, state.functions, state.arguments, state.zero = kept
+        return True
+
+    def _text(self, path: str) -> tuple[Path, bytes] | None:
+        """Return a script of the checkout, as the parser takes it; None: there is none, or it is no text."""
+        if self._state.depth >= MAX_DEPTH:
+            return None
+        file = self._state.found(path)
+        if file is None or not file.is_file():
+            return None
+        if file.stat().st_size > limits.MAX_SCRIPT:
+            raise too_much(str(file), f"it is larger than {readers.size(limits.MAX_SCRIPT)}")
+        try:
+            text = readers.read_text(file)
+        except OSError:
+            return None
+        self._state.spend(len(text))
+        return file, mended(text.encode(), str(file))
+
+    def _run(self, node: Node, file: Path, source: bytes) -> bool | None:
+        try:
+            with self._state.inside(source, str(file), node.start_point[0] + 1):
+                return self._interpreter.run(parse(source, str(file)).children)
+        except Stop:  # `return`, or its `exit`
+            return None
+
+
+def _place(words: Sequence[str]) -> int | None:
+    """Return the index of the script among the words of a command; None where it starts none."""
+    if words[0] in _PRINTS:
+        return None
+    starts = words[0] in _STARTERS
+    for index, word in enumerate(words):
+        if _SCRIPT.fullmatch(word) and (starts or not index):
+            return index
+        if _SHELL.fullmatch(word):
+            options = 0
+            while words[index + 1 + options :][:1] and words[index + 1 + options].startswith("-"):
+                options += 1
+            place = index + 1 + options
+            return place if place < len(words) else None
+    return None
