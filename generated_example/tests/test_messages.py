@@ -26,6 +26,7 @@ from generated_example.run import run_lock
 from generated_example.run.failures import report
 from generated_example.run.stray_errors import FILE, stray_errors_in
 from generated_example.settings import reward_keys
+from generated_example.settings.attention import attention_for
 from generated_example.settings.loading import load_config
 from generated_example.settings.path_checks import CACHE, DEBUG_LOG, WRITTEN, check_paths
 from generated_example.workers.models import check_positions, load_model
@@ -114,13 +115,15 @@ def test_attention_that_leaves_out_a_models_cap_is_refused(tmp_path, tokenizer):
     config = load_config(CONFIG_DIRECTORY, [])
     model, alone = config.actor_rollout_ref.model, Alone()
     arguments = (str(tmp_path), model, config.actor_rollout_ref.actor.fsdp_config, tokenizer, AutoModelForCausalLM)
+    model.override_config = {"attn_implementation": "sdpa"}
     with pytest.raises(ConfigError, match="attn_logit_softcapping=50.*sdpa(.|\n)*hint: .*attn_implementation=eager"):
         load_model(*arguments, alone)
-    for settings in ({"attn_implementation": "eager"}, {"attn_logit_softcapping": None}):
-        model.override_config = settings
+    for setting, chosen in ((None, "eager"), ("attn_implementation", "eager"), ("attn_logit_softcapping", "sdpa")):
+        model.override_config = {} if setting is None else {setting: None}
         module = load_model(*arguments, alone)
         written_by = AutoModelForCausalLM.from_config(module.config).config  # as the rollout engine makes its own
-        assert written_by._attn_implementation == settings.get("attn_implementation", "sdpa")
+        assert written_by._attn_implementation == chosen
+    assert attention_for(AutoModelForCausalLM, AutoConfig.for_model("gpt_oss")) == "eager"  # there is no sdpa for it
 
 
 @pytest.mark.parametrize("code", [None, 0, 3, "bye"])

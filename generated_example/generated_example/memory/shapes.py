@@ -17,6 +17,7 @@ from transformers.cache_utils import DynamicCache
 
 from ..errors import ConfigError
 from ..features import add_adapter
+from ..settings.attention import attention_for
 from ..shims.logsumexp import only_reporting_entropy
 from ..shims.precision import to_dtype
 from ..vendored.utils import fsdp_utils
@@ -88,7 +89,8 @@ class ModelShape:
         max_logits_mb: float | None = None,
     ) -> None:
         self.dtype, kept = to_dtype(fsdp_config.dtype), to_dtype(fsdp_config.model_dtype)
-        attention = OmegaConf.select(model, "override_config.attn_implementation") or "sdpa"
+        said = OmegaConf.select(model, "override_config.attn_implementation")
+        attention = attention_for(auto_class, model_config, said)
         self.masked = not attention.startswith("flash")
         self.packed = bool(model.use_remove_padding)
         usual = attention if attention in ("sdpa", "eager") else "sdpa"

@@ -22,6 +22,24 @@ MODULES = {
 }
 
 
+def attention_for(auto_class: Any, model_config: Any, said: str | None = None) -> str:
+    """Return the name of what computes a model's attention.
+
+    Where nothing is said it is sdpa; or eager, for an architecture that transformers has no sdpa for, and for a model
+    that caps the logits of its attention (Gemma 2), as sdpa does not.
+
+    Args:
+        auto_class: the class of transformers that chooses the architecture.
+        model_config: the model's own config.
+        said: what the settings say.
+    """
+    if said:
+        return said
+    architecture = auto_class._model_mapping.get(type(model_config), None)
+    capped = getattr(model_config.get_text_config(), "attn_logit_softcapping", None)
+    return "eager" if capped or not getattr(architecture, "_supports_sdpa", True) else "sdpa"
+
+
 def attention_problems(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Say why the attention that is chosen cannot be had, with a hint.
 

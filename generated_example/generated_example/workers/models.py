@@ -13,6 +13,7 @@ from torch import nn
 from ..errors import ConfigError
 from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
+from ..settings.attention import attention_for
 from ..shims.precision import to_dtype
 from .model_files import check_model_directory, load_pretrained
 from .own_shares import shares_at, without_weights
@@ -89,9 +90,8 @@ def load_model(
     if model.external_lib:
         importlib.import_module(model.external_lib)
     override: Any = OmegaConf.to_container(model.override_config, resolve=True)
+    attention = override.pop("attn_implementation", None)
     arguments = {"trust_remote_code": model.trust_remote_code}
-    if attention := override.pop("attn_implementation", None):
-        arguments["attn_implementation"] = attention
     if model.use_remove_padding:
         _check_packing(attention)
 
@@ -124,6 +124,7 @@ def load_model(
     _check_not_packed(path, getattr(model_config, "quantization_config", None))
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
     _override(model_config, {**_tokens(tokenizer), **settings, **override})
+    arguments["attn_implementation"] = attention_for(auto_class, model_config, attention)
     module = ranks.together(read_model)
     _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
     if generation_config := ranks.on_driver(lambda: getattr(module, "generation_config", None)):
@@ -272,7 +273,7 @@ def _explained(error: Exception, path: str, attention: str | None) -> ConfigErro
             "install what it names (pip install flash-attn), or "
             "actor_rollout_ref.model.override_config.attn_implementation=sdpa",
         )
-    if attention == "sdpa" and 'attn_implementation="eager"' in text:
+    if attention in (None, "sdpa") and 'attn_implementation="eager"' in text:
         return ConfigError(
             f"the model at {path} is of an architecture without attention by sdpa",
             "actor_rollout_ref.model.override_config.attn_implementation=eager",

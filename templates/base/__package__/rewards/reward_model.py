@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from ..settings.attention import attention_for
+
 
 class RewardModel:
     """Gives each response the one logit of an `AutoModelForSequenceClassification`.
@@ -66,11 +68,9 @@ class RewardModel:
         self.micro_batch_size = micro_batch_size
         self.max_length = max_length
         self.param_offload = param_offload and device != "cpu"
-        # sdpa leaves out a cap on the logits of attention (Gemma 2).
-        capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)
-        attention = {"attn_implementation": "eager"} if capped else {}
+        attention = attention_for(AutoModelForSequenceClassification, config)
         model = AutoModelForSequenceClassification.from_pretrained(
-            path, config=config, dtype=dtype, trust_remote_code=trust_remote_code, **attention
+            path, config=config, dtype=dtype, trust_remote_code=trust_remote_code, attn_implementation=attention
         )
         self.model = model.eval().requires_grad_(False).to("cpu" if self.param_offload else device)
 

@@ -16,10 +16,11 @@ def vllm_arguments(config: Any, settings: dict[str, Any], tokenizer: Any) -> dic
     known = {field.name for field in fields(RolloutConfig)} - {"multi_turn"}
     rollout = {name: value for name, value in settings.items() if name in known}
     rollout["val_kwargs"] = SamplingConfig(**settings["val_kwargs"])
+    overrides: Any = OmegaConf.to_container(model.override_config, resolve=True)
     model_config = HFModelConfig(
         path=model.path,
         trust_remote_code=model.trust_remote_code,
-        override_config=OmegaConf.to_container(model.override_config, resolve=True),  # type: ignore[arg-type]
+        override_config={**overrides, "attn_implementation": overrides.get("attn_implementation") or "sdpa"},
     )
     model_config.tokenizer = tokenizer
     rollout_config = RolloutConfig(**rollout)
