@@ -2,6 +2,7 @@
 """What a run says at once: of missing paths, rewards that are not numbers, dead threads, another run; how to go on."""
 
 import asyncio
+import re
 import shlex
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from generated_example.rewards.scoring import Scorer, ScoringError
 from generated_example.run import run_lock
 from generated_example.run.failures import report
 from generated_example.run.stray_errors import FILE, stray_errors_in
+from generated_example.run.sweep import parsed
 from generated_example.settings import reward_keys
 from generated_example.settings.attention import attention_for
 from generated_example.settings.loading import load_config
@@ -124,6 +126,17 @@ def test_attention_that_leaves_out_a_models_cap_is_refused(tmp_path, tokenizer):
         written_by = AutoModelForCausalLM.from_config(module.config).config  # as the rollout engine makes its own
         assert written_by._attn_implementation == chosen
     assert attention_for(AutoModelForCausalLM, AutoConfig.for_model("gpt_oss")) == "eager"  # there is no sdpa for it
+
+
+@pytest.mark.parametrize(
+    "override", ["trainer.default_local_dir=/tmp/a=b", "trainer.logger=[console", "data.train_batch_size=4 }"]
+)
+def test_an_override_that_cannot_be_read_is_named(override):
+    said = f"cannot read {re.escape(repr(override))}: [^\\n]*[^ ]\\nhint: quote a value"
+    with pytest.raises(ConfigError, match=said):
+        load_config(CONFIG_DIRECTORY, [override])
+    with pytest.raises(ConfigError, match=said):
+        parsed(override)
 
 
 @pytest.mark.parametrize("code", [None, 0, 3, "bye"])

@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..output import say
 from ..settings.flags import CommandLine, ConfigFiles
+from ..settings.loading import unreadable
 
 LONGEST_NAME = 120
 INTERRUPTED = 130
@@ -71,12 +72,12 @@ def parsed(override: str) -> Any:
         ConfigError: it is malformed.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
+    from hydra.errors import OverrideParseException
 
     try:
-        return OverridesParser.create().parse_override(override)
-    except HydraException as error:
-        raise ConfigError(" ".join(str(error).split()), "python main.py --help") from error
+        return OverridesParser.create().parse_overrides([override])[0]
+    except OverrideParseException as error:
+        raise unreadable(error) from error
 
 
 def sweep(program: Path, flags: Sequence[str], runs: Sequence[Sequence[str]], base: Path) -> int:

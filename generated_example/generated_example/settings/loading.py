@@ -184,7 +184,7 @@ def _in_hydra(files: ConfigFiles, work: Callable[[], T]) -> T:
     import yaml
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
+    from hydra.errors import HydraException, OverrideParseException
     from omegaconf.errors import OmegaConfBaseException
 
     GlobalHydra.instance().clear()
@@ -194,6 +194,8 @@ def _in_hydra(files: ConfigFiles, work: Callable[[], T]) -> T:
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"a file in config/ is not valid YAML: {reason}", "mend it there") from error
+    except OverrideParseException as error:
+        raise unreadable(error) from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
 
@@ -303,3 +305,12 @@ def _type_name(expected: type | tuple[type, ...]) -> str:
     names |= {list: "a list", dict: "a mapping"}
     kinds = expected if isinstance(expected, tuple) else (expected,)
     return " or ".join(names[kind] for kind in kinds)
+
+
+def unreadable(error: Any) -> ConfigError:
+    """Return what to tell about an override that is not in Hydra's grammar, from its OverrideParseException."""
+    reason = " ".join(str(error.message).partition("See https")[0].split())
+    return ConfigError(
+        f"cannot read {error.override!r}: {reason}",
+        "quote a value that holds =, commas, brackets or blanks, for the shell too: \"key='a=b'\"",
+    )
