@@ -588,6 +588,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bonus", type=float, default=0.5)
     parser.add_argument("--target", type=int, default=3)
+    parser.add_argument("--unsaid")
     args = parser.parse_args()
     half = args.bonus / 2
     rows = load_dataset("a")
@@ -642,6 +643,8 @@ def test_functions_that_a_script_makes_come_along(
         ("chosen", "chosen = [near]\n    chosen.append(make(1.0))"),
         ("chosen", "chosen = [near]\n    if rows:\n        chosen = [make(1.0)]"),
         ("[near, judged(rows)]", ""),
+        ("make(args.unsaid)", ""),
+        ("make(unsaid)", "unsaid = args.unsaid"),
         ("[near, 'some/model']", ""),
     ],
 )
@@ -649,6 +652,18 @@ def test_functions_that_only_the_script_as_it_runs_knows_are_to_do(tmp_path: Pat
     run = made_by(tmp_path, handed, before)
     assert run.scored_by is None
     assert [item.what for item in run.remarks if item.key == "reward_funcs"] == ["to do"]
+
+
+def test_what_stands_at_the_top_by_an_option_that_nobody_has_said_is_to_do(tmp_path: Path) -> None:
+    read = "parser = argparse.ArgumentParser()\nparser.add_argument('--kind')\nargs = parser.parse_args()\n"
+    rest = "KINDS = {'short': [size]}\nchosen = KINDS[args.kind]\nconfig = GRPOConfig(num_generations=4)\n"
+    rest += "GRPOTrainer(model='a/b', args=config, reward_funcs=chosen, train_dataset=rows).train()\n"
+    checkout(tmp_path, **{"train.py": LEAST + read + rest})
+    assert launch(tmp_path, "python train.py").scored_by is None
+    scored_by = launch(tmp_path, "python train.py --kind short").scored_by
+    assert scored_by is not None
+    assert (scored_by.functions, scored_by.is_open) == (("chosen",), True)
+    assert "args = SimpleNamespace(kind='short')" in scored_by.text
 
 
 def test_weights_that_are_not_as_many_as_the_functions_are_to_do(tmp_path: Path) -> None:

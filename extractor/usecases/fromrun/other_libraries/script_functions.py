@@ -78,6 +78,7 @@ class _Writer:
         self._tree, self._text, self._known = tree, text, known
         self._top = dict(_bound(tree))
         self._scopes = dict(_scopes(tree, (tree,)))
+        self._checked: set[str] = set()
         self._lines: dict[str, str] = {}  # by the name that each binds
         self._depth = 0
 
@@ -177,8 +178,7 @@ class _Writer:
         if found is None or name in self._lines:
             return
         if where == (self._tree,):
-            if _is_parsed(found) and not self._namespace(name):
-                raise _Unknown
+            self._check_top(name, found)
             return
         if name in self._top or self._depth > _DEEPEST:  # another one there is called so
             raise _Unknown
@@ -207,12 +207,32 @@ class _Writer:
 
     def _written(self, node: ast.expr, scope: _Scope) -> str:
         """Return an expression as it can stand at the top, with what is known in it as values."""
-        for call in ast.walk(node):
-            if isinstance(call, ast.Call) and _RUNS.fullmatch(name_of(call)):
-                raise _Unknown
+        if any(isinstance(part, ast.Call) and _RUNS.fullmatch(name_of(part)) for part in ast.walk(node)):
+            raise _Unknown
+        self._check_options(node, scope)
         for used in sorted(_free(ast.unparse(node))):
             self._need(used, scope)
         return ast.unparse(node)
+
+    def _check_top(self, name: str, found: ast.AST) -> None:
+        """Refuse what stands at the top where its value is known only to the script as it runs."""
+        if _is_parsed(found):
+            if not self._namespace(name):
+                raise _Unknown
+        elif (value := _value(found, name)) is not None and name not in self._checked:
+            self._checked.add(name)
+            self._check_options(value, (self._tree,))
+            for used in sorted(_free(ast.unparse(value))):
+                self._need(used, (self._tree,))
+
+    def _check_options(self, node: ast.expr, scope: _Scope) -> None:
+        """Refuse an option of the command line that nobody has said, where it is read as the module is imported."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id not in _own(node):
+                found, _ = self._looked_up(part.value.id, scope)
+                is_option = found is not None and (found in scope or _is_parsed(found))
+                if is_option and isinstance(value_of(part, self._known), Computed):
+                    raise _Unknown
 
     def _namespace(self, name: str) -> str:
         """Return what stands for the options of a command line, as far as they are known; "" where none is."""
@@ -304,6 +324,12 @@ def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> set
     given = node.args
     more = [item for item in (given.vararg, given.kwarg) if item is not None]
     return {item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs, *more)}
+
+
+def _own(node: ast.expr) -> set[str]:
+    """Return the names that an expression binds for itself: of comprehensions, and arguments of lambdas."""
+    stored = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return stored.union(*(_arguments(part) for part in ast.walk(node) if isinstance(part, ast.Lambda)))
 
 
 def _free(text: str) -> set[str]:
