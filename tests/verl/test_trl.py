@@ -469,6 +469,111 @@ def test_what_variables_of_the_environment_and_dicts_say(tmp_path: Path) -> None
     assert {item.key for item in run.remarks if item.what == "to do"} == {"temperature", "reward_funcs"}
 
 
+WRITTEN = """
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fast", action="store_true")
+parser.add_argument("--kind", default="short")
+args = parser.parse_args()
+
+
+def settings(more):
+    given = {"num_generations": 4, **{"beta": 0.1}, "temperature": 0.7}
+    given["max_completion_length"] = 64
+    given.update({"epsilon": 0.3}, learning_rate=1e-5)
+    given.update(more)
+    if args.fast:
+        given["max_steps"] = 5
+    if args.kind == "short" and not args.fast:
+        given["max_prompt_length"] = 32
+    if rows.is_large():
+        given["temperature"] = 0.9
+    kept = {key: value for key, value in given.items() if key in GRPOConfig.__annotations__}
+    config = GRPOConfig(**kept)
+    config.num_iterations = 2 if args.fast else 3
+    setattr(config, "max_grad_norm", 0.2)
+    return config
+
+
+class Count:
+    def on_step(self, args, state):
+        args.beta = 7
+"""
+
+
+def test_what_a_script_writes_into_its_settings_before_and_after_counts(tmp_path: Path) -> None:
+    checkout(tmp_path, **{"train.py": WRITTEN})
+    run = launch(tmp_path, "python train.py --fast")
+    found = translated(run)
+    assert {
+        f"{ROLLOUT}.n": 4,
+        f"{ACTOR}.kl_loss_coef": 0.1,
+        f"{ACTOR}.clip_ratio_low": 0.3,
+        f"{ACTOR}.optim.lr": 1e-5,
+        f"{ACTOR}.ppo_epochs": 2,
+        f"{ACTOR}.grad_clip": 0.2,
+        "data.max_response_length": 64,
+    }.items() <= found.items()
+    assert "data.max_prompt_length" not in found
+    to_do = {item.key: item.value for item in run.remarks if item.what == "to do"}
+    assert to_do["temperature"] == "0.9 if rows.is_large() else 0.7"
+    assert to_do["GRPOConfig(**...)"] == "kept"
+    run = read_run(tmp_path / "train.py", {}, {})
+    assert translated(run)["data.max_prompt_length"] == 32
+    assert translated(run)[f"{ACTOR}.ppo_epochs"] == 3
+    assert "trainer.total_training_steps" not in translated(run)
+
+
+def test_what_a_script_writes_into_what_it_parsed_counts_before_the_command(tmp_path: Path) -> None:
+    rest = "(config,) = TrlParser(GRPOConfig).parse()\nconfig.beta = 0.2\n"
+    rest += "GRPOTrainer('a/b', size, config, rows).train()\n"
+    checkout(tmp_path, **{"train.py": LEAST + rest})
+    run = launch(tmp_path, "python train.py --beta 0.1 --num_generations 4")
+    assert translated(run)[f"{ACTOR}.kl_loss_coef"] == 0.2
+    assert translated(run)[f"{MODEL}.path"] == "a/b"
+    assert run.scored_by is not None
+
+
+def test_of_several_that_a_script_makes_the_trainer_s_counts(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    made = "LoraConfig(use_dora=True, r=2)\nother = LoraConfig(r=64)\nadapter = LoraConfig(r=4)\n"
+    rest = "config = GRPOConfig(num_generations=4)\nfirst = SFTTrainer(peft_config=other)\n"
+    more = "callbacks=[Count()], rollout_func=play, eval_dataset=held"
+    rest += f"GRPOTrainer(model='a/b', reward_funcs=size, args=config, peft_config=adapter, {more}).train()\n"
+    script.write_text(LEAST + made + rest)
+    run = read_run(script, {}, {})
+    assert translated(run)[f"{MODEL}.lora_rank"] == 4
+    said = {item.key: item.what for item in run.remarks}
+    assert (said["callbacks"], said["rollout_func"]) == ("not carried over", "to do")
+    assert "use_dora" not in said
+    assert "eval_dataset" not in said  # nothing is evaluated
+    script.write_text(LEAST + made + rest.replace("num_generations=4", "eval_strategy='epoch'"))
+    said = {item.key: item.what for item in read_run(script, {}, {}).remarks}
+    assert (said["eval_strategy"], said["eval_dataset"]) == ("to do", "to do")
+    # Which of two counts is not known.
+    script.write_text(LEAST + "c = [GRPOConfig(beta=0.1), GRPOConfig(beta=0.2)]\n")
+    assert "0.1 or 0.2" in {item.value for item in read_run(script, {}, {}).remarks if item.key == "beta"}
+    # An adapter that another module makes.
+    script.write_text(LEAST + rest.replace("peft_config=adapter", "peft_config=own.adapter()"))
+    assert "peft_config" in {item.key for item in read_run(script, {}, {}).remarks if item.what == "to do"}
+
+
+def test_a_class_that_only_is_called_as_trl_s_is_none(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    own = "@dataclass\nclass GRPOConfig:\n    beta: float = 0.5\n\nown = GRPOConfig(beta=0.3)\n"
+    rest = "GRPOTrainer(model='a/b', reward_funcs=size, args=TrlGRPOConfig(beta=own.beta)).train()\n"
+    script.write_text(LEAST + own + rest)
+    assert translated(read_run(script, {}, {}))[f"{ACTOR}.kl_loss_coef"] == 0.3
+
+
+def test_of_a_key_that_stands_twice_in_a_config_of_trl_the_last_counts(tmp_path: Path) -> None:
+    (tmp_path / "grpo.yaml").write_text(FEW + "max_steps: 5\nmax_steps: 6\nnum_train_epochs: -1\n")
+    (tmp_path / "train.py").write_text(LEAST + "GRPOTrainer(model='a/b', args=parse(TrlParser), reward_funcs=size)")
+    for run in (read_run(tmp_path / "grpo.yaml", {}, {}), launch(tmp_path, "python train.py --config grpo.yaml")):
+        assert translated(run)["trainer.total_training_steps"] == 6
+
+
 def test_python_that_this_one_does_not_read(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("x = 1\ny = (]\n")

@@ -166,7 +166,9 @@ def _from_hydra(folder: Path) -> Run:
 
 def _from_yaml(path: Path, text: str) -> Run:
     try:
-        config = read_yaml(text)
+        config = read_yaml(text, last_counts=True)
+        if not trl.is_config(config):
+            config = read_yaml(text)
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
     if isinstance(config, list) and all(isinstance(item, str) for item in config):

@@ -24,11 +24,13 @@ _SHOWN = 200
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML as OmegaConf reads it: 1e-6 is a number, a date is text, and a key may not stand twice."""
 
+    last_counts = False
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
-                if key.value in seen:
+                if key.value in seen and not self.last_counts:
                     line = key.start_mark.line + 1
                     raise yaml.YAMLError(f"line {line}: the key {key.value!r} stands twice")
                 seen.add(key.value)
@@ -45,6 +47,12 @@ _Loader.add_implicit_resolver(
     re.compile(r"[-+]?(?:\d[\d_]*)(?:\.[\d_]*)?[eE][-+]?\d+\Z|[-+]?\.\d+(?:[eE][-+]?\d+)?\Z"),
     list("-+0123456789."),
 )
+
+
+class _Lenient(_Loader):
+    """The same, where of a key that stands twice the last counts."""
+
+    last_counts = True
 
 
 @dataclass(frozen=True)
@@ -75,15 +83,19 @@ class Composed:
     problems: tuple[Problem, ...]
 
 
-def read_yaml(text: str) -> Any:
+def read_yaml(text: str, last_counts: bool = False) -> Any:
     """Return one YAML document, as OmegaConf reads it.
+
+    Args:
+        text: The document.
+        last_counts: Of a key that stands twice the last counts, as in YAML of others.
 
     Raises:
         yaml.YAMLError: it is none, is beyond the limits, or holds what no config does.
     """
     readers.check_yaml(text)
     try:
-        value = yaml.load(text, Loader=_Loader)
+        value = yaml.load(text, Loader=_Lenient if last_counts else _Loader)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         # What the constructors of YAML's own types raise: a number with thousands of digits, `!!int x`.
         raise yaml.YAMLError(f"a value that cannot be read ({error})") from None
@@ -91,13 +103,17 @@ def read_yaml(text: str) -> Any:
     return value
 
 
-def read_mapping(text: str) -> dict[str, Any]:
+def read_mapping(text: str, last_counts: bool = False) -> dict[str, Any]:
     """Return a YAML document that is a mapping, or empty.
+
+    Args:
+        text: The document.
+        last_counts: As for `read_yaml`.
 
     Raises:
         yaml.YAMLError: it is none.
     """
-    value = read_yaml(text)
+    value = read_yaml(text, last_counts)
     if value is not None and not isinstance(value, dict):
         raise yaml.YAMLError("no mapping at its top")
     return value or {}

@@ -16,6 +16,18 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv,
 }
+_COMPARES: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda one, other: one in other,
+    ast.NotIn: lambda one, other: one not in other,
+}
 _MAKES: Mapping[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str}
 _VARIABLES = ("os.getenv", "os.environ.get", "getenv", "environ.get")
 # Names that follow each other.
@@ -103,7 +115,26 @@ def _worked_out(node: ast.expr, known: Known, depth: int) -> Any:
         return _called(node, known, depth + 1)
     if isinstance(node, ast.List):
         return [_worked_out(item, known, depth + 1) for item in node.elts]
+    if isinstance(node, ast.IfExp):
+        return _worked_out(node.body if _worked_out(node.test, known, depth + 1) else node.orelse, known, depth + 1)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return not _worked_out(node.operand, known, depth + 1)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        sides = [_worked_out(side, known, depth + 1) for side in (node.left, *node.comparators)]
+        return _COMPARES[type(node.ops[0])](*sides)
+    if isinstance(node, ast.BoolOp):
+        return _either(node, known, depth + 1)
     return ast.literal_eval(node)
+
+
+def _either(node: ast.BoolOp, known: Known, depth: int) -> Any:
+    """Return the first of what `or` or `and` joins that decides, or the last."""
+    value = None
+    for part in node.values:
+        value = _worked_out(part, known, depth)
+        if bool(value) is isinstance(node.op, ast.Or):
+            break
+    return value
 
 
 def name_of(call: ast.Call) -> str:
@@ -135,18 +166,3 @@ def _called(node: ast.Call, known: Known, depth: int) -> Any:
         if isinstance(value, (str, int, float)):
             return _MAKES[called](value)
     raise ValueError(f"{called} is called")
-
-
-def arguments_of(call: ast.Call, known: Known) -> Iterator[tuple[str, ast.expr]]:
-    """Yield a call's arguments by name, also those of a dict that is handed over whole: `GRPOConfig(**settings)`."""
-    for item in call.keywords:
-        if item.arg is not None:
-            yield item.arg, item.value
-            continue
-        whole = known.constants.get(item.value.id) if isinstance(item.value, ast.Name) else item.value
-        if isinstance(whole, ast.Call) and name_of(whole) == "dict":
-            yield from ((part.arg, part.value) for part in whole.keywords if part.arg is not None)
-        elif isinstance(whole, ast.Dict):
-            for key, value in zip(whole.keys, whole.values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    yield key.value, value

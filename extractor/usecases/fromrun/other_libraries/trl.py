@@ -52,13 +52,13 @@ def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
     processes = trl_command.processes_of(words, places)
     file = config_file(path, stated.pop("config", None), places)
     try:
-        body = {} if file is None else read_mapping(readers.read_text(file))
+        body = {} if file is None else read_mapping(readers.read_text(file), last_counts=True)
         program = trl_script.of_file(its_file, {**body, **stated})
         if program is None:
             unknown = {"reward_funcs": Computed(f"those of {script}")} if script else {}
             found = {**unknown, **body, **stated}
             return _of_program(found, None, processes, algorithm or algorithm_of(found, script))
-        own = program.options - KNOWN  # the script makes of these what it hands over
+        own = (program.options - KNOWN) | program.assigned  # the script makes of these what it hands over
         said = {key: value for key, value in {**body, **stated}.items() if key not in own}
         return _of_program({**program.settings, **said}, program, processes)
     except (OSError, yaml.YAMLError) as error:

@@ -8,11 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from extractor.usecases.fromrun.other_libraries.script_calls import (
+    WHOLE,
+    Write,
+    arguments_of,
+    attributes_of,
+    by_position,
+    taken,
+    writes,
+)
 from extractor.usecases.fromrun.other_libraries.script_functions import Handed, handed
 from extractor.usecases.fromrun.other_libraries.script_values import (
     Computed,
     Known,
-    arguments_of,
     constants,
     name_of,
     options,
@@ -33,7 +41,14 @@ _LORA = {
 _CONFIGS = ("GRPOConfig", "RLOOConfig", "ModelConfig", "ScriptArguments")
 _TRAINERS = {"GRPOTrainer": GRPO, "RLOOTrainer": RLOO}
 _TRAINING = {"GRPOConfig": GRPO, "RLOOConfig": RLOO}
-_HANDED = {"model": "model_name_or_path", "reward_funcs": "reward_funcs", "train_dataset": "dataset_name"}
+_HANDED = {
+    **{name: name for name in ("callbacks", "environment_factory", "eval_dataset", "optimizers", "peft_config")},
+    **{name: name for name in ("reward_funcs", "rollout_func", "tools")},
+    "model": "model_name_or_path",
+    "train_dataset": "dataset_name",
+}
+# What a trainer takes without naming it, in TRL's order.
+_IN_ORDER = ("model", "reward_funcs", "args", "train_dataset", "eval_dataset")
 _CALLS: Mapping[str, Mapping[str, str]] = {
     **{name: {} for name in _CONFIGS},
     "GRPOTrainer": _HANDED,
@@ -55,6 +70,8 @@ _LOADS, _NAMED = "from_pretrained", ("model_name", "pretrained_model_name_or_pat
 _ARGS = ("args", "config")
 # What reads a config from the command line.
 _PARSES = ("ArgumentParser", "TrlParser", "parse_args")
+# Makes an adapter of what the command line says.
+_BY_FLAGS = "get_peft_config("
 # How functions of TRL's own are called that `trl grpo` knows by their names.
 _OF_TRL = "_reward"
 
@@ -98,6 +115,7 @@ class Program:
         path: Of the script.
         algorithm: That of its trainer.
         is_open: Whether the one name among the rewards may stand for a list of functions.
+        assigned: The settings that it gives to its config itself, whatever its command line says.
     """
 
     settings: Mapping[str, Any]
@@ -110,6 +128,7 @@ class Program:
     names: tuple[str, ...] = ()
     algorithm: str = GRPO
     is_open: bool = False
+    assigned: frozenset[str] = frozenset()
 
     def scored_by(self, weights: Any) -> ScoredBy | None:
         """Return what scores, with the weights that the run states; None where that is not known."""
@@ -169,33 +188,31 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
         SyntaxError: it is no Python.
     """
     tree = readers.python(text)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.bases}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_of(node) not in own]
+    calls = [by_position(call, _IN_ORDER) if _role(call) in _TRAINERS else call for call in calls]
     names = {_role(call) for call in calls}
     kinds = {**_TRAINING, **_TRAINERS}
     algorithms = [kinds[name] for name in kinds if name in names]
     if not algorithms:
         return None
-    known = Known(constants(tree), dict(options(tree)), given)
-    settings: dict[str, Any] = {}
-    scores = Handed()
-    for call in calls:
-        role = _role(call)
-        if role in _ADAPTERS and (role == "LoraConfig" or isinstance(call.func, ast.Attribute)):
-            settings.update(_ADAPTERS[role])
-        for name, node in arguments_of(call, known) if role in _CALLS else ():
-            said = _CALLS[role].get(name, name if role in _CONFIGS else None)
-            if said == "vllm_sampling_params" and (sampling := _sampling(node, known)) is not None:
-                settings = {**sampling, **settings}
-            elif said is not None:
-                settings[said] = value_of(node, known)
-            if said == "reward_funcs":
-                scores = handed(node, tree, text, known)
+    known, written = Known(constants(tree), dict(options(tree)), given), writes(tree)
+    calls = taken(tree, calls, [call for call in calls if _role(call) in _TRAINERS], known, _role)
+    found = [(call, *_stated(call, known, written)) for call in calls]
+    settings = _whole([(_role(call), stated) for call, stated, _ in found])
+    scorers = [node for _, _, node in found if node is not None]
+    scores = handed(scorers[-1], tree, text, known) if scorers else Handed()
+    assigned = dict(_assigned(calls, known, written))
+    settings.update(assigned)
     if isinstance(settings.get("model_name_or_path"), Computed):
         loaded = _loaded(calls, known)
         if loaded is not None:
             settings["model_name_or_path"] = loaded
+    adapter = settings.pop("peft_config", None)
     if any(key.startswith("lora_") for key in settings):
         settings["use_peft"] = True
+    elif isinstance(adapter, Computed) and not adapter.startswith(_BY_FLAGS):
+        settings["peft_config"] = adapter
     trainers = [name for call in calls if _role(call) in _TRAINERS and (name := name_of(call)) not in _TRAINERS]
     made_by = None if names & _TRAINING.keys() else _made_by(calls, known)
     if scores.model is not None:
@@ -205,7 +222,48 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     trainers += _elsewhere(tree)
     trainer = trainers[0] if trainers else None
     program = replace(program, trainer=trainer, algorithm=algorithms[0], is_open=scores.is_open)
-    return replace(program, names=_reward_names(known))
+    return replace(program, names=_reward_names(known), assigned=frozenset(assigned))
+
+
+def _stated(
+    call: ast.Call, known: Known, written: Mapping[str, Sequence[Write]]
+) -> tuple[dict[str, Any], ast.expr | None]:
+    """Return the settings that a call states, and what it hands over to score."""
+    role, scorer = _role(call), None
+    found: dict[str, Any] = {}
+    if role in _ADAPTERS and (role == "LoraConfig" or isinstance(call.func, ast.Attribute)):
+        found.update(_ADAPTERS[role])
+    for name, node in arguments_of(call, known, written) if role in _CALLS else ():
+        said = f"{role}(**...)" if name == WHOLE else _CALLS[role].get(name, name if role in _CONFIGS else None)
+        if said == "vllm_sampling_params" and (sampling := _sampling(node, known)) is not None:
+            found = {**sampling, **found}
+        elif said is not None:
+            found[said] = Computed(ast.unparse(node)) if name == WHOLE else value_of(node, known)
+        scorer = node if said == "reward_funcs" else scorer
+    return found, scorer
+
+
+def _whole(stated: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return what calls state together; where two state another each, which of them counts only the script knows."""
+    by_trainers = {key: value for role, given in stated if role in _TRAINERS for key, value in given.items()}
+    found: dict[str, Any] = {}
+    for role, given in stated:
+        for key, value in given.items() if role not in _TRAINERS else ():
+            is_same = key not in found or found[key] == value
+            found[key] = value if is_same else Computed(f"{found[key]} or {value}")
+    return {**by_trainers, **found}
+
+
+def _assigned(
+    calls: Sequence[ast.Call], known: Known, written: Mapping[str, Sequence[Write]]
+) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that a script gives to a config that it has already: `config.beta = 0.1`."""
+    configs = {id(call) for call in calls if _role(call) in _TRAINING}
+    names = {name for name, node in known.constants.items() if id(node) in configs}
+    trainers = [call for call in calls if _role(call) in _TRAINERS]
+    handed_over = [item.value for call in trainers for item in call.keywords if item.arg in _ARGS]
+    for name in sorted(names.union(item.id for item in handed_over if isinstance(item, ast.Name))):
+        yield from ((key, value_of(node, known)) for key, node in attributes_of(name, known, written))
 
 
 def _role(call: ast.Call) -> str:

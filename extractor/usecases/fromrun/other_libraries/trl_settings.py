@@ -85,9 +85,14 @@ _OF_THE_MACHINE = {
     *("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "hub_model_id", "logging_first_step"),
     *("overwrite_output_dir", "gradient_checkpointing_kwargs", "logging_strategy", "vllm_enable_sleep_mode"),
 }
+# What a script hands to the trainer that no setting says.
+_OF_THE_TRAINER = {"callbacks", "optimizers"}
 KNOWN = {*_NAMES, *_READ, *_OF_THE_MACHINE}
 _TO_DO = {
     "dataset_name": ROWS,
+    **dict.fromkeys(("environment_factory", "rollout_func", "tools"), "turns: make custom/env_wrapper.py take them"),
+    "eval_dataset": "name its rows in data.val_files",
+    "peft_config": f"an adapter: say {_MODEL}.lora_rank, lora_alpha and target_modules",
     "load_in_4bit": "vextract upgrade --with qlora, and local.quantization.load_in_4bit=true",
     "reward_funcs": "not found at the top of a script that is here: hand them to LocalPPOTrainer(reward_fn=[...]) as "
     "they are, or score in custom/reward_manager.py",
@@ -131,6 +136,7 @@ def translated(
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
     remarks = (
         *_remarks(stated, whole, scored_by is not None or "reward_model.enable" in found),
+        *_on_values(stated, whole),
         *_on_batches(known, batches, processes),
         *trl_losses.remarks(whole, algorithm, batches.updates),
         *_on_defaults(stated, whole, algorithm),
@@ -149,7 +155,7 @@ _NUMBERS: Mapping[str, float] = {
     "max_steps": -1,
     "num_generations": 1,
     "num_iterations": 1,
-    "num_train_epochs": 0,
+    "num_train_epochs": -1,  # as some say it where `max_steps` counts
     "per_device_train_batch_size": 1,
     "save_steps": 0,
     "steps_per_generation": 1,
@@ -258,25 +264,36 @@ def _lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
 
 
 def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: bool) -> Iterator[Remark]:
-    if not (is_scored or stated.keys() & {"reward_funcs", "reward_model_name_or_path"}):
+    if not is_scored and all(stated.get(key) is None for key in ("reward_funcs", "reward_model_name_or_path")):
         yield Remark("reward_funcs", None, "to do", "not stated: say in custom/reward_manager.py what scores")
     for key, value in sorted(stated.items()):
         if is_scored and (key == "reward_funcs" or (key == "reward_weights" and isinstance(value, (list, int, float)))):
             continue
-        if key in _TO_DO and value is not False:
+        if key == "eval_dataset" and whole.get("eval_strategy", "no") == "no":
+            continue
+        if key in _OF_THE_TRAINER and value not in (None, []):
+            yield Remark(key, value, "not carried over", "what it does beside TRL's trainer")
+        elif key in _TO_DO and value not in (None, False):
             yield Remark(key, str(value), "to do", _TO_DO[key])
         elif isinstance(value, Computed) or (isinstance(value, str) and unknowns(value)):
             what = "dropped" if key in _OF_THE_MACHINE or key == "run_name" else "to do"
             yield Remark(key, readable(str(value)), what, "not known without running the script: set it in config/")
-        elif key not in _NAMES and key not in _READ and value not in (None, False):
+        elif key not in _NAMES and key not in _READ and value not in (None, False, []):
             what = "dropped" if key in _OF_THE_MACHINE else "not carried over"
             yield Remark(key, value, what, "of TRL alone")
+
+
+def _on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
+    """Yield settings whose value means something else here."""
     if str(whole["lr_scheduler_type"]) not in _SCHEDULES:
         why = "verl has constant and cosine: constant"
         yield Remark("lr_scheduler_type", whole["lr_scheduler_type"], "changed", why)
     if whole.get("use_peft") and "lora_target_modules" not in stated:
         why = "those that peft would choose in a Llama or Qwen: " + ", ".join(_LORA["lora_target_modules"])
         yield Remark("lora_target_modules", None, "changed", why)
+    for key, name in (("save_strategy", "trainer.save_freq"), ("eval_strategy", "trainer.test_freq")):
+        if stated.get(key) in ("epoch", "best"):
+            yield Remark(key, stated[key], "to do", f"verl counts steps, and has none of it: set {name}")
     if float(whole["num_train_epochs"]) % 1:
         yield Remark("num_train_epochs", whole["num_train_epochs"], "changed", "whole epochs, rounded up")
 
