@@ -92,16 +92,21 @@ def compared(script: Path, root: Path, tree: Path, release: str, keep_unknown: b
         return Compared(name, Counter(), why="bash starts no trainer")
     command, (module, arguments) = launches[0]
     place = own_config.file_of(module)
-    # It may be meant to be started from its own folder.
-    folders = (Path(command.environment.get("PWD", root)), script.parent)
-    program = next((folder / place for folder in folders if (folder / place).is_file()), None)
-    here = program is not None and program.resolve().is_relative_to(root)
-    theirs = under_hydra.composed(tree, program if here else None, arguments, command.environment, root)
+    # It may be meant to be started from its own folder, or from one between that and the root.
+    above = (folder for folder in script.parents if folder.is_relative_to(root))
+    folders = (Path(command.environment.get("PWD", root)), *above)
+    inside = (folder for folder in folders if (folder / place).resolve().is_relative_to(root))
+    started_in = next((folder for folder in inside if (folder / place).is_file()), None)
+    program = None if started_in is None else started_in / place
+    theirs = under_hydra.composed(tree, program, arguments, command.environment, root, started_in)
     if theirs.refused:
         return Compared(name, Counter(), why=f"Hydra refuses it: {theirs.refused}", forced=theirs.forced)
     said = {item.lstrip("+~").partition("=")[0] for item in arguments}
+    verls = under_hydra.composed(tree, None, (), command.environment, root).written
+    if verls:  # and what a config of the run's own has otherwise
+        said |= {key for key, value in theirs.written.items() if verls.get(key, _NOTHING) != value}
     counts, silent = judged(theirs, made, said, root)
-    return Compared(name, counts, tuple(silent), "" if here else f"no {place} here", theirs.forced)
+    return Compared(name, counts, tuple(silent), f"no {place} here" if program is None else "", theirs.forced)
 
 
 def judged(
@@ -135,7 +140,8 @@ def judged(
         if key.startswith("hydra.") or key.rpartition(".")[2] == "_target_":
             continue
         own = list(dict.fromkeys([*places.get(key, ()), *(name for name in candidates(key, there) if name in ours)]))
-        about = [remark for name in (key, *own) for remark in told.get(name, ())]
+        named = dict.fromkeys((key, *own, *candidates(key, there)))
+        about = [remark for name in named for remark in told.get(name, ())]
         mine = run.written[key]
         if any(same(value, ours[name], root) or _follow_the_same(mine, here.get(name)) for name in own):
             what = EQUAL

@@ -21,6 +21,8 @@ STAND_INS = (
     *("nohup", "nvidia-smi", "pip", "pip3", "pkill", "kill", "python", "python3", "ray", "sbatch", "scp", "sleep"),
     *("srun", "ssh", "sudo", "torchrun", "uv", "wandb", "wget"),
 )
+# What a script for a cluster finds set, and may not go on without: one machine.
+_IN_A_JOB = {"SLURM_JOB_NUM_NODES": "1", "SLURM_NNODES": "1"}
 # Looking for other accelerators fails, as it does on a machine without them.
 _RECORDED = """#!/bin/bash
 n=$(ls /record | wc -l)
@@ -79,7 +81,7 @@ def run(script: Path, root: Path, variables: Mapping[str, str], seconds: int = 2
             _executable(stubs / name, _RECORDED)
         _executable(stubs / "any", _RECORDED.replace('"${0##*/}" "$@"', '"$@"'))
         (stubs / "env.sh").write_text(_NOT_FOUND, encoding="utf-8")
-        environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": HOME, "USER": "nobody"}
+        environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": HOME, "USER": "nobody", **_IN_A_JOB}
         command = [shutil.which("unshare") or "unshare", "-rnm", "--kill-child", "--fork"]
         arguments = [new, root, root, record, script, seconds, stubs]
         subprocess.run(

@@ -45,17 +45,23 @@ class Composition:
 
 
 def configs_of(files: Mapping[str, str], into: Path) -> Path:
-    """Write the YAML files of a tree, by path, and nothing else: packages without code, which Hydra can search."""
+    """Write the YAML files of a tree, by path, and no code: packages without any, which Hydra can search."""
     shutil.rmtree(into, ignore_errors=True)
     for path, text in files.items():
         if path.endswith(".yaml"):
             (into / path).parent.mkdir(parents=True, exist_ok=True)
             (into / path).write_text(text, encoding="utf-8")
+            (into / path).with_name("__init__.py").touch()  # Hydra warns of a package without one
     return into
 
 
 def composed(
-    tree: Path, program: Path | None, arguments: Sequence[str], environment: Mapping[str, str], root: Path
+    tree: Path,
+    program: Path | None,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    root: Path,
+    started_in: Path | None = None,
 ) -> Composition:
     """Compose a launch as the program's `hydra.main` would.
 
@@ -65,6 +71,7 @@ def composed(
         arguments: Behind the program.
         environment: Which the program sees.
         root: What the paths of tree are relative to in the launch.
+        started_in: The directory of the launch; None, or not below root: root.
     """
     folder, name = _of_the_program(program)
     overrides, directories = [], []
@@ -90,7 +97,8 @@ def composed(
         at = tree / place / folder
     if directories:
         overrides.append(f"hydra.searchpath=[{','.join(f'file://{item}' for item in directories)}]")
-    with _seeing(tree, environment):
+    stands = root if started_in is None or not started_in.is_relative_to(root) else started_in
+    with _seeing(tree, environment, tree / stands.relative_to(root)):
         return _composed(at.resolve(), name.removesuffix(".yaml"), overrides)
 
 
@@ -156,14 +164,15 @@ def _of_the_program(program: Path | None) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _seeing(tree: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """Let Hydra see a tree's packages, stand in its directory, and have an environment."""
+def _seeing(tree: Path, environment: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """Let Hydra see a tree's packages, stand in a directory of it, and have an environment."""
     before, place, paths = dict(os.environ), Path.cwd(), list(sys.path)
     GlobalHydra.instance().clear()
     _forget()
     os.environ.update(environment)
     sys.path.insert(0, str(tree))
-    os.chdir(tree)
+    folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(folder)
     try:
         yield
     finally:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks import under_hydra
-from benchmarks.against_hydra import EQUAL, judged
+from benchmarks import against_hydra, under_hydra
+from benchmarks.against_hydra import EQUAL, compared, judged
 from extractor.usecases import new
 from extractor.usecases.export.target import CONFIG, Target
 from extractor.usecases.fromrun.carry_over import Request
 from extractor.values import releases
 from extractor.values.options import Options
+from tests.benchmarks.test_judges import _namespaces
 from tests.releases import newest_release, source_of
 
 SETTINGS = {
@@ -48,3 +51,49 @@ def test_no_key_differs_in_silence(kind: str, release: str, tmp_path: Path) -> N
     counts, silent = judged(theirs, made, {item.partition("=")[0] for item in arguments}, tmp_path)
     assert silent == []
     assert counts[EQUAL] > 100
+
+
+MINE = "@hydra.main(config_path='config', config_name='mine_trainer', version_base=None)\ndef main(config): ...\n"
+OWN = """
+hydra: {searchpath: ["pkg://verl.trainer.config"]}
+defaults: [ppo_trainer, _self_]
+mine: {alpha: 3}
+algorithm: {gamma: 0.9}
+"""
+
+
+@pytest.mark.slow  # makes a project
+@pytest.mark.skipif(not _namespaces(), reason="needs Linux namespaces (unshare)")
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_a_recipe_s_own_config_says_is_judged_too(
+    is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a repository of its own in a checkout of verl, and is started from its own folder."""
+    release = releases.default()
+    files = {f"{CONFIG}{path}": text for path, text in Target.of(source_of(release)).files.items()}
+    script = "recipe/mine/run.sh"
+    own = {
+        "verl/__init__.py": "",
+        "verl/version/version": release,
+        "recipe/.git": "gitdir: ../.git/modules/recipe",
+        "recipe/mine/main_mine.py": MINE,
+        "recipe/mine/config/mine_trainer.yaml": OWN,
+        script: f"python3 -m mine.main_mine {BASE} algorithm.adv_estimator=grpo\n",
+    }
+    for path, text in {**files, **own}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    tree = under_hydra.configs_of({**files, **own}, tmp_path / "tree")
+    real = against_hydra.project_of
+
+    def project_of(*arguments: Any) -> tuple[new.NewProject, tuple[str, ...]]:
+        made, given = real(*arguments)
+        assert made.run is not None
+        kept = tuple(item for item in made.run.remarks if is_told or item.key != "mine.alpha")
+        return replace(made, run=replace(made.run, remarks=kept)), given
+
+    monkeypatch.setattr(against_hydra, "project_of", project_of)
+    found = compared(tmp_path / script, tmp_path, tree, release, keep_unknown=False)
+    assert (found.why, found.forced) == ("", ())
+    assert [(item.key, item.value) for item in found.silent] == ([] if is_told else [("mine.alpha", 3)])

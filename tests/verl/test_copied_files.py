@@ -75,6 +75,18 @@ def test_an_unpacked_checkout_begins_where_verl_is(tmp_path: Path) -> None:
     assert places.find("verl/trainer/config/ppo_trainer.yaml") == config
 
 
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml"])
+def test_a_repository_in_a_checkout_of_verl_is_started_from_there(mark: str, tmp_path: Path) -> None:
+    script = tmp_path / "main/recipe/mine/run.sh"
+    version = tmp_path / "main/verl/version/version"
+    for file in (script, version, tmp_path / "main/verl/__init__.py", tmp_path / "main/recipe" / mark):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+    places = Places.of(script, None)
+    assert places.root == tmp_path / "main"
+    assert places.find("verl/version/version") == version
+
+
 @pytest.mark.parametrize(("module", "package"), [("cv2", "opencv-python"), ("pandas", "pandas")])
 def test_what_to_install_for_a_module_is_its_package(module: str, package: str) -> None:
     assert package_of(module) == package

@@ -55,7 +55,7 @@ class Places:
     @property
     def root(self) -> Path | None:
         """Return the likeliest root of a repository among them; None where there is none."""
-        return next((folder for folder in self.folders if _is_root(folder)), None)
+        return next((_root(folder) for folder in self.folders if _is_root(folder)), None)
 
     def folders_like(self, path: str) -> list[Path]:
         """Return the folders that a path of the run may mean: also where it begins in a folder of somebody else's.
@@ -90,15 +90,22 @@ class Places:
 
 
 def _above(folder: Path) -> Iterator[Path]:
-    """Yield a folder and those above it, up to the root of a repository; without one, the folder alone.
+    """Yield a folder and those above it, up to the root of a repository; without one, the folder alone."""
+    root = _root(folder)
+    yield from (parent for parent in (folder, *folder.parents) if parent.is_relative_to(root))
 
-    A package of its own in the repository, such as the whole of verl, does not end it.
+
+def _root(folder: Path) -> Path:
+    """Return the root of the repository that a folder is in; without one, the folder.
+
+    A package of its own in the repository, such as the whole of verl, does not end it. Nor does a repository that lies
+    in a checkout of verl, as that of upstream's recipes does: it is started from there.
     """
     parents = [folder, *folder.parents][:_ABOVE]
     checkouts = (parent for parent in parents if (parent / _CHECKOUT).exists())
     packages = (parent for parent in parents if _is_root(parent))
-    root = next(checkouts, None) or next(packages, folder)
-    yield from parents[: parents.index(root) + 1]
+    own = next(checkouts, None) or next(packages, folder)
+    return next((parent for parent in parents if (parent / _VERL).exists() and own.is_relative_to(parent)), own)
 
 
 def _with_verl(root: Path) -> Iterator[Path]:
