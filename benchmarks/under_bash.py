@@ -25,9 +25,9 @@ STAND_INS = (
 _IN_A_JOB = {"SLURM_JOB_NUM_NODES": "1", "SLURM_NNODES": "1"}
 # Looking for other accelerators fails, as it does on a machine without them.
 _RECORDED = """#!/bin/bash
-n=$(ls /record | wc -l)
-printf '%s\\0' "${0##*/}" "$@" > /record/$(printf %06d $n).words
-env -0 > /record/$(printf %06d $n).environment
+at=/record/$(printf %06d $(ls /record | wc -l))-$$
+printf '%s\\0' "${0##*/}" "$@" > $at.words
+env -0 > $at.environment
 case "$*" in *torch_npu*) exit 1;; esac
 exit 0
 """

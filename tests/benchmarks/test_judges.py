@@ -54,6 +54,14 @@ def test_bash_starts_nothing_and_says_what_it_would_have_started(tmp_path: Path)
     assert not (root / "written").exists()
 
 
+@pytest.mark.skipif(not _namespaces(), reason="needs Linux namespaces (unshare)")
+def test_what_is_started_at_the_same_time_is_all_written_down(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("for number in $(seq 30); do python3 train.py $number & done; wait\n")
+    started = under_bash.run(script, tmp_path, {})
+    assert sorted(int(item.words[2]) for item in started) == list(range(1, 31))
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours", "alike"),
     [
