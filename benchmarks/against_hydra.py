@@ -131,6 +131,8 @@ def judged(
     for key, known in names.items():
         for name in known:
             places.setdefault(name, []).append(key)
+    # Names of other versions of verl, which the report names with what they are in the run's release.
+    as_named = {item.text.lstrip("+").partition("=")[0]: item.key for item in made.run.found.run.overrides}
     told: dict[str, list[Remark]] = {}
     for remark in made.run.remarks:
         told.setdefault(remark.key, []).append(remark)
@@ -139,8 +141,9 @@ def judged(
     for key, value in theirs.items():
         if key.startswith("hydra.") or key.rpartition(".")[2] == "_target_":
             continue
-        own = list(dict.fromkeys([*places.get(key, ()), *(name for name in candidates(key, there) if name in ours)]))
-        named = dict.fromkeys((key, *own, *candidates(key, there)))
+        others = candidates(as_named.get(key, key), there)
+        own = list(dict.fromkeys([*places.get(key, ()), *(name for name in others if name in ours)]))
+        named = dict.fromkeys((key, as_named.get(key, key), *own, *others))
         about = [remark for name in named for remark in told.get(name, ())]
         mine = run.written[key]
         if any(same(value, ours[name], root) or _follow_the_same(mine, here.get(name)) for name in own):
@@ -153,11 +156,11 @@ def judged(
             same(value, defaults.flat[name], root)
             or _follow_the_same(mine, written[name])
             or any(same(value, theirs.get(key, _NOTHING), root) for key in _followed(written[name]))
-            for name in candidates(key, there)
+            for name in others
             if name in defaults.flat
         ):
             what = THE_RELEASES
-        elif not own and key not in said and not any(name in defaults.flat for name in candidates(key, there)):
+        elif not own and key not in said and not any(name in defaults.flat for name in others):
             what = GONE
         else:
             what = SILENT

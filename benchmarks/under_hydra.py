@@ -95,6 +95,9 @@ def composed(
         at = tree / Path(folder).relative_to(root)
     else:
         at = tree / place / folder
+    if not at.is_dir():  # a folder on somebody's machine, in which the checkout is
+        ends = (Path(*Path(folder).parts[start:]) for start in range(1, len(Path(folder).parts)))
+        at = next((tree / end for end in ends if (tree / end).is_dir()), at)
     if directories:
         overrides.append(f"hydra.searchpath=[{','.join(f'file://{item}' for item in directories)}]")
     stands = root if started_in is None or not started_in.is_relative_to(root) else started_in

@@ -48,9 +48,9 @@ def test_settings_have_the_projects_names_and_no_model_judges() -> None:
     ]
 
 
-@pytest.mark.parametrize(("path", "said"), [("policy", []), ("other", ["changed"])])
-def test_a_model_of_its_own_is_named_and_a_reference_of_its_own_is_not_taken(path: str, said: list[str]) -> None:
+@pytest.mark.parametrize(("path", "said"), [("policy", ["renamed"]), ("other", ["changed"]), (None, [])])
+def test_a_model_of_its_own_is_named_and_a_reference_of_its_own_is_not_taken(path: str | None, said: list[str]) -> None:
     run = {**RUN, "reward_model.model.path": path, REFERENCE: path}
     found, _, remarks = prime.settings(run, run, PROJECT)
-    assert found.get("local.prime.path", "policy") == path
+    assert found.get("local.prime.path", "policy") == (path or "policy")
     assert [item.what for item in remarks if item.key == REFERENCE] == said

@@ -78,3 +78,24 @@ def test_a_key_that_follows_here_has_the_run_s_value(tmp_path: Path) -> None:
     assert made["actor_rollout_ref.ref.fsdp_config.fsdp_size"] == -1
     # It is started where its program is found, and not where it lies.
     assert made["data.train_files"] == f"{tmp_path}/checkout/data/train.parquet"
+
+
+OWN = """
+defaults: [ppo_trainer, _self_]
+reward:
+  reward_manager: {name: dapo}
+  reward_kwargs: {overlong_buffer_cfg: {enable: false, len: 0, penalty_factor: 0.0}}
+"""
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_the_command_says_counts_over_a_config_s_other_name(tmp_path: Path) -> None:
+    """A script may be older than the config beside it."""
+    script = tmp_path / "run.sh"
+    (tmp_path / "mine.yaml").write_text(OWN)
+    said = " ".join(f"reward_model.overlong_buffer.{item}" for item in ("enable=True", "len=64", "penalty_factor=0.5"))
+    script.write_text(f"{SCRIPT.strip()} {said} --config-path . --config-name mine\n")
+    assert vextract("new", tmp_path / "p", "--verl", NEWEST[-1], "--from-verl-run", script).code == 0
+    made, prefix = load(read_files(tmp_path / "p")).flat, "reward.reward_kwargs.overlong_buffer_cfg."
+    found = {key.removeprefix(prefix): value for key, value in made.items() if key.startswith(prefix)}
+    assert {**found, "log": False} == {"enable": True, "len": 64, "penalty_factor": 0.5, "log": False}

@@ -70,8 +70,9 @@ def settings(
         if key != f"{_MODEL}path" or value != flat.get(_POLICY):
             found[f"{_SECTION}{name}"] = value
             remarks.append(Remark(key, value, "renamed", f"here it is {_SECTION}{name}"))
-    reference = flat.get(_REFERENCE)
-    if reference not in (None, flat.get(_POLICY)) and not unknowns(str(reference)):
-        why = f"{flat.get(_POLICY)}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
-        remarks.append(Remark(_REFERENCE, reference, "changed", why))
+    reference, policy = flat.get(_REFERENCE), flat.get(_POLICY)
+    if reference is not None and not unknowns(str(reference)):
+        changed = f"{policy}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
+        what, why = ("renamed", f"here it is {_POLICY}") if reference == policy else ("changed", changed)
+        remarks.append(Remark(_REFERENCE, reference, what, why))
     return found, used, remarks

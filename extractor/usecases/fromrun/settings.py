@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from extractor.usecases.export.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
@@ -44,6 +45,9 @@ def settings_for(
         usual = Defaults.of(target).flat
         stated = {key: value for key, value in stated.items() if key not in usual or usual[key] != flat.get(key, value)}
     run_defaults = Defaults(experiment.config, flat)
+    # What the command says counts over what a config of the run's says under another name.
+    commanded = set(stated_by(replace(run, overlay=(), resolved=None)))
+    last = dict(sorted(flat.items(), key=lambda item: item[0] in commanded))
     devices = _devices(flat)
     found: dict[str, Any] = {}
     wanted: dict[str, Any] = {}
@@ -54,7 +58,9 @@ def settings_for(
             continue
         # A release may know an old name beside the new one: the one that the run uses counts.
         names = (READ_BY_THE_ENGINE.get(key), *candidates(key, renamed_back))
-        said = [name for name in names if name in stated and name in flat]
+        said = sorted(
+            (name for name in names if name in stated and name in flat), key=lambda name: name not in commanded
+        )
         name = said[0] if said else name_in(key, run_defaults, renamed_back)
         if name is None or (run.is_bare and not said):
             continue
@@ -67,10 +73,10 @@ def settings_for(
             found[key] = value
         if value is not _ABSENT:
             wanted[key] = value
-    found.update(_open_sections(flat, project))
+    found.update(_open_sections(last, project))
     used.update(found)
     found.update(_micro_batches(flat, project, devices, stated, remarks))
-    found.update(_reward_arguments(flat, project))
+    found.update(_reward_arguments(last, project))
     if not run.hints:
         if prime.is_launch(run.program):
             judge, read, about = prime.settings(flat, stated, project)
