@@ -12,6 +12,7 @@ release's own config tree (`under_hydra`), and each key of the project is looked
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from typing import Any
 from benchmarks import under_bash, under_hydra
 from benchmarks.against_hydra import EQUAL, SILENT, Difference, same
 from benchmarks.launch_scripts import project_of, remember, scripts_of
-from extractor.pipeline.source import open_source
+from extractor.pipeline.source import Source, open_source
 from extractor.project import lock
 from extractor.usecases import export, new
 from extractor.usecases.export import Key, Status
@@ -36,6 +37,11 @@ from extractor.values.options import Options
 from extractor.values.renames import Renames
 
 IN_THE_TABLE = "in KEYS.md"
+
+
+@functools.cache
+def _opened(release: str) -> Source:
+    return open_source(releases.load(release).pin)
 
 
 def judged(project: Path, release: str, tree: Path, out: Path) -> tuple[Counter[str], list[Difference], str]:
@@ -52,7 +58,7 @@ def judged(project: Path, release: str, tree: Path, out: Path) -> tuple[Counter[
     """
     locked = lock.read(project)
     renamed = Renames(locked.options.verl, release)
-    made = export.export(project, locked, open_source(releases.load(release).pin), renamed)
+    made = export.export(project, locked, _opened(release), renamed)
     export.write(out, made.files)
     started = under_bash.run(out / "run.sh", out, {})
     launches = [(item, found) for item in started if (found := programs.launched(item.words)) is not None]
@@ -130,7 +136,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder, trees = Path(temporary), {}
         for release in releases.supported():
-            source = open_source(releases.load(release).pin)
+            source = _opened(release)
             texts = {path: source.read(path) for path in source.files if path.endswith(".yaml")}
             trees[release] = under_hydra.configs_of(texts, folder / "trees" / release)
         roots = [path.resolve() for path in options.checkouts]
