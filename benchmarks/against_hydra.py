@@ -69,13 +69,16 @@ class Compared:
     forced: tuple[str, ...] = ()
 
 
-def compared(script: Path, root: Path, tree: Path, release: str, keep_unknown: bool) -> Compared:
+def compared(
+    script: Path, root: Path, tree: Path, verls: Mapping[str, Any], release: str, keep_unknown: bool
+) -> Compared:
     """Compare a script's keys with its project's.
 
     Args:
         script: The launch script.
         root: Its checkout.
         tree: The checkout's configs, of `under_hydra.configs_of`.
+        verls: verl's own config there, as it is written; empty: it has none.
         release: The project's.
         keep_unknown: As the flag of `vextract new`.
     """
@@ -83,6 +86,8 @@ def compared(script: Path, root: Path, tree: Path, release: str, keep_unknown: b
     try:
         options = Options("proj", release, "vllm", "grpo", (), "toy")
         made, given = project_of(script, options, keep_unknown, frozenset())
+        if (known := _as_bash_has(script, root, given)) != given:
+            made, given = project_of(script, options, keep_unknown, frozenset(), known)
     except VextractError as error:
         return Compared(name, Counter(), why=f"refused: {error.message}")
     variables = dict(item.split("=", 1) for item in given)
@@ -102,11 +107,23 @@ def compared(script: Path, root: Path, tree: Path, release: str, keep_unknown: b
     if theirs.refused:
         return Compared(name, Counter(), why=f"Hydra refuses it: {theirs.refused}", forced=theirs.forced)
     said = {item.lstrip("+~").partition("=")[0] for item in arguments}
-    verls = under_hydra.composed(tree, None, (), command.environment, root).written
     if verls:  # and what a config of the run's own has otherwise
         said |= {key for key, value in theirs.written.items() if verls.get(key, _NOTHING) != value}
     counts, silent = judged(theirs, made, said, root)
     return Compared(name, counts, tuple(silent), f"no {place} here" if program is None else "", theirs.forced)
+
+
+def _as_bash_has(script: Path, root: Path, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the variables that were asked for with the values that bash has of them in the end.
+
+    A script may ask whether there is a directory, and set another one if not.
+    """
+    said = dict(item.split("=", 1) for item in given)
+    found = under_bash.run(script, root, said, exports=True) if said else []
+    launch = next((item for item in found if programs.launched(item.words) is not None), None)
+    return tuple(
+        f"{name}={value if launch is None else launch.environment.get(name, value)}" for name, value in said.items()
+    )
 
 
 def judged(
@@ -240,9 +257,10 @@ def all_compared(
             files = {path.relative_to(root).as_posix(): path for path in root.rglob("*.yaml")}
             texts = {name: path.read_text(encoding="utf-8", errors="replace") for name, path in files.items()}
             tree = under_hydra.configs_of(texts, Path(folder, "tree"))
+            verls = under_hydra.composed(tree, None, (), {}, root).written
             for script in found:
                 try:
-                    yield root, compared(script, root, tree, release, keep_unknown)
+                    yield root, compared(script, root, tree, verls, release, keep_unknown)
                 except Exception as error:
                     yield root, Compared(str(script.relative_to(root)), Counter(), why=f"bug: {error!r}")
 

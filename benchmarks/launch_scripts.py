@@ -110,7 +110,11 @@ def convert(script: Path, target: Path, release: str, keep_unknown: bool) -> tup
 
 
 def project_of(
-    script: Path, options: Options, keep_unknown: bool, chosen: frozenset[str] = frozenset({"engine"})
+    script: Path,
+    options: Options,
+    keep_unknown: bool,
+    chosen: frozenset[str] = frozenset({"engine"}),
+    given: tuple[str, ...] = (),
 ) -> tuple[new.NewProject, tuple[str, ...]]:
     """Return a script's project, in memory, and the variables that had to be set by hand.
 
@@ -119,11 +123,11 @@ def project_of(
         options: Of the project, as far as the script does not say them.
         keep_unknown: As the flag of `vextract new`.
         chosen: The options that the script is not asked for.
+        given: Variables that are set by hand anyway.
 
     Raises:
         VextractError: it cannot be made.
     """
-    given: tuple[str, ...] = ()
     for last in (*[False] * 4, True):
         try:
             folders = (script.parent, script.parent / "config")

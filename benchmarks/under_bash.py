@@ -64,7 +64,9 @@ class Started:
     environment: Mapping[str, str]
 
 
-def run(script: Path, root: Path, variables: Mapping[str, str], seconds: int = 20) -> list[Started]:
+def run(
+    script: Path, root: Path, variables: Mapping[str, str], seconds: int = 20, exports: bool = False
+) -> list[Started]:
     """Return what a script starts, in order.
 
     Args:
@@ -72,6 +74,7 @@ def run(script: Path, root: Path, variables: Mapping[str, str], seconds: int = 2
         root: Its checkout, which is the directory that it is started in. It is copied.
         variables: Of its environment, besides HOME and PATH.
         seconds: How long it may take.
+        exports: Whether what it starts sees all variables of the script's, also those that it does not export.
     """
     with tempfile.TemporaryDirectory() as folder:
         new, record, stubs = (Path(folder, name) for name in ("root", "record", "stubs"))
@@ -80,7 +83,7 @@ def run(script: Path, root: Path, variables: Mapping[str, str], seconds: int = 2
         for name in STAND_INS:
             _executable(stubs / name, _RECORDED)
         _executable(stubs / "any", _RECORDED.replace('"${0##*/}" "$@"', '"$@"'))
-        (stubs / "env.sh").write_text(_NOT_FOUND, encoding="utf-8")
+        (stubs / "env.sh").write_text(f"{_NOT_FOUND}set -a\n" if exports else _NOT_FOUND, encoding="utf-8")
         environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": HOME, "USER": "nobody", **_IN_A_JOB}
         command = [shutil.which("unshare") or "unshare", "-rnm", "--kill-child", "--fork"]
         arguments = [new, root, root, record, script, seconds, stubs]

@@ -54,6 +54,7 @@ def test_no_key_differs_in_silence(kind: str, release: str, tmp_path: Path) -> N
 
 
 MINE = "@hydra.main(config_path='config', config_name='mine_trainer', version_base=None)\ndef main(config): ...\n"
+MODEL = "M=/data/m\nif [ ! -d $M ]; then M=of/the-hub; fi\n"
 OWN = """
 hydra: {searchpath: ["pkg://verl.trainer.config"]}
 defaults: [ppo_trainer, _self_]
@@ -79,7 +80,7 @@ def test_what_a_recipe_s_own_config_says_is_judged_too(
         "recipe/.git": "gitdir: ../.git/modules/recipe",
         "recipe/mine/main_mine.py": MINE,
         "recipe/mine/config/mine_trainer.yaml": OWN,
-        script: f"python3 -m mine.main_mine {BASE} algorithm.adv_estimator=grpo\n",
+        script: f"{MODEL}python3 -m mine.main_mine {BASE} algorithm.adv_estimator=grpo actor_rollout_ref.model.path=$M\n",
     }
     for path, text in {**files, **own}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -94,6 +95,7 @@ def test_what_a_recipe_s_own_config_says_is_judged_too(
         return replace(made, run=replace(made.run, remarks=kept)), given
 
     monkeypatch.setattr(against_hydra, "project_of", project_of)
-    found = compared(tmp_path / script, tmp_path, tree, release, keep_unknown=False)
+    verls = under_hydra.composed(tree, None, (), {}, tmp_path).written
+    found = compared(tmp_path / script, tmp_path, tree, verls, release, keep_unknown=False)
     assert (found.why, found.forced) == ("", ())
     assert [(item.key, item.value) for item in found.silent] == ([] if is_told else [("mine.alpha", 3)])
