@@ -54,6 +54,7 @@ def test_no_key_differs_in_silence(kind: str, release: str, tmp_path: Path) -> N
 
 
 MINE = "@hydra.main(config_path='config', config_name='mine_trainer', version_base=None)\ndef main(config): ...\n"
+GRPO = "algorithm.adv_estimator=grpo actor_rollout_ref.model.path=$M"
 MODEL = "M=/data/m\nif [ ! -d $M ]; then M=of/the-hub; fi\n"
 OWN = """
 hydra: {searchpath: ["pkg://verl.trainer.config"]}
@@ -80,7 +81,7 @@ def test_what_a_recipe_s_own_config_says_is_judged_too(
         "recipe/.git": "gitdir: ../.git/modules/recipe",
         "recipe/mine/main_mine.py": MINE,
         "recipe/mine/config/mine_trainer.yaml": OWN,
-        script: f"{MODEL}python3 -m mine.main_mine {BASE} algorithm.adv_estimator=grpo actor_rollout_ref.model.path=$M\n",
+        script: f"{MODEL}python3 -m mine.main_mine {BASE} {GRPO}\n",
     }
     for path, text in {**files, **own}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
