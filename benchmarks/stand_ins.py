@@ -264,7 +264,7 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     is_text = re.search(r"""["']content["']: *\w+(?:\[[^]]+\])? *\+""", code)
     # What functions of TRL's form take besides, as the conversion's report says.
     report = Path("from_run.md").read_text(encoding="utf-8") if Path("from_run.md").is_file() else ""
-    taken = re.findall(r"rows need what they take: ([\w, ]+)", report)
+    taken = re.findall(r"rows need what they take(?:, or they go without)?: ([\w, ]+)", report)
     columns = [name for names in taken for name in re.findall(r"\w+", names)]
     made = []
     for index in range(number):

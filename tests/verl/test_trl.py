@@ -812,6 +812,33 @@ def test_functions_that_a_script_makes_score_as_there(
     assert [item["score"] for item in scores(package, ["four"], answer="2")] == [expected]
 
 
+@pytest.mark.usefixtures("verl")
+def test_what_functions_take_of_the_rows_is_said_and_messages_of_another_column_reach_them(
+    tmp_path: Path, package: Path
+) -> None:
+    text = (
+        "from own.rewards import size\n"
+        "def near(completions, target, numbers=None, scale=2, **rest):\n"
+        "    read = completions[0][0]['content'], rest['unit'], rest.get('names'), scale\n"
+        "    return [float(len(read) + len(target) + len(numbers))]\n\n"
+        "bundle = size('near')\nchosen = [near, bundle]\n"
+        "GRPOTrainer(model='a/b', reward_funcs=chosen, args=GRPOConfig(dataset_prompt_column='question')).train()\n"
+    )
+    own = "from datasets import load_dataset\n\ndef size(name):\n    rows = load_dataset(name)\n    return make(rows)\n"
+    own += "\ndef make(rows):\n    return lambda completions, **more: [1.0 for one in completions]\n"
+    files = {"train.py": text, "own/__init__.py": "", "own/rewards.py": own}
+    checkout(tmp_path / "theirs", **files)
+    done = vextract(
+        *("new", package, "--package", "of_trl", "--from-verl-run", tmp_path / "theirs" / "train.py", "--offline")
+    )
+    assert done.code == 0, done.err
+    report = (package / "from_run.md").read_text()
+    assert "rows need what they take: target, unit |" in report
+    assert "or they go without: numbers, names |" in report
+    assert "loads data when it is imported" in report
+    assert "return_raw_chat: true" in (package / "config" / "recipe" / "verl_run.yaml").read_text()
+
+
 def test_names_of_earlier_releases_and_trainers_of_other_packages(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     config = "GRPOConfig(num_generations=2, evaluation_strategy='steps', eval_steps=7, vllm_max_model_len=900)"

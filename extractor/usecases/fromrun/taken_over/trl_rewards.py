@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import first_line
+from extractor.usecases.fromrun.files.copying import FOLDER
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
 from extractor.usecases.fromrun.taken_over.managers import IMPORTED_BY, KEYS
@@ -48,6 +49,7 @@ _AS_TEXT = """
         return self._prompt(data, row)  # the functions take prompts and completions as text
 """
 _ENVIRONMENTS, _LOADS, _TOKENIZER = "environments", "from_pretrained(", "AutoTokenizer.from_pretrained"
+_PROMPT_KEY = "data.prompt_key"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ARGUMENTS = {"self", "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
@@ -63,7 +65,7 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
     except (SyntaxError, UsageError, OSError) as error:
         return Taken(project.tree, [Remark("reward_funcs", names, "to do", f"not copied: {error}")])
     texts = [copied.text, *copying.files.values()]
-    columns = _columns(texts, scored_by.functions)
+    columns, more = _columns(texts, scored_by.functions)
     if _ENVIRONMENTS in columns:
         why = "they score TRL's environments: make one of the project's, custom/env_wrapper.py, which rewards by itself"
         return Taken(project.tree, [Remark("reward_funcs", names, "to do", why)])
@@ -87,13 +89,21 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
     remarks.append(Remark("reward_funcs", names, "changed", f"they get prompts and completions as {form}"))
     if columns:
         remarks.append(Remark("reward_funcs", names, "to do", f"rows need what they take: {', '.join(columns)}"))
+    if more:
+        why = f"rows need what they take, or they go without: {', '.join(more)}"
+        remarks.append(Remark("reward_funcs", names, "to do", why))
+    if _loads_data(copied.text, copying.files):
+        why = f"{target} loads data when it is imported, as the script does to make them: put what they use there"
+        remarks.append(Remark("reward_funcs", names, "to do", why))
     if _TOKENIZER in copied.text:
         remarks.append(Remark("reward_funcs", names, "changed", f"{target} loads the tokenizer of {scored_by.model}"))
     elif _LOADS in copied.text:
         why = f"{target} loads a model or a tokenizer when it is imported: put what the functions use of it there"
         remarks.append(Remark("reward_funcs", names, "to do", why))
     key = next((key for key in KEYS if key in project.settings), KEYS[0])
-    return Taken(tree, remarks, {key: NAME})
+    # Messages are a column of their own where the rows have them under another name.
+    chat = {} if is_text or project.settings.get(_PROMPT_KEY, "prompt") == "prompt" else {"data.return_raw_chat": True}
+    return Taken(tree, remarks, {key: NAME, **chat})
 
 
 def _manager(scored_by: ScoredBy) -> str:
@@ -193,23 +203,54 @@ def _imported(texts: list[str], names: tuple[str, ...]) -> set[str]:
     return set(names) - there.union(*(_assigned(tree) for tree in trees))
 
 
-def _columns(texts: list[str], names: tuple[str, ...]) -> list[str]:
-    """Return the columns of the data that functions name as arguments without a default."""
-    found: dict[str, None] = {}
+def _loads_data(text: str, files: Mapping[str, str]) -> bool:
+    """Tell whether a copy calls, as it is imported, what loads data in a module that came with it."""
+    tree = ast.parse(text)
+    calls = [node for value in _assigned(tree).values() for node in ast.walk(value) if isinstance(node, ast.Call)]
+    called = {ast.unparse(node.func).partition(".")[0] for node in calls}
+    imported = {
+        item.asname or item.name for node in tree.body if isinstance(node, ast.ImportFrom) for item in node.names
+    }
+    return bool(called & imported) and any("load_dataset(" in file for file in files.values())
+
+
+def _columns(texts: list[str], names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the columns of the data that functions name: without a default or as an item, and with None or `get`."""
+    needed: dict[str, None] = {}
+    wanted: dict[str, None] = {}
     trees = [ast.parse(text) for text in texts]
     defined = {node.name: node for tree in trees for node in tree.body if isinstance(node, (*_FUNCTIONS, ast.ClassDef))}
     made = {name: value for tree in trees for name, value in _assigned(tree).items()}
     for name in names:
         node, given = _called(name, defined, made)
-        if isinstance(node, _FUNCTIONS):
-            arguments = [*node.args.posonlyargs, *node.args.args]
-            required = arguments[: len(arguments) - len(node.args.defaults)]
-            only = [
-                item for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value is None
-            ]
-            asked = [item.arg for item in (*required, *only)]
-            found.update(dict.fromkeys(item for item in asked if item not in _ARGUMENTS and item not in given))
-    return list(found)
+        if not isinstance(node, _FUNCTIONS):
+            continue
+        plain = [*node.args.posonlyargs, *node.args.args]
+        missing: list[ast.expr | None] = [None] * (len(plain) - len(node.args.defaults))
+        values = [*missing, *node.args.defaults, *node.args.kw_defaults]
+        for argument, value in zip([*plain, *node.args.kwonlyargs], values, strict=True):
+            if argument.arg in _ARGUMENTS or argument.arg in given:
+                continue
+            if value is None:
+                needed[argument.arg] = None
+            elif isinstance(value, ast.Constant) and value.value is None:
+                wanted[argument.arg] = None
+        for column, is_needed in _items(node):
+            (needed if is_needed else wanted)[column] = None
+    return list(needed), [name for name in wanted if name not in needed]
+
+
+def _items(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, bool]]:
+    """Yield what a function takes of its further arguments by name, and whether it has to be there."""
+    rest = node.args.kwarg.arg if node.args.kwarg is not None else None
+    for part in ast.walk(node):
+        key: ast.expr | None = None
+        if isinstance(part, ast.Subscript) and ast.unparse(part.value) == rest:
+            key = part.slice
+        elif isinstance(part, ast.Call) and ast.unparse(part.func) == f"{rest}.get" and part.args:
+            key = part.args[0]
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value not in _ARGUMENTS:
+            yield key.value, isinstance(part, ast.Subscript)
 
 
 def _called(
