@@ -208,9 +208,8 @@ def _loads_data(text: str, files: Mapping[str, str]) -> bool:
     tree = ast.parse(text)
     calls = [node for value in _assigned(tree).values() for node in ast.walk(value) if isinstance(node, ast.Call)]
     called = {ast.unparse(node.func).partition(".")[0] for node in calls}
-    imported = {
-        item.asname or item.name for node in tree.body if isinstance(node, ast.ImportFrom) for item in node.names
-    }
+    copies = [node for node in tree.body if isinstance(node, ast.ImportFrom) and f".{FOLDER}." in f"{node.module}."]
+    imported = {item.asname or item.name for node in copies for item in node.names}
     return bool(called & imported) and any("load_dataset(" in file for file in files.values())
 
 
@@ -223,21 +222,26 @@ def _columns(texts: list[str], names: tuple[str, ...]) -> tuple[list[str], list[
     made = {name: value for tree in trees for name, value in _assigned(tree).items()}
     for name in names:
         node, given = _called(name, defined, made)
-        if not isinstance(node, _FUNCTIONS):
-            continue
-        plain = [*node.args.posonlyargs, *node.args.args]
-        missing: list[ast.expr | None] = [None] * (len(plain) - len(node.args.defaults))
-        values = [*missing, *node.args.defaults, *node.args.kw_defaults]
-        for argument, value in zip([*plain, *node.args.kwonlyargs], values, strict=True):
-            if argument.arg in _ARGUMENTS or argument.arg in given:
-                continue
-            if value is None:
-                needed[argument.arg] = None
-            elif isinstance(value, ast.Constant) and value.value is None:
-                wanted[argument.arg] = None
-        for column, is_needed in _items(node):
-            (needed if is_needed else wanted)[column] = None
+        parts = [part for tree in trees for part in ast.walk(tree)] if node is None and name in made else [node]
+        for part in parts:
+            if isinstance(part, _FUNCTIONS) and (part is node or "completions" in _arguments_of(part)):
+                for column, is_needed in (*_asked(part, given), *_items(part)):
+                    (needed if is_needed else wanted)[column] = None
     return list(needed), [name for name in wanted if name not in needed]
+
+
+def _arguments_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    return [item.arg for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+
+
+def _asked(node: ast.FunctionDef | ast.AsyncFunctionDef, given: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """Yield the columns among a function's arguments, and whether they have to be there."""
+    missing: list[ast.expr | None] = [None] * (len(node.args.posonlyargs) + len(node.args.args))
+    values = [*missing[len(node.args.defaults) :], *node.args.defaults, *node.args.kw_defaults]
+    for name, value in zip(_arguments_of(node), values, strict=True):
+        is_none = isinstance(value, ast.Constant) and value.value is None
+        if name not in _ARGUMENTS and name not in given and (value is None or is_none):
+            yield name, value is None
 
 
 def _items(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, bool]]:
