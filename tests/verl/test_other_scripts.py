@@ -122,6 +122,12 @@ def test_scripts_that_read_themselves_end(text: str, checkout: Path) -> None:
         assert len(read(checkout / "run.sh", text).commands) <= 1
 
 
+def test_a_script_is_found_where_its_author_had_the_checkout(checkout: Path) -> None:
+    text = "cd /home/me/checkout/lib\nbash ./inner.sh a\nbash /data/me/checkout/lib/inner.sh b\n"
+    found = read(checkout / "run.sh", text).commands
+    assert [item.words[-1] for item in found if item.words[0] == "show"] == ["a", "b"]
+
+
 def test_a_run_behind_a_wrapper(checkout: Path) -> None:
     (checkout / "lib/train.sh").write_text(
         "python -m verl.trainer.main_ppo \\\n  algorithm.adv_estimator=${ESTIMATOR:-gae} \\\n"

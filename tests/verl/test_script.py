@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -203,12 +204,64 @@ def test_what_follows_an_exit_is_not_read() -> None:
         "overrides = [\n    'a.b=4',\n    \"c.d=x\",\n]\n",
         'cmd=$(cat <<EOF\npython -m verl.trainer.main_ppo a.b=4 c.d=x\nEOF\n)\nbash -c "$cmd"\n',
         "`python -m verl.trainer.main_ppo a.b=4 c.d=x`\n",
+        "N=4 python3 -m verl.trainer.main_ppo \\\n a.b=4 \\\n c.d=x 2>&1 | tee log\n",
     ],
 )
 def test_what_is_pasted(text: str, tmp_path: Path) -> None:
     file = tmp_path / "run.txt"
     file.write_text(text)
     assert [(item.key, item.value) for item in read_run(file, {}, {}).overrides] == [("a.b", 4), ("c.d", "x")]
+
+
+def test_the_first_launch_of_a_page_is_taken(tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text(
+        "# Runs\n\n```bash\npip install verl > log\n```\nthen (see *below*):\n\n```\nexport N=4\n"
+        "A=1 python -m verl.trainer.main_ppo a.b=$N \\\n  c.d=x\n```\n"
+        "or\n  ```sh\n  $ python -m verl.trainer.main_ppo a.b=5\n  ```\n"
+    )
+    run = read_run(page, {}, {})
+    assert [(item.key, item.value) for item in run.overrides] == [("a.b", 4), ("c.d", "x")]
+    assert run.notes == ("2 launches: the first, in line 10, is the one that is taken",)
+
+
+WORDS = ["python3", "-m", "verl.trainer.main_ppo", "a.b=4", "c.d=x y"]
+JOBS = {
+    "a script of its own": "envs:\n  N: 4\n  KEY: null\nsetup: |\n  pip install verl\nrun: |\n  ray start --head\n"
+    "  python3 -m verl.trainer.main_ppo a.b=$N 'c.d=x y'\n",
+    "commands": "type: task\nenv:\n  - N=4\n  - KEY\ncommands:\n  - cd verl\n"
+    "  - python3 -m verl.trainer.main_ppo a.b=$N\n    'c.d=x y'\n",
+    "an entry point": "kind: RayJob\nspec:\n  entrypoint: >-\n"
+    "    python3 -m verl.trainer.main_ppo\n    a.b=4 'c.d=x y'\n",
+    "words": f"spec:\n  containers:\n  - name: x\n    command: {WORDS}\n",
+    "words for a shell": f'spec:\n  command: [bash, -c]\n  args: ["{shlex.join(WORDS)}"]\n',
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_is_its_script(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(JOBS[name])
+    run = read_run(file, {}, {})
+    assert [(item.key, item.value) for item in run.overrides] == [("a.b", 4), ("c.d", "x y")]
+    assert not [note for note in run.notes if "line" in note and "line 7: ray start" not in note]
+
+
+def test_a_config_whose_values_name_a_launch_is_a_config(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("data: {train_files: x}\ntrainer: {experiment_name: python main_ppo a.b=1}\n")
+    assert read_run(file, {}, {}).resolved is not None
+
+
+def test_a_program_may_be_given_its_config_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/mine.yaml").write_text("data: {train_batch_size: 8}\n")
+    (tmp_path / "run.sh").write_text("python -m verl.trainer.main_ppo conf/mine.yaml a.b=4\n")
+    run = read_run(tmp_path / "run.sh", {}, {})
+    assert run.overlay == ({"data": {"train_batch_size": 8}},)
+    (tmp_path / "conf/mine.yaml").unlink()
+    with pytest.raises(UsageError, match=r"its config conf/mine\.yaml is not here"):
+        read_run(tmp_path / "run.sh", {}, {})
 
 
 def test_the_output_of_a_command_is_no_launch(tmp_path: Path) -> None:

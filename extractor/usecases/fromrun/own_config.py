@@ -20,6 +20,7 @@ from extractor.values.errors import UsageError
 
 VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer")
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
+_FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
 _QUOTES = "'\""
 _OF_A_PACKAGE = "pkg://"
 
@@ -57,6 +58,7 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
         UsageError: the run names a config that is not there.
     """
     name, folder, words = "", "", []
+    elsewhere: Sequence[Path] = ()
     items = iter(arguments)
     for item in items:
         flag, equals, value = item.partition("=")
@@ -66,13 +68,15 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
                 name = value
             else:
                 folder = value
+        elif _FILE.fullmatch(item):  # which a program of its own reads
+            name, elsewhere = item, places.folders
         else:
             words.append(item)
     default, beside = _of_the_module(module, places)
     said = name.removesuffix(".yaml")
     if folder:
         beside += places.folders_like(readable(folder))
-    folders = [*config_dirs, *beside, path.parent, path.parent / "config"]
+    folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
     overlay: list[Mapping[str, Any]] = []
     notes: list[str] = []
     main = said or default

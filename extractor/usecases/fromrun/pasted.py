@@ -1,13 +1,19 @@
-"""Runs that were pasted: with a terminal's prompts, with a fence around them, or as a Python list."""
+"""Runs that stand in something else: in fences, behind a terminal's prompts, in a job's YAML, or as a Python list."""
 
 from __future__ import annotations
 
 import ast
 import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from extractor.values import readers
 
-_MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
+# What launches a run, of verl's, EasyR1's or TRL's.
+_LAUNCH = re.compile(r"\b(?:main_(?:ppo|dapo|grpo)|verl\.trainer\.main|trl (?:grpo|rloo)|accelerate launch)\b")
+_PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
+_ENVIRONMENT = ("envs", "env", "environment")
 _PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
 # What is no Python in a notebook: commands for it, and for a shell, which a backslash continues; and cells that are
 # none, but for those whose first line only says how they are run.
@@ -17,10 +23,52 @@ _FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.D
 
 
 def script(text: str) -> str:
-    """Return a script as it was before it was pasted: without a fence around it, and without a terminal's prompts."""
-    fenced = next((body for body in _FENCE.findall(text) if _MAIN_IN.search(body)), None)
-    text = text if fenced is None else fenced
+    """Return a script as it was before it was pasted: without a fence around it, and without a terminal's prompts.
+
+    Of a page with several fences it is what stands in those that launch a run, on the same lines.
+    """
+    fenced = [found for found in _FENCE.finditer(text) if _LAUNCH.search(found[1])]
+    if fenced:
+        lines = [""] * (text.count("\n") + 1)
+        for found in fenced:
+            first, inside = text.count("\n", 0, found.start(1)), found[1].splitlines()
+            lines[first : first + len(inside)] = inside
+        text = "\n".join(lines)
     return _PROMPT.sub("", text) if re.search(r"^[ \t]*\$ \S", text, re.MULTILINE) else text
+
+
+def starts_python(text: str) -> bool:
+    """Tell whether a text has a command that runs Python, perhaps behind assignments, so that it is no list."""
+    return any(_PYTHON.fullmatch(word) for line in text.splitlines() for word in line.split())
+
+
+def job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:
+    """Return the script of a job's YAML (SkyPilot, dstack, a Ray job), and the variables that the job gives it.
+
+    Args:
+        body: What is in the file.
+        text: The file's. The script's lines have the numbers that they have there, where they stand there as they are.
+    """
+    found = next((item for item in _texts(body) if _LAUNCH.search(item)), None)
+    if found is None or not isinstance(body, Mapping):
+        return None
+    given = next((body[name] for name in _ENVIRONMENT if name in body), None)
+    pairs = given.items() if isinstance(given, Mapping) else [str(item).partition("=")[::2] for item in given or ()]
+    variables = {str(name): str(value) for name, value in pairs if isinstance(value, str | int | float) and value != ""}
+    first = next(line.strip() for line in found.splitlines() if line.strip())
+    before = [line.strip() for line in text.splitlines()]
+    return "\n" * (before.index(first) if first in before else 0) + found, variables
+
+
+def _texts(body: Any) -> Iterator[str]:
+    """Yield what may be a script: texts, and lists of them, which are commands or the words of one."""
+    if isinstance(body, str):
+        yield body
+    elif isinstance(body, list) and body and all(isinstance(item, str) for item in body):
+        yield shlex.join(body) if any(map(_PYTHON.fullmatch, body)) else "\n".join(body)
+    elif isinstance(body, list | Mapping):
+        for item in body.values() if isinstance(body, Mapping) else body:
+            yield from _texts(item)
 
 
 def listed(text: str) -> list[str] | None:

@@ -114,7 +114,11 @@ def _read(
     if not text.strip():
         raise UsageError(f"{path}: empty", hint="pass a launch script, overrides or a resolved config")
     if path.suffix in (".yaml", ".yml"):
-        return _from_yaml(path, text)
+        body = _yaml(path, text)
+        job = None if _is_config(body) or trl.is_config(body) else pasted.job(body, text)
+        if job is None:
+            return _from_yaml(path, body)
+        return _from_script(path, job[0], given, {**environment, **job[1]}, config_dirs, places)
     listed = pasted.listed(text)
     if listed is not None and any(map(_is_override, listed)):
         return Run(str(path), _overrides([item for item in listed if _is_override(item)], str(path)))
@@ -122,7 +126,8 @@ def _read(
         return _from_python(path, text)
     text = pasted.script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
-    if path.suffix not in (".sh", ".bash") and lines and all(_is_override(line.rstrip("\\ ")) for line in lines):
+    is_list = path.suffix not in (".sh", ".bash") and not pasted.starts_python(text)
+    if is_list and lines and all(_is_override(line.rstrip("\\ ")) for line in lines):
         overrides = _overrides([own_config.unquoted(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), overrides, hints=_hints(path, text), kept=_kept(path, text))
     return _from_script(path, text, given, environment, config_dirs, places)
@@ -158,19 +163,24 @@ def _from_hydra(folder: Path) -> Run:
             f"{folder}: no output of Hydra (no .hydra with {' and '.join(_OF_HYDRA)} in it), nor a checkpoint of verl",
             hint="pass the run's directory, outputs/DATE/TIME, a global_step_N directory, or a launch script",
         )
-    config, overrides = (_from_yaml(place / name, readers.read_text(place / name)) for name in _OF_HYDRA)
+    files = [place / name for name in _OF_HYDRA]
+    config, overrides = (_from_yaml(file, _yaml(file, readers.read_text(file))) for file in files)
     if config.resolved is None:
         raise UsageError(f"{place / _OF_HYDRA[0]}: no config", hint="pass the directory as Hydra wrote it")
     return replace(overrides, file=str(folder), defaults=config.resolved, is_whole=True)
 
 
-def _from_yaml(path: Path, text: str) -> Run:
+def _yaml(path: Path, text: str) -> Any:
     try:
         config = read_yaml(text, last_counts=True)
         if not trl.is_config(config):
             config = read_yaml(text)
+        return config
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
+
+
+def _from_yaml(path: Path, config: Any) -> Run:
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         # Hydra's own .hydra/overrides.yaml
         return Run(str(path), _overrides(config, str(path)))
@@ -178,13 +188,18 @@ def _from_yaml(path: Path, text: str) -> Run:
         return _translated(path, easyr1.translated(config))
     if trl.is_config(config):
         return _translated(path, trl.of_config(config, path))
-    if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
+    if not isinstance(config, dict) or not _is_config(config):
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",
-            hint="pass what `--cfg job --resolve` prints, or .hydra/config.yaml of a run",
+            hint="pass what `--cfg job --resolve` prints, .hydra/config.yaml of a run, or a job that launches one",
         )
     config.pop("hydra", None)
     return Run(str(path), resolved=config)
+
+
+def _is_config(body: Any) -> bool:
+    """Tell whether a YAML is a config of verl's trainer, in its form or EasyR1's."""
+    return isinstance(body, dict) and bool({"data", "actor_rollout_ref"} & body.keys())
 
 
 def _from_script(

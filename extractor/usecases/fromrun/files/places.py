@@ -10,6 +10,7 @@ from pathlib import Path
 # How far above a script the root of its repository may be.
 _ABOVE = 8
 _CHECKOUT = ".git"
+_SCRIPTS = (".sh", ".bash")
 _VERL = "verl/__init__.py"
 # A checkout that was unpacked from an archive has no .git, and not all have a package of their own.
 _ROOT = (_CHECKOUT, "pyproject.toml", "setup.py", _VERL)
@@ -76,10 +77,14 @@ class Places:
 
         Args:
             path: As a script has it.
-            folder: Where the script has gone; other places that it may have been started from are tried after it.
+            folder: Where the script has gone; other places that it may have been started from are tried after it. For
+                a script it may also be somebody else's.
         """
-        for start in (Path(folder), *self.folders):
-            found = Path(os.path.normpath(start / path))
+        tried = [start / path for start in (Path(folder), *self.folders)]
+        if path.endswith(_SCRIPTS):
+            tried += self.folders_like(str(tried[0]))
+        for wanted in tried:
+            found = Path(os.path.normpath(wanted))
             if self.home is not None and found.exists() and found.resolve().is_relative_to(self.home):
                 return found
         return None
