@@ -437,6 +437,12 @@ def test_an_estimator_that_the_checkout_registers_comes_along(tmp_path: Path) ->
     assert registered.take(replace(project, settings={"algorithm.adv_estimator": "grpo"})).remarks == []
 
 
+def test_a_constant_of_what_was_copied_is_no_algorithm() -> None:
+    names = "class AdvantageEstimator:\n    MINE = 'mine'\n"
+    assert registered.is_known({"p/vendored/core_algos.py": names}, registered.ESTIMATOR, "mine")
+    assert not registered.is_known({"p/custom/from_run/core_algos.py": names}, registered.ESTIMATOR, "mine")
+
+
 TRAINER = """
 class AdvantageEstimator:
     MINE = "mine"

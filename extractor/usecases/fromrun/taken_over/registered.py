@@ -67,7 +67,9 @@ def take(project: Recipient) -> Taken:
 
 
 def is_known(code: Mapping[str, str], key: str, name: str) -> bool:
-    """Tell whether a package has the algorithm of a name, registered or as a constant.
+    """Tell whether a package has the algorithm of a name: registered, or as a constant that its own code goes by.
+
+    A constant of a file that was copied among the hooks says nothing: what goes by it may have stayed behind.
 
     Args:
         code: Its Python files' texts, by path.
@@ -77,7 +79,10 @@ def is_known(code: Mapping[str, str], key: str, name: str) -> bool:
     decorator, chosen_by = _REGISTRIES[key]
     decorated = re.compile(rf"{decorator}\(\s*[\"']{re.escape(name)}[\"']")
     named = re.compile(rf"[\"']{re.escape(name)}[\"']")
-    return any(decorated.search(text) or (chosen_by in text and named.search(text)) for text in code.values())
+    return any(
+        decorated.search(text) or (chosen_by in text and named.search(text) and "/custom/" not in path)
+        for path, text in code.items()
+    )
 
 
 def place_of(name: str, places: Places) -> str | None:
