@@ -261,7 +261,8 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     keys = {name: sorted(set(pattern.findall(code))) for name, pattern in _KEYS.items()}
     system = [{"role": "system", "content": "Add."}] if re.search(r"prompt_key\]\[1\]", code) else []
     # A dataset class that adds to a prompt's text, and makes messages of it.
-    is_text = re.search(r"""["']content["']: *\w+(?:\[[^]]+\])? *\+""", code)
+    is_text = [*Path().glob("*/custom/easyr1_dataset.py")]
+    is_text = is_text or re.search(r"""["']content["']: *\w+(?:\[[^]]+\])? *\+""", code)
     # What functions of TRL's form take besides, as the conversion's report says.
     report = Path("from_run.md").read_text(encoding="utf-8") if Path("from_run.md").is_file() else ""
     taken = re.findall(r"rows need what they take(?:, or they go without)?: ([\w, ]+)", report)
@@ -287,7 +288,9 @@ def rows(folder: Path, config: Config, number: int) -> Path:
         made.append(row)
     # A class of the script's own may read directories.
     own = config["data.custom_cls.path"]
-    is_directory = own and Path(own).is_file() and not re.search(r"\.\w+\W*$", str(config["data.train_files"]))
+    own_text = Path(own).read_text(encoding="utf-8") if own and Path(own).is_file() else "read_rows("
+    is_named = re.search(r"\.\w+\W*$", str(config["data.train_files"]))
+    is_directory = "read_rows(" not in own_text and not is_named
     place = folder / (f"rows-{number}" if is_directory else f"rows-{number}.parquet")
     file = place / "train.parquet" if is_directory else place
     file.parent.mkdir(parents=True, exist_ok=True)

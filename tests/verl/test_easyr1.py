@@ -25,7 +25,13 @@ def short(reward_inputs, worth=1.0):
 def alone(reward_input):
     return {"overall": float(reward_input["response"] == "yes")}
 
-def of_old(predict_str, ground_truth):
+def of_old(predict_str, ground_truth, worth=1.0):
+    return 1.0 if predict_str == ground_truth else 0.0
+
+def texts(predicts, ground_truths):
+    return [{"overall": float(one == two)} for one, two in zip(predicts, ground_truths)]
+
+def tokens(ids):
     return 1.0
 """
 CONFIG = """
@@ -106,12 +112,61 @@ def test_the_function_scores_in_the_project(tmp_path: Path, package: Path) -> No
     assert found["reward_extra_info"]["right"] == [1.0, 0.0]
 
 
-@pytest.mark.parametrize(("name", "what"), [("alone", "changed"), ("of_old", "to do")])
+@pytest.mark.parametrize(
+    ("name", "what"), [("alone", "changed"), ("of_old", "changed"), ("texts", "changed"), ("tokens", "to do")]
+)
 @pytest.mark.usefixtures("verl")
 def test_a_function_of_each_form(tmp_path: Path, package: Path, name: str, what: str) -> None:
-    run = script(tmp_path / "theirs", f"worker.reward.reward_function=rewards/own.py:{name}")
+    run = script(tmp_path / "theirs", f"worker.reward.reward_function=/home/me/theirs/rewards/own.py:{name}")
+    text = run.read_text()
+    if name == "of_old":  # as EasyR1 called it before
+        (tmp_path / "theirs" / "own.yaml").write_text(CONFIG.replace("reward_function", "score_function"))
+        run.write_text(text.replace("reward_function", "score_function"))
     done = vextract("new", package, "--package", "of_easy", "--from-verl-run", run, "--offline")
     assert done.code == 0, done.err
     assert (package / "of_easy" / "custom" / "easyr1_rewards.py").exists() == (what == "changed")
     report = (package / "from_run.md").read_text()
-    assert ("it takes neither reward_inputs nor reward_input" in report) == (what == "to do")
+    assert ("it takes neither reward_inputs" in report) == (what == "to do")
+    if what == "changed" and name != "alone":
+        importlib.invalidate_caches()
+        manager = importlib.import_module("of_easy.custom.easyr1_reward_manager")
+        manager.SETTINGS.pop("worth") if name == "texts" else None
+        scores = [manager.score(text, "yes", 3)["score"] for text in ("yes", "no")]
+        assert scores == [1.0, 0.0]
+
+
+def test_a_scorer_of_the_checkout_s_own_by_its_name(tmp_path: Path) -> None:
+    run = script(tmp_path, "worker.reward.compute_score=math worker.reward.reward_function=null")
+    (tmp_path / "verl" / "utils" / "reward_score").mkdir(parents=True)
+    own = "def math_compute_score(predict_str, ground_truth):\n    return 1.0\n"
+    (tmp_path / "verl" / "utils" / "reward_score" / "math.py").write_text(own)
+    scored_by = read_run(run, {}, {}).scored_by
+    assert isinstance(scored_by, FileScored)
+    assert (scored_by.function, scored_by.text) == ("math_compute_score", own)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("verl")
+def test_prompts_are_written_into_the_template_of_the_run(tmp_path: Path, package: Path) -> None:
+    pytest.importorskip("torch")
+    words = "data.format_prompt=./own.jinja data.answer_key=result data.prompt_key=problem"
+    run = script(tmp_path / "theirs", f"{words} +data.system_prompt='Be brief.'")
+    (tmp_path / "theirs" / "own.jinja").write_text("\n{{ content | trim }} Think first.\n")
+    done = vextract("new", package, "--package", "of_easy", "--from-verl-run", run, "--offline")
+    assert done.code == 0, done.err
+    report = (package / "from_run.md").read_text()
+    assert "EasyR1Prompts" in report
+    assert not [key for key in ("answer_key", "system_prompt") if key in report]
+    assert "path: of_easy/custom/easyr1_dataset.py" in (package / "config" / "recipe" / "verl_run.yaml").read_text()
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(
+        '{"problem": " 1 + 1? ", "result": 2}\n{"problem": [{"role": "user", "content": "x"}], "answer": 3}\n'
+    )
+    importlib.invalidate_caches()
+    made = importlib.import_module("of_easy.custom.easyr1_dataset").EasyR1Prompts
+    plain = SimpleNamespace(prompt_key="problem", data_files=[str(rows)], config={"prompt_key": "problem"})
+    plain._written = lambda row: made._written(plain, row)
+    first, second = made.rows(plain)
+    said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 1? Think first."}]
+    assert (first["problem"], first["reward_model"]["ground_truth"]) == (said, "2")
+    assert second["problem"] == [{"role": "user", "content": "x"}]

@@ -22,6 +22,7 @@ from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries.translation import FileScored
 from extractor.usecases.fromrun.reading import Run, read_run
 from extractor.usecases.fromrun.taken_over import (
+    easyr1_prompts,
     easyr1_rewards,
     estimators,
     managers,
@@ -290,7 +291,8 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> 
         if isinstance(scored, FileScored)
         else partial(trl_rewards.take, scored_by=scored)
     )
-    for take in (registered.take, estimators.take, scored_by, managers.take):
+    prompts = partial(easyr1_prompts.take, written=found.run.written)
+    for take in (registered.take, estimators.take, scored_by, prompts, managers.take):
         project = update(take(project))
     if found.keeps_unknown:
         taken, aside = unregistered.put_aside(project, before)

@@ -16,7 +16,7 @@ from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_m
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import easyr1, trl
-from extractor.usecases.fromrun.other_libraries.translation import FileScored, Translated
+from extractor.usecases.fromrun.other_libraries.translation import FileScored, Translated, Written
 from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import limits, readers
@@ -52,6 +52,7 @@ class Run:
         remarks: What became of settings that verl has no name for.
         is_whole: Whether the defaults are all that its release had.
         scored_by: What scores in a run of TRL's or EasyR1's; None: the settings say what does.
+        written: What a run of EasyR1's adds to its prompts.
         is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
     """
 
@@ -70,6 +71,7 @@ class Run:
     places: Places = field(default_factory=lambda: Places(()), repr=False)
     remarks: tuple[Remark, ...] = ()
     scored_by: ScoredBy | FileScored | None = None
+    written: Written | None = None
     is_whole: bool = False
     is_bare: bool = False
 
@@ -259,7 +261,8 @@ def _from_script(
 
 def _translated(path: Path, found: Translated) -> Run:
     """Return a run of another library, in verl's names."""
-    return Run(str(path), found.overrides, remarks=found.remarks, scored_by=found.scored_by)
+    scored, written = found.scored_by, found.written
+    return Run(str(path), found.overrides, remarks=found.remarks, scored_by=scored, written=written)
 
 
 _Launches = list[tuple[Command, tuple[str, list[str]]]]

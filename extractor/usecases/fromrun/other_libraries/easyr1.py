@@ -14,6 +14,7 @@ from extractor.usecases.fromrun.other_libraries.translation import (
     ROWS,
     FileScored,
     Translated,
+    Written,
     config_file,
     overrides_of,
 )
@@ -123,7 +124,9 @@ _DEFAULTS: Mapping[str, Any] = {
     "worker.actor.padding_free": True,
     "worker.rollout.name": "vllm",
 }
-_REWARD, _REWARD_SETTINGS = "worker.reward.reward_function", "worker.reward.reward_function_kwargs"
+# The last two in earlier releases: a file, or the name of one of the checkout's own scorers.
+_REWARD, _SCORE, _SCORER = (f"worker.reward.{name}" for name in ("reward_function", "score_function", "compute_score"))
+_SCORERS, _MAIN = "verl/utils/reward_score", "main"
 # Columns that a project's rows may have the answer in.
 _ANSWERS = ("answer", "ground_truth", "solution")
 _BOUNDS = ("algorithm.filter_low", "algorithm.filter_high")
@@ -134,11 +137,12 @@ _NO_LIMIT = ("trainer.save_limit",)
 _TO_DO = {
     "data.train_files": ROWS,
     "data.val_files": ROWS,
-    _REWARD: "not here: pass the launch script of its checkout, or say --cwd",
+    **dict.fromkeys((_REWARD, _SCORE, _SCORER), "not here: pass the launch script of its checkout, or say --cwd"),
 }
 _TEMPLATE = "data.override_chat_template"
+_PROMPT, _SYSTEM, _ANSWER = "data.format_prompt", "data.system_prompt", "data.answer_key"
 _NOWHERE = {
-    "data.format_prompt": "put what the template adds into the prompts",
+    _PROMPT: "not here: put what the template adds into the prompts",
     _TEMPLATE: "not here: put the template into the model's directory",
 }
 _READ = ("algorithm.disable_kl", "algorithm.kl_coef", "algorithm.kl_penalty", "algorithm.use_kl_loss")
@@ -162,7 +166,7 @@ def launched(path: Path, arguments: Sequence[str], places: Places) -> Translated
         body = {} if file is None else read_mapping(readers.read_text(file))
         for key, text in stated.items():
             plain, back = with_words(text)
-            apply(body, Override("++", key, back(read_yaml(plain)), f"{key}={text}"))
+            apply(body, Override("++", key.lstrip("+"), back(read_yaml(plain)), f"{key}={text}"))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{file or path}: cannot be read: {error}", hint="correct it") from None
     return translated(body, places)
@@ -182,8 +186,9 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
     """
     stated = flatten(body)
     scored_by = None if places is None else _scored_by(stated, places)
+    written = None if places is None else _written(stated, places)
     whole = {**_DEFAULTS, **stated}
-    template = None if places is None else places.find(str(stated.get(_TEMPLATE) or "."))
+    template = None if places is None else places.find_like(str(stated.get(_TEMPLATE) or "."))
     found = {**dict(_named(whole)), **_kl(whole), **_derived(whole)}
     if template is not None and template.is_file():
         found["actor_rollout_ref.model.custom_chat_template"] = readers.read_text(template)
@@ -193,7 +198,7 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
         *_READ_TOO,
         *(f"worker.{part}.{name}" for part in ("actor", "critic") for name in _OF_BOTH),
     }
-    to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and (key != _REWARD or scored_by is None)}
+    to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and (scored_by is None or "reward" not in key)}
     remarks = [Remark(key, stated[key], "to do", why) for key, why in to_do.items()]
     for key, value in sorted(stated.items()):
         if key in read or key in _TO_DO or value in (None, {}, False):
@@ -202,7 +207,9 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
             continue
         if key == _TEMPLATE and "actor_rollout_ref.model.custom_chat_template" in found:
             continue
-        if key == "algorithm.filter_key" or (key == "data.answer_key" and value in _ANSWERS):
+        if key == "algorithm.filter_key" or (key == _ANSWER and value in _ANSWERS):
+            continue
+        if written is not None and key in (_PROMPT, _SYSTEM, _ANSWER):
             continue
         if key in _BOUNDS:
             if stated.get("algorithm.online_filtering"):
@@ -213,18 +220,34 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
         )
         what = "dropped" if elsewhere else "not carried over"
         remarks.append(Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone")))
-    return Translated(overrides_of(found), tuple(remarks), scored_by)
+    return Translated(overrides_of(found), tuple(remarks), scored_by, written)
 
 
 def _scored_by(stated: Mapping[str, Any], places: Places) -> FileScored | None:
     """Return the function that scores, `path/to/file.py:function`; None where it is not here."""
-    path, _, function = str(stated.get(_REWARD) or "").rpartition(":")
-    file = places.find(path) if path and function.isidentifier() else None
-    if file is None:
+    key = next((name for name in (_REWARD, _SCORE, _SCORER) if stated.get(name)), _REWARD)
+    said = str(stated.get(key) or "")
+    path, _, function = (
+        said.partition(":") if key != _SCORER else (f"{_SCORERS}/{said}.py", "", f"{said}_compute_score")
+    )
+    file = places.find_like(path) if path else None
+    if file is None or not (function or _MAIN).isidentifier():
         return None
-    inside = f"{_REWARD_SETTINGS}."
-    settings = {key.removeprefix(inside): value for key, value in stated.items() if key.startswith(inside)}
-    return FileScored(readers.read_text(file), file.name, function, settings, file.parent)
+    inside = f"{key}_kwargs."
+    settings = {name.removeprefix(inside): value for name, value in stated.items() if name.startswith(inside)}
+    return FileScored(readers.read_text(file), file.name, function or _MAIN, settings, file.parent)
+
+
+def _written(stated: Mapping[str, Any], places: Places) -> Written | None:
+    """Return what the run adds to its prompts; None where it is nothing, or not here."""
+    named, answer = stated.get(_PROMPT), stated.get(_ANSWER)
+    file = places.find_like(str(named)) if named else None
+    system = str(stated.get(_SYSTEM) or "")
+    if (named and file is None) or not (named or system):
+        return None
+    text = "{{ content }}" if file is None else readers.read_text(file)
+    own = str(answer) if answer and answer not in _ANSWERS else None
+    return Written(text, system, own, _SYSTEM if file is None else file.name)
 
 
 def _named(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

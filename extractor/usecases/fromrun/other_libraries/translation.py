@@ -33,12 +33,30 @@ class FileScored:
     folder: Path
 
 
+@dataclass(frozen=True)
+class Written:
+    """What a run adds to its prompts.
+
+    Attributes:
+        template: Of Jinja; `content` is the prompt.
+        system: The message of the system before it; "": none.
+        answer: The column that has the answer, where that is none of the usual ones.
+        place: The template's file, for messages.
+    """
+
+    template: str
+    system: str
+    answer: str | None
+    place: str
+
+
 class Translated(NamedTuple):
-    """A run of another library: its settings under verl's names, what became of the others, and what scores."""
+    """A run of another library: its settings under verl's names, what became of the others, what scores, prompts."""
 
     overrides: tuple[Override, ...]
     remarks: tuple[Remark, ...]
     scored_by: ScoredBy | FileScored | None = None
+    written: Written | None = None
 
 
 _OPEN = "data.apply_chat_template_kwargs."
@@ -61,7 +79,7 @@ def config_file(path: Path, named: object, places: Places) -> Path | None:
     """
     if named is None:
         return None
-    file = places.find(str(named))
+    file = places.find_like(str(named))
     if file is None:
         raise UsageError(f"{path}: its config {named} is not here", hint="pass --cwd DIR, where the script is started")
     return file

@@ -15,11 +15,17 @@ KEY = "worker.reward.reward_function"
 NAME = "easyr1"
 FUNCTIONS, MANAGER = "custom/easyr1_rewards", "custom/easyr1_reward_manager"
 OF_ANOTHER_FORM = (
-    "it takes neither reward_inputs nor reward_input: write compute_score(data_source, solution_str, ground_truth, "
-    "extra_info), and name its file with custom_reward_function.path"
+    "it takes neither reward_inputs, reward_input, nor a response and a ground_truth: write compute_score(data_source, "
+    "solution_str, ground_truth, extra_info), and name its file with custom_reward_function.path"
 )
-# How a function takes responses, by the name of its first argument: all of a batch as a list, or one.
-_CALLS = {"reward_inputs": "{name}([response], **SETTINGS)[0]", "reward_input": "{name}(response, **SETTINGS)"}
+# How a function takes responses: all of a batch as a list, or one; in earlier releases beside the ground truth.
+_BATCH, _ONE = "{name}([response], **SETTINGS)[0]", "{name}(response, **SETTINGS)"
+_BATCH_OF_TEXTS = "{name}([solution_str], [ground_truth], **SETTINGS)[0]"
+_ONE_TEXT = "{name}(solution_str, ground_truth, **SETTINGS)"
+_CALLS = {"reward_inputs": _BATCH, "reward_input": _ONE}
+_TRUTHS = {"ground_truth": _ONE_TEXT, "ground_truths": _BATCH_OF_TEXTS}
+# What a file says of how its function takes them.
+_TYPE, _TYPES = "REWARD_TYPE", {"batch": _BATCH, "sequential": _ONE}
 _HEAD = "# vextract:hook  yours: written once, never touched by an upgrade\n"
 _MANAGER = '''"""The reward of {place}: what its function gives for each response, as EasyR1 counts it."""
 
@@ -46,6 +52,8 @@ def score(solution_str: str, ground_truth: Any, response_length: int, **_: Any) 
     """
     response = {{"response": solution_str, "response_length": response_length, "ground_truth": ground_truth}}
     values = {call}
+    if not isinstance(values, dict):
+        return {{"score": float(values)}}
     return {{"score": values["overall"], **{{name: value for name, value in values.items() if name != "overall"}}}}
 
 
@@ -71,7 +79,7 @@ def take(project: Recipient, scored_by: FileScored | None) -> Taken:
     name = scored_by.function
     copying = project.copying((scored_by.folder,))
     try:
-        call = _CALLS.get(_first_argument(scored_by.text, name))
+        call = _call(scored_by.text, name)
         copied = None if call is None else copying.copy(scored_by.text, (name,))
     except (SyntaxError, UsageError, OSError) as error:
         return Taken(project.tree, [Remark(KEY, scored_by.place, "to do", f"not copied: {error}")])
@@ -101,13 +109,23 @@ def take(project: Recipient, scored_by: FileScored | None) -> Taken:
     return Taken(tree, remarks, {key: NAME})
 
 
-def _first_argument(text: str, name: str) -> str:
-    """Return the name of a function's first argument; "" where there is no such function at the top.
+def _call(text: str, name: str) -> str | None:
+    """Return how a function is called; None where there is no such function at the top, or it takes something else.
 
     Raises:
         SyntaxError: it is no Python.
     """
-    for node in readers.python(text).body:
+    tree = readers.python(text)
+    said = [
+        node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == _TYPE
+        and isinstance(node.value, ast.Constant)
+    ]
+    for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            return next((item.arg for item in (*node.args.posonlyargs, *node.args.args)), "")
-    return ""
+            taken = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
+            beside = _TRUTHS.get(taken[1]) if len(taken) > 1 else None
+            return beside or _CALLS.get("".join(taken[:1])) or _TYPES.get(str(said[-1]) if said else "")
+    return None
