@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PROMPT, RESPONSE, PROMPTS, ROWS = 192, 24, 2, 8
+IN_TEMPLATE = 900  # a prompt in a run's own words
 ACTOR, ROLLOUT, JUDGE = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "reward_model.model.path"
 
 Config = Mapping[str, Any]
@@ -47,6 +48,15 @@ def _rows(key: str, config: Config, folder: Path, number: int) -> Any:
     return KEEP if there else str(rows(folder, config, number))
 
 
+def _longest(config: Config, folder: Path) -> int:
+    """Return how long prompts may be, in characters."""
+    return IN_TEMPLATE if [*Path().glob(_WRITES)] else PROMPT
+
+
+# The dataset class of a run of EasyR1's that has a template for prompts.
+_WRITES = "*/custom/easyr1_dataset.py"
+
+
 # What is replaced, in every project that has the key and sets it. A number that is not negative becomes `most` at most.
 SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
     # Models and data.
@@ -65,13 +75,13 @@ SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
     "data.train_batch_size": lambda config, folder: PROMPTS * _mini_batches(config),
     "data.gen_batch_size": _drawn,
     "data.val_batch_size": _at_most(2),
-    "data.max_prompt_length": PROMPT,
+    "data.max_prompt_length": _longest,
     "data.max_response_length": RESPONSE,
     f"{ACTOR}.ppo_mini_batch_size": PROMPTS,
     "critic.ppo_mini_batch_size": PROMPTS,
     f"{ROLLOUT}.n": _at_most(2),
     f"{ROLLOUT}.val_kwargs.n": _at_most(2),
-    f"{ROLLOUT}.max_model_len": PROMPT + RESPONSE,
+    f"{ROLLOUT}.max_model_len": lambda config, folder: _longest(config, folder) + RESPONSE,
     "local.env.max_turn_tokens": _at_most(RESPONSE),
     "reward.reward_kwargs.overlong_buffer_cfg.len": _at_most(RESPONSE // 2),
     "reward.reward_kwargs.max_resp_len": RESPONSE,
@@ -261,7 +271,7 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     keys = {name: sorted(set(pattern.findall(code))) for name, pattern in _KEYS.items()}
     system = [{"role": "system", "content": "Add."}] if re.search(r"prompt_key\]\[1\]", code) else []
     # A dataset class that adds to a prompt's text, and makes messages of it.
-    is_text = [*Path().glob("*/custom/easyr1_dataset.py")]
+    is_text = [*Path().glob(_WRITES)]
     is_text = is_text or re.search(r"""["']content["']: *\w+(?:\[[^]]+\])? *\+""", code)
     # What functions of TRL's form take besides, as the conversion's report says.
     report = Path("from_run.md").read_text(encoding="utf-8") if Path("from_run.md").is_file() else ""

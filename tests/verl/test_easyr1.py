@@ -88,6 +88,12 @@ def test_what_prompts_are_filtered_by(tmp_path: Path) -> None:
     assert [item.what for item in run.remarks if item.key == "algorithm.filter_low"] == ["changed"]
 
 
+def test_what_earlier_releases_called_otherwise(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "trainer.total_episodes=7 data.val_batch_size=-1")
+    found = {item.key: item.value for item in run.overrides}
+    assert (found["trainer.total_epochs"], found["data.val_batch_size"]) == (7, None)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("verl")
 def test_the_function_scores_in_the_project(tmp_path: Path, package: Path) -> None:

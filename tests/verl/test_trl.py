@@ -358,9 +358,12 @@ def test_what_is_otherwise_or_left_to_a_release_is_said(tmp_path: Path) -> None:
         "loss_type",
         "max_completion_length",
     } <= remarks
-    file.write_text(FEW + "use_vllm: true\nvllm_importance_sampling_correction: false\n")
+    file.write_text(FEW + "use_vllm: true\nvllm_importance_sampling_correction: false\nsave_strategy: epoch\n")
     remarks = {item.key for item in read_run(file, {}, {}).remarks}
     assert "vllm_importance_sampling_correction" not in remarks
+    assert "save_strategy" in remarks
+    file.write_text(FEW + "lr_scheduler_type: cosine\nlr_scheduler_kwargs: {num_cycles: 2}\n")
+    assert "num_cycles" in {item.value for item in read_run(file, {}, {}).remarks}
 
 
 NAMED = """

@@ -38,6 +38,7 @@ _NAMES: Mapping[str, str] = {
     "algorithm.lam": "algorithm.lam",
     "algorithm.online_filtering": "algorithm.filter_groups.enable",
     "data.filter_overlong_prompts": "data.filter_overlong_prompts",
+    "data.filter_overlong_prompts_workers": "data.filter_overlong_prompts_workers",
     "data.image_key": "data.image_key",
     "data.max_prompt_length": "data.max_prompt_length",
     "data.max_response_length": "data.max_response_length",
@@ -47,6 +48,7 @@ _NAMES: Mapping[str, str] = {
     "data.seed": "data.seed",
     "data.shuffle": "data.shuffle",
     "data.train_files": "data.train_files",
+    "data.val_batch_size": "data.val_batch_size",
     "data.val_files": "data.val_files",
     "data.video_key": "data.video_key",
     "trainer.critic_warmup": "trainer.critic_warmup",
@@ -133,7 +135,9 @@ _BOUNDS = ("algorithm.filter_low", "algorithm.filter_high")
 _LOSSES = {"default": "vanilla", "cispo": "cispo", "gspo": "gspo", "sapo": "sapo"}
 _MEANS = {"token": "token-mean", "seq": "seq-mean-token-mean"}
 # -1 is no limit there, and null here.
-_NO_LIMIT = ("trainer.save_limit",)
+_NO_LIMIT = ("trainer.save_limit", "data.val_batch_size")
+# What earlier releases called a setting.
+_EARLIER = {"trainer.total_episodes": "trainer.total_epochs"}
 _TO_DO = {
     "data.train_files": ROWS,
     "data.val_files": ROWS,
@@ -184,7 +188,7 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
         body: Nested.
         places: Where the run may have been started from; None: not known.
     """
-    stated = flatten(body)
+    stated = {_EARLIER.get(key, key): value for key, value in flatten(body).items()}
     scored_by = None if places is None else _scored_by(stated, places)
     written = None if places is None else _written(stated, places)
     whole = {**_DEFAULTS, **stated}

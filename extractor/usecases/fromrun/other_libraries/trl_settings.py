@@ -288,6 +288,11 @@ def _on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[
     if str(whole["lr_scheduler_type"]) not in _SCHEDULES:
         why = "verl has constant and cosine: constant"
         yield Remark("lr_scheduler_type", whole["lr_scheduler_type"], "changed", why)
+    more = whole.get("lr_scheduler_kwargs")
+    if isinstance(more, Mapping) and (further := more.keys() - {"min_lr", "min_lr_rate"}):
+        yield Remark(
+            "lr_scheduler_kwargs", ", ".join(sorted(further)), "not carried over", "verl's schedules have none"
+        )
     if whole.get("use_peft") and "lora_target_modules" not in stated:
         why = "those that peft would choose in a Llama or Qwen: " + ", ".join(_LORA["lora_target_modules"])
         yield Remark("lora_target_modules", None, "changed", why)
