@@ -160,7 +160,9 @@ def judged(
             continue
         others = candidates(as_named.get(key, key), there)
         own = list(dict.fromkeys([*places.get(key, ()), *(name for name in others if name in ours)]))
-        named = dict.fromkeys((key, as_named.get(key, key), *own, *others))
+        # A section may follow another one as a whole.
+        sections = (key[: found.start()] for found in re.finditer(r"\.", key))
+        named = dict.fromkeys((key, as_named.get(key, key), *own, *others, *sections))
         about = [remark for name in named for remark in told.get(name, ())]
         mine = run.written[key]
         if any(same(value, ours[name], root) or _follow_the_same(mine, here.get(name)) for name in own):
