@@ -21,7 +21,7 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,12 +86,12 @@ def compared(
     try:
         options = Options("proj", release, "vllm", "grpo", (), "toy")
         made, given = project_of(script, options, keep_unknown, frozenset())
-        if (known := _as_bash_has(script, root, given)) != given:
-            made, given = project_of(script, options, keep_unknown, frozenset(), known)
+        variables = dict(item.split("=", 1) for item in given)
+        started = under_bash.run(script, root, variables, exports=bool(given))
+        if (known := _as_bash_has(variables, started)) != given:
+            made, _ = project_of(script, options, keep_unknown, frozenset(), known)
     except VextractError as error:
         return Compared(name, Counter(), why=f"refused: {error.message}")
-    variables = dict(item.split("=", 1) for item in given)
-    started = under_bash.run(script, root, variables)
     launches = [(item, found) for item in started if (found := programs.launched(item.words)) is not None]
     if not launches:
         return Compared(name, Counter(), why="bash starts no trainer")
@@ -113,17 +113,14 @@ def compared(
     return Compared(name, counts, tuple(silent), f"no {place} here" if program is None else "", theirs.forced)
 
 
-def _as_bash_has(script: Path, root: Path, given: tuple[str, ...]) -> tuple[str, ...]:
+def _as_bash_has(variables: Mapping[str, str], started: Sequence[under_bash.Started]) -> tuple[str, ...]:
     """Return the variables that were asked for with the values that bash has of them in the end.
 
     A script may ask whether there is a directory, and set another one if not.
     """
-    said = dict(item.split("=", 1) for item in given)
-    found = under_bash.run(script, root, said, exports=True) if said else []
-    launch = next((item for item in found if programs.launched(item.words) is not None), None)
-    return tuple(
-        f"{name}={value if launch is None else launch.environment.get(name, value)}" for name, value in said.items()
-    )
+    launch = next((item for item in started if programs.launched(item.words) is not None), None)
+    found = {} if launch is None else launch.environment
+    return tuple(f"{name}={found.get(name, value)}" for name, value in variables.items())
 
 
 def judged(
