@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PROMPT, RESPONSE, PROMPTS, ROWS = 192, 24, 2, 8
-IN_TEMPLATE = 900  # a prompt in a run's own words
+IN_TEMPLATE = 1000  # a prompt in a run's own words
 ACTOR, ROLLOUT, JUDGE = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "reward_model.model.path"
 
 Config = Mapping[str, Any]

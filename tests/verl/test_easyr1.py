@@ -15,7 +15,8 @@ from extractor.usecases.fromrun.other_libraries.translation import FileScored
 from extractor.usecases.fromrun.reading import Run, read_run
 from tests.verl.conftest import vextract
 
-REWARD = """
+REWARD = """'Scores.'
+from __future__ import annotations
 from scores.parts import bonus
 
 def short(reward_inputs, worth=1.0):
@@ -32,6 +33,9 @@ def texts(predicts, ground_truths):
     return [{"overall": float(one == two)} for one, two in zip(predicts, ground_truths)]
 
 def tokens(ids):
+    return 1.0
+
+def further(reward_inputs, batch_data):
     return 1.0
 """
 CONFIG = """
@@ -119,7 +123,8 @@ def test_the_function_scores_in_the_project(tmp_path: Path, package: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "what"), [("alone", "changed"), ("of_old", "changed"), ("texts", "changed"), ("tokens", "to do")]
+    ("name", "what"),
+    [("alone", "changed"), ("of_old", "changed"), ("texts", "changed"), ("tokens", "to do"), ("further", "to do")],
 )
 @pytest.mark.usefixtures("verl")
 def test_a_function_of_each_form(tmp_path: Path, package: Path, name: str, what: str) -> None:
@@ -132,7 +137,8 @@ def test_a_function_of_each_form(tmp_path: Path, package: Path, name: str, what:
     assert done.code == 0, done.err
     assert (package / "of_easy" / "custom" / "easyr1_rewards.py").exists() == (what == "changed")
     report = (package / "from_run.md").read_text()
-    assert ("it takes neither reward_inputs" in report) == (what == "to do")
+    said = "it asks for batch_data" if name == "further" else "it takes neither reward_inputs"
+    assert (said in report) == (what == "to do")
     if what == "changed" and name != "alone":
         importlib.invalidate_caches()
         manager = importlib.import_module("of_easy.custom.easyr1_reward_manager")

@@ -79,12 +79,15 @@ def take(project: Recipient, scored_by: FileScored | None) -> Taken:
     name = scored_by.function
     copying = project.copying((scored_by.folder,))
     try:
-        call = _call(scored_by.text, name)
+        call, further = _call(scored_by.text, name)
         copied = None if call is None else copying.copy(scored_by.text, (name,))
     except (SyntaxError, UsageError, OSError) as error:
         return Taken(project.tree, [Remark(KEY, scored_by.place, "to do", f"not copied: {error}")])
     if call is None or copied is None:
         return Taken(project.tree, [Remark(KEY, scored_by.place, "to do", OF_ANOTHER_FORM)])
+    if unknown := [item for item in further if item not in scored_by.settings]:
+        why = f"it asks for {', '.join(unknown)}, which its own trainer hands it: {OF_ANOTHER_FORM.partition(': ')[2]}"
+        return Taken(project.tree, [Remark(KEY, scored_by.place, "to do", why)])
     if copied.missing:
         why = f"it cannot be imported here: {'; '.join(dict.fromkeys(copied.missing))}"
         return Taken(project.tree, [Remark(KEY, scored_by.place, "to do", why)])
@@ -97,7 +100,7 @@ def take(project: Recipient, scored_by: FileScored | None) -> Taken:
     )
     tree = project.with_hooks(
         {
-            f"{FUNCTIONS}.py": f'{_HEAD}"""The function that scores {scored_by.place}."""\n\n{copied.text.strip()}\n',
+            f"{FUNCTIONS}.py": f"{_HEAD}# The function that scores, from {scored_by.place}.\n{copied.text.strip()}\n",
             f"{MANAGER}.py": _HEAD + manager,
             **copying.files,
         },
@@ -109,23 +112,23 @@ def take(project: Recipient, scored_by: FileScored | None) -> Taken:
     return Taken(tree, remarks, {key: NAME})
 
 
-def _call(text: str, name: str) -> str | None:
-    """Return how a function is called; None where there is no such function at the top, or it takes something else.
+def _call(text: str, name: str) -> tuple[str | None, list[str]]:
+    """Return how a function is called, and what it has to be given besides.
+
+    None: there is no such function at the top, or it takes something else.
 
     Raises:
         SyntaxError: it is no Python.
     """
     tree = readers.python(text)
-    said = [
-        node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and ast.unparse(node.targets[0]) == _TYPE
-        and isinstance(node.value, ast.Constant)
-    ]
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == _TYPE]
+    said = ast.unparse(assigned[-1].value).strip("'") if assigned else ""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             taken = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
             beside = _TRUTHS.get(taken[1]) if len(taken) > 1 else None
-            return beside or _CALLS.get("".join(taken[:1])) or _TYPES.get(str(said[-1]) if said else "")
-    return None
+            required = taken[: len(taken) - len(node.args.defaults)]
+            named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            further = [*required[2 if beside else 1 :], *(item.arg for item, value in named if value is None)]
+            return beside or _CALLS.get("".join(taken[:1])) or _TYPES.get(said), further
+    return None, []
