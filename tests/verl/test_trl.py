@@ -391,7 +391,8 @@ def choose(arguments):
 @pytest.mark.parametrize("package", ["own", "src/own"])
 def test_functions_are_found_by_the_names_that_a_script_has_for_them(tmp_path: Path, package: str) -> None:
     script = f"{package}/grpo.py" if "/" in package else "grpo.py"
-    checkout(tmp_path, **{script: NAMED, f"{package}/__init__.py": "", f"{package}/scores.py": SCORES})
+    scores = f"from .parts import whole as part\n{SCORES}"
+    checkout(tmp_path, **{script: NAMED, f"{package}/__init__.py": "", f"{package}/scores.py": scores})
     start = f"accelerate launch {script} --num_generations 4 --reward_weights 2.0 1.0 --reward_funcs"
     scored_by = launch(tmp_path, f"{start} right shape").scored_by
     assert scored_by is not None
@@ -399,6 +400,12 @@ def test_functions_are_found_by_the_names_that_a_script_has_for_them(tmp_path: P
     run = launch(tmp_path, f"{start} right partly")  # what it gives the function is not known
     assert run.scored_by is None
     assert [item.what for item in run.remarks if item.key == "reward_funcs"] == ["to do"]
+    # In a dict of the script's, of functions that it imports: what else their module makes is not needed.
+    (tmp_path / script).write_text(f'{NAMED}from own.scores import exact\nREGISTRY = {{"imported": exact}}\n')
+    scored_by = launch(tmp_path, f"{start.replace(' 1.0', '')} imported").scored_by
+    assert scored_by is not None
+    assert (scored_by.functions, scored_by.place) == (("exact",), "scores.py")
+    assert "from own.parts import whole as part" in scored_by.text
     # In the script itself, at its top.
     (tmp_path / script).write_text(f'{NAMED}{SCORES}\nREGISTRY = {{"mine": shaped}}\n')
     scored_by = launch(tmp_path, f"{start.replace(' 1.0', '')} mine").scored_by

@@ -12,9 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from extractor.usecases.fromrun.files.imports import Name, rewritten
 from extractor.usecases.fromrun.other_libraries.trl_script import Program, ScoredBy, top_names
 from extractor.values import readers
 from extractor.values.errors import UsageError
+from extractor.values.modules import absolute
 
 # How far above a script its packages may lie: src/open_r1/grpo.py imports open_r1.rewards.
 _ABOVE = 3
@@ -40,9 +42,35 @@ def registered(program: Program, names: Any, weights: Any) -> ScoredBy | None:
         for known in _dicts(tree):
             functions = tuple(known.get(name, "") for name in wanted)
             if set(functions) <= there and len(set(functions)) == len(functions):
-                found = replace(program, rewards=functions, text=text, path=path, is_open=False).scored_by(weights)
+                own = replace(program, rewards=functions, text=text, path=path, is_open=False)
+                path, text, folder = _defining(own, functions) or (path, text, folder)
+                found = replace(own, text=_absolute(text, path, folder), path=path).scored_by(weights)
                 return None if found is None else replace(found, folder=folder)
     return None
+
+
+def _defining(program: Program, functions: tuple[str, ...]) -> tuple[Path, str, Path] | None:
+    """Return the module that defines functions, of a program's own; what else that imports need not come along."""
+    for path, text, folder in _modules(program):
+        with contextlib.suppress(SyntaxError):
+            nodes = readers.python(text).body
+            if set(functions) <= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}:
+                return path, text, folder
+    return None
+
+
+def _absolute(text: str, path: Path, folder: Path) -> str:
+    """Return a module's text with its relative imports as seen from the folder that its imports are found in."""
+    module = ".".join(path.resolve().relative_to(folder.resolve()).with_suffix("").parts)
+    tree, is_package = readers.python(text), path.name == "__init__.py"
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
+    module = module.removesuffix(".__init__")
+    relative = {absolute(node, module, is_package=is_package) for node in nodes}
+
+    def moved(name: Name) -> tuple[str, str | None] | None:
+        return (name.module, name.name) if name.module in relative else None
+
+    return rewritten(text, module, moved, is_package=is_package) if relative else text
 
 
 def _modules(program: Program) -> Iterator[tuple[Path, str, Path]]:
