@@ -362,6 +362,9 @@ def test_what_is_otherwise_or_left_to_a_release_is_said(tmp_path: Path) -> None:
     remarks = {item.key for item in read_run(file, {}, {}).remarks}
     assert "vllm_importance_sampling_correction" not in remarks
     assert "save_strategy" in remarks
+    file.write_text(FEW + "own_share: 0\nown_switch: false\n")
+    remarks = {item.key for item in read_run(file, {}, {}).remarks}
+    assert ("own_share" in remarks, "own_switch" in remarks) == (True, False)
     file.write_text(FEW + "lr_scheduler_type: cosine\nlr_scheduler_kwargs: {num_cycles: 2}\n")
     assert "num_cycles" in {item.value for item in read_run(file, {}, {}).remarks}
 

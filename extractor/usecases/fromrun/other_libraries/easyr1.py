@@ -16,6 +16,7 @@ from extractor.usecases.fromrun.other_libraries.translation import (
     Translated,
     Written,
     config_file,
+    is_nothing,
     overrides_of,
 )
 from extractor.usecases.fromrun.unknowns import with_words
@@ -205,7 +206,7 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
     to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and (scored_by is None or "reward" not in key)}
     remarks = [Remark(key, stated[key], "to do", why) for key, why in to_do.items()]
     for key, value in sorted(stated.items()):
-        if key in read or key in _TO_DO or value in (None, {}, False):
+        if key in read or key in _TO_DO or is_nothing(value):
             continue
         if scored_by is not None and key.startswith("worker.reward."):
             continue

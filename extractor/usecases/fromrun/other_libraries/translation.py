@@ -66,6 +66,11 @@ ROWS = (
 )
 
 
+def is_nothing(value: Any) -> bool:
+    """Tell whether a setting turns something off, or leaves it: a number never does."""
+    return value is None or value is False or value in ([], {})
+
+
 def config_file(path: Path, named: object, places: Places) -> Path | None:
     """Return the config that a launch names; None where it names none.
 

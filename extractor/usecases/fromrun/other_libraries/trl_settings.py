@@ -10,7 +10,7 @@ from typing import Any
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import trl_losses
 from extractor.usecases.fromrun.other_libraries.script_values import Computed
-from extractor.usecases.fromrun.other_libraries.translation import ROWS, Translated, overrides_of
+from extractor.usecases.fromrun.other_libraries.translation import ROWS, Translated, is_nothing, overrides_of
 from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
 from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.values.errors import UsageError
@@ -278,7 +278,7 @@ def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: boo
         elif isinstance(value, Computed) or (isinstance(value, str) and unknowns(value)):
             what = "dropped" if key in _OF_THE_MACHINE or key == "run_name" else "to do"
             yield Remark(key, readable(str(value)), what, "not known without running the script: set it in config/")
-        elif key not in _NAMES and key not in _READ and value not in (None, False, []):
+        elif key not in _NAMES and key not in _READ and not is_nothing(value):
             what = "dropped" if key in _OF_THE_MACHINE else "not carried over"
             yield Remark(key, value, what, "of TRL alone")
 
