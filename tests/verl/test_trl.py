@@ -506,6 +506,7 @@ def settings(more):
     config = GRPOConfig(**kept)
     config.num_iterations = 2 if args.fast else 3
     setattr(config, "max_grad_norm", 0.2)
+    config.save_steps *= 2
     return config
 
 
@@ -532,6 +533,7 @@ def test_what_a_script_writes_into_its_settings_before_and_after_counts(tmp_path
     to_do = {item.key: item.value for item in run.remarks if item.what == "to do"}
     assert to_do["temperature"] == "0.9 if rows.is_large() else 0.7"
     assert to_do["GRPOConfig(**...)"] == "kept"
+    assert to_do["save_steps"] == "config.save_steps * 2"
     run = read_run(tmp_path / "train.py", {}, {})
     assert translated(run)["data.max_prompt_length"] == 32
     assert translated(run)[f"{ACTOR}.ppo_epochs"] == 3

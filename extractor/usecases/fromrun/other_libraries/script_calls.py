@@ -206,19 +206,22 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
     """Return what an assignment assigns to."""
     if isinstance(node, ast.Assign):
         return node.targets
-    return [node.target] if isinstance(node, ast.AnnAssign) and node.value is not None else []
+    if isinstance(node, ast.AugAssign) or (isinstance(node, ast.AnnAssign) and node.value is not None):
+        return [node.target]
+    return []
 
 
 def _written(node: ast.stmt) -> Iterator[tuple[str, str, ast.expr, bool]]:
     """Yield what a statement writes: name, key, value, and whether the key is an attribute."""
-    if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and node.value is not None:
         for target in _targets(node):
             owner = getattr(target, "value", None)
+            value = ast.BinOp(target, node.op, node.value) if isinstance(node, ast.AugAssign) else node.value
             if isinstance(owner, ast.Name) and isinstance(target, ast.Attribute):
-                yield owner.id, target.attr, node.value, True
+                yield owner.id, target.attr, value, True
             elif isinstance(owner, ast.Name) and isinstance(target, ast.Subscript):
                 key = target.slice.value if isinstance(target.slice, ast.Constant) else WHOLE
-                yield owner.id, str(key), node.value if key != WHOLE else target, False
+                yield owner.id, str(key), value if key != WHOLE else target, False
     call = node.value if isinstance(node, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
         if call.func.attr == "update":
