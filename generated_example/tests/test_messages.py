@@ -46,7 +46,7 @@ def test_a_path_that_is_not_there_is_named_before_torch_is_imported():
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("actor_rollout_ref.model.path", "./mine"),
+        ("actor_rollout_ref.model.path", "./no_such_model"),
         ("data.train_files", "[gone.parquet,gone_too.parquet]"),
         ("data.val_files", "gone.jsonl"),
         (f"{reward_keys.FUNCTION}.path", "gone.py"),

@@ -76,6 +76,10 @@ DIFFERENT = {
 }
 
 
+# Before 0.6.0 the actor's settings are a section of the config as it is.
+WITH_DATACLASSES = newest_release()[ALL.index("0.6.0") :]
+
+
 def reason(key: str) -> str | None:
     """Return why a key has a default of the project's own; None: there is no reason."""
     return next((why for pattern, why in DIFFERENT.items() if fnmatch.fnmatchcase(key, pattern)), None)
@@ -117,7 +121,7 @@ def test_every_reason_is_needed(verl: None) -> None:
     assert set(DIFFERENT) - found == set()
 
 
-@pytest.mark.parametrize("release", newest_release())
+@pytest.mark.parametrize("release", WITH_DATACLASSES)
 def test_a_field_of_a_dataclass_is_what_upstreams_yaml_says(
     made: Maker, monkeypatch: pytest.MonkeyPatch, release: str
 ) -> None:
@@ -135,7 +139,7 @@ def test_a_field_of_a_dataclass_is_what_upstreams_yaml_says(
         if value != expected and reason(key) is None:
             wrong[key] = (value, expected)
     assert wrong == {}
-    assert len(found) > 80
+    assert len(found) > 50
 
 
 @pytest.mark.parametrize("release", newest_release("0.6.1"))
