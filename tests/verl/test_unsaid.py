@@ -10,7 +10,7 @@ import pytest
 from extractor.usecases.export.project import load, read_files
 from extractor.usecases.export.target import Defaults
 from extractor.usecases.fromrun.meaning import KEPT, Remark
-from extractor.usecases.fromrun.unsaid import remarks
+from extractor.usecases.fromrun.unsaid import remarks, with_defaults_of_its_own
 from extractor.values.configtree import flatten, resolve
 from tests.releases import NEWEST
 from tests.verl.conftest import vextract
@@ -55,6 +55,16 @@ def test_of_two_names_the_one_that_is_not_said_does_not_count() -> None:
     assert found({old: None, new: 4}, {}, {new: 4}, []) == []
     assert found({old: 0, new: 4}, {}, {new: 4}, []) == [(old, 0, KEPT)]
     assert found({old: 0, new: 4}, {new: 4}, {new: 5}, []) == [(old, 0, KEPT), (new, 4, "changed")]
+
+
+def test_what_only_its_checkout_has_by_default_is_compared_with_the_project() -> None:
+    """The release that fits a run's keys best may be another than its checkout's."""
+    defaults = {"data.seed": 1, "filter.metric": None, "only.there": 2, "reward.reward_manager.name": "naive"}
+    run = {"data.seed": 7, "reward_model.reward_manager": "dapo"}
+    project = {"data.seed": 7, "filter.metric": "score", "reward.reward_manager.name": "dapo"}
+    theirs = with_defaults_of_its_own(run, defaults, project, lambda key: None)
+    assert theirs == {**run, "filter.metric": None}
+    assert found(theirs, {}, project, []) == [("filter.metric", None, KEPT)]
 
 
 SCRIPT = """

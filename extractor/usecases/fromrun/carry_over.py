@@ -34,7 +34,7 @@ from extractor.usecases.fromrun.taken_over import (
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import releases
-from extractor.values.configtree import nearest
+from extractor.values.configtree import flatten, nearest
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
@@ -260,7 +260,10 @@ def settle(tree: Tree, options: Options, found: Found, source: Source) -> Settle
     if not found.run.hints and not found.run.is_bare:
         usual = Defaults.of(Target.of(source))
         itself = stated if found.run.resolved is None else {}
-        every += tuple(unsaid.remarks(found.experiment.wanted, itself, config, usual, renames, every))
+        theirs = unsaid.with_defaults_of_its_own(
+            found.experiment.wanted, flatten(found.run.defaults), config, renames[1]
+        )
+        every += tuple(unsaid.remarks(theirs, itself, config, usual, renames, every))
     head = report.headline(found.run.file, found.target.release, config, len(done.settings))
     if not found.run.hints:
         made = assemble.with_report(made, report.text(head, every, found.run.notes))

@@ -64,6 +64,25 @@ def remarks(
     return found
 
 
+def with_defaults_of_its_own(
+    run: Mapping[str, Any], defaults: Mapping[str, Any], project: Mapping[str, Any], back: _Renamed
+) -> dict[str, Any]:
+    """Return a run's config, and what its checkout has by default beside it: a key of the project's, in no other name.
+
+    Args:
+        run: Its config, flat and resolved, in the names of the release that it fits.
+        defaults: The checkout's config, flat.
+        project: The project's config.
+        back: From the project's keys to the run's release's.
+    """
+    alone = {
+        key: defaults[key]
+        for key in project
+        if key in defaults and not any(name in run for name in (READ_BY_THE_ENGINE.get(key), *candidates(key, back)))
+    }
+    return {**run, **{key: value for key, value in alone.items() if not _followed(value)}}
+
+
 def _followed(value: Any) -> list[str]:
     """Return the keys that a value names: `${oc.select:actor_rollout_ref.rollout.n,1}`."""
     return _KEY.findall(value) if isinstance(value, str) and "${" in value else []
