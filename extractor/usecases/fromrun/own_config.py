@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,12 @@ from extractor.values.errors import UsageError
 
 VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer")
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
+_CHOICE = re.compile(r"\+{0,2}([\w/]+(?:@[\w.]+)?)=([\w/-]+)")
 _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
 _QUOTES = "'\""
+_OF_VERL = "ppo_trainer.yaml"
 _OF_A_PACKAGE = "pkg://"
+_PACKAGE = re.compile(r"\A(?:#.*\n|\s*\n)*?#\s*@package\s+(\S+)")
 
 
 @dataclass(frozen=True)
@@ -77,20 +80,31 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
     if folder:
         beside += places.folders_like(readable(folder))
     folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
-    overlay: list[Mapping[str, Any]] = []
-    notes: list[str] = []
     main = said or default
+    groups = [place for place in folders if not (place / _OF_VERL).is_file()]
+    chosen = {found[1]: found[2] for item in words if (found := _choice(item, groups)) is not None}
+    own = _Own(path, folders, groups, dict(chosen))
     if VERLS.fullmatch(main) is None:
         try:
-            main = _overlay(main, folders, path, overlay)
+            main = own.read(main)
         except UsageError:
             if said:
                 raise
-            overlay.clear()
-            notes.append(f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir")
+            why = f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir"
+            own = _Own(path, folders, groups, dict(chosen), notes=[why])
             main = "ppo_trainer"
+    own.add()
+    words = [item for item in words if _choice(item, groups) is None]
     at = next((place for place in (*config_dirs, *beside) if (place / f"{main}.yaml").is_file()), None)
-    return OwnConfig(main, checkout.defaults_of(at, main, places), tuple(overlay), tuple(words), tuple(notes))
+    return OwnConfig(main, checkout.defaults_of(at, main, places), tuple(own.found), tuple(words), tuple(own.notes))
+
+
+def _choice(word: str, places: Sequence[Path]) -> re.Match[str] | None:
+    """Return group and option of a word that chooses a file of the run's own; None for any other."""
+    found = _CHOICE.fullmatch(word)
+    if found is None:
+        return None
+    return found if _found(f"{found[1].partition('@')[0]}/{found[2]}", places) else None
 
 
 def file_of(module: str) -> str:
@@ -120,33 +134,99 @@ def _of_the_module(module: str, places: Places) -> tuple[str, list[Path]]:
     return name.removesuffix(".yaml"), [file.parent / folder]
 
 
-def _overlay(
-    name: str, places: Sequence[Path], path: Path, found: list[Mapping[str, Any]], above: tuple[Path, ...] = ()
-) -> str:
-    """Read a config that is the run's own, and those of its own that it starts from; returns verl's it ends at."""
-    file = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
-    if file is None:
-        shown = ", ".join(dict.fromkeys(str(place) for place in places))
-        raise UsageError(
-            f"{path}: its config {name}.yaml is not here (looked in {shown})",
-            hint="pass --config-dir DIR, the directory that it is in",
-        )
-    if file in above:
-        raise UsageError(f"{file}: configs that start from each other in a circle", hint="correct its defaults")
+@dataclass
+class _Own:
+    """Reads configs that are the run's own.
+
+    Attributes:
+        script: Which names them.
+        places: Where they are looked for.
+        groups: Those of them that are not verl's own, whose groups are its defaults.
+        chosen: What the launch says of groups, by group.
+        found: What they have, in the order in which it counts.
+        notes: What a user should know.
+    """
+
+    script: Path
+    places: Sequence[Path]
+    groups: Sequence[Path]
+    chosen: dict[str, str]
+    found: list[Mapping[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def read(self, name: str, above: tuple[Path, ...] = ()) -> str:
+        """Read a config, and those of the run's own that it starts from; returns verl's that it ends at."""
+        file = _found(name, self.places)
+        if file is None:
+            shown = ", ".join(dict.fromkeys(str(place) for place in self.places))
+            raise UsageError(
+                f"{self.script}: its config {name}.yaml is not here (looked in {shown})",
+                hint="pass --config-dir DIR, the directory that it is in",
+            )
+        if file in above:
+            raise UsageError(f"{file}: configs that start from each other in a circle", hint="correct its defaults")
+        body = _read(file)[0]
+        main = "ppo_trainer"
+        entries = body.pop("defaults", [])
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, str) and entry != "_self_":
+                main = entry if VERLS.fullmatch(entry) else self.read(entry, (*above, file))
+            elif isinstance(entry, dict):
+                for key, option in entry.items():
+                    self._choose(str(key), option, file)
+        body.pop("hydra", None)
+        self.found.append(body)
+        return main
+
+    def add(self) -> None:
+        """Read what the launch adds of groups, and no config has an entry for."""
+        for key, option in self.chosen.items():
+            part = self._of_group(key, option)
+            self.found += [] if part is None else [part]
+
+    def _choose(self, key: str, option: Any, file: Path) -> None:
+        key = key.split()[-1].strip("/")  # it may be optional, or override another one
+        option = self.chosen.pop(key, self.chosen.pop(key.partition("@")[0], option))
+        for one in option if isinstance(option, list) else [option]:
+            part = None if one is None else self._of_group(key, str(one))
+            if part is not None:
+                self.found.append(part)
+            elif one is not None and not key.startswith("hydra/"):
+                self.notes.append(f"{file.name}: {key}: {one} is not here, and is taken for what verl has there")
+
+    def _of_group(self, key: str, option: str) -> Mapping[str, Any] | None:
+        """Return what a choice of a group adds, below its package; None where its file is not here."""
+        group, _, package = key.partition("@")
+        file = _found(f"{group}/{option.removesuffix('.yaml')}", self.groups)
+        if file is None:
+            return None
+        body, said = _read(file)
+        body.pop("defaults", None)
+        dotted = group.replace("/", ".")
+        package = (package or said).replace("_group_", dotted) or dotted
+        for part in reversed([] if package.startswith("_global_") else package.split(".")):
+            body = {part: body}
+        return body
+
+
+def _found(name: str, places: Sequence[Path]) -> Path | None:
+    return next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
+
+
+def _read(file: Path) -> tuple[dict[str, Any], str]:
+    """Return a config file's body, and the package that it says in its first lines; "" where it says none.
+
+    Raises:
+        UsageError: it cannot be read, or is no YAML.
+    """
     try:
-        body = read_mapping(readers.read_text(file))
+        text = readers.read_text(file)
+        said = _PACKAGE.search(text)
+        return read_mapping(text), said[1] if said else ""
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}", hint="correct the file") from None
     except yaml.YAMLError as error:
         raise UsageError(f"{file}: not valid YAML: {error}", hint="correct the file") from None
-    main = "ppo_trainer"
-    entries = body.pop("defaults", [])
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, str) and entry != "_self_":
-            main = entry if VERLS.fullmatch(entry) else _overlay(entry, places, path, found, (*above, file))
-    body.pop("hydra", None)
-    found.append(body)
-    return main
 
 
 def unquoted(text: str) -> str:

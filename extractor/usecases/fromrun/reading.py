@@ -143,7 +143,8 @@ def _from_python(path: Path, text: str) -> Run:
     except SyntaxError as error:
         newer = "f-string" in error.msg and sys.version_info < (3, 12)
         hint = "run vextract with Python 3.12 or later" if newer else "pass a launch script, or one of TRL's"
-        raise UsageError(f"{path}:{error.lineno}: no Python: {error.msg}", hint=hint) from None
+        place = str(path) if error.lineno is None else f"{path}:{error.lineno}"
+        raise UsageError(f"{place}: no Python: {error.msg}", hint=hint) from None
     if found is None:
         raise UsageError(
             f"{path}: it makes no GRPOConfig or RLOOConfig of TRL", hint="pass the script that starts the training"
