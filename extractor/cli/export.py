@@ -1,5 +1,6 @@
 """`vextract export`: a project's experiment on full verl."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -58,8 +59,8 @@ def command(
     unfinished.refuse(folder)
     locked = lock.read(folder)
     release = verl or (release_of(from_) if from_ is not None else locked.options.verl)
-    target = (out if out is not None else folder.parent / f"{folder.name}-verl").absolute()
-    if target == folder or folder in target.parents:
+    target = Path(os.path.abspath(out if out is not None else folder.parent / f"{folder.name}-verl"))  # noqa: PTH100
+    if target.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target}: inside the project", hint="pass a directory outside it with -o")
     with output.progress(f"reading verl {release}"):
         if release == locked.options.verl:

@@ -73,6 +73,12 @@ def run_of(folder: Path, words: str = "") -> Run:
     return read_run(script(folder, words), {}, {})
 
 
+def test_a_config_alone_has_what_its_launch_has(tmp_path: Path) -> None:
+    run = read_run(script(tmp_path).with_name("own.yaml"), {}, {})
+    assert isinstance(run.scored_by, FileScored)
+    assert (run.scored_by.function, run.scored_by.settings) == ("short", {"worth": 0.5})
+
+
 def test_the_function_that_a_run_names_is_found(tmp_path: Path) -> None:
     run = run_of(tmp_path, "worker.reward.reward_function_kwargs='{\"worth\": 2}'")
     assert isinstance(run.scored_by, FileScored)

@@ -343,6 +343,16 @@ def test_a_run_on_many_machines_is_lowered(tmp_path: Path) -> None:
     assert settings(tmp_path / "p")["actor_rollout_ref.rollout.tensor_model_parallel_size"] == 1
 
 
+def test_an_export_beside_the_project_may_be_named_from_inside(
+    projects: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(projects["toy"])
+    monkeypatch.chdir(projects["toy"])
+    assert vextract("export", "-o", "../beside", "--dry-run").code == 0
+    assert vextract("export", "-o", "../toy/out", "--dry-run").code == 2
+    assert vextract("export", "-o", tmp_path / "link" / "out", "--dry-run").code == 2
+
+
 def test_export_refuses(projects: dict[str, Path], tmp_path: Path) -> None:
     assert vextract("export", projects["toy"], "--to", "trl").code == 2
     assert vextract("export", tmp_path).code == 2

@@ -106,7 +106,7 @@ def _read(
 ) -> Run:
     if path.is_dir():
         checkpoint = of_checkpoint.find(path)
-        return _from_hydra(path) if checkpoint is None else _from_checkpoint(checkpoint)
+        return _from_hydra(path, places) if checkpoint is None else _from_checkpoint(checkpoint)
     try:
         text = readers.read_text(path)
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def _read(
         body = _yaml(path, text)
         job = None if _is_config(body) or trl.is_config(body) else pasted.job(body, text)
         if job is None:
-            return _from_yaml(path, body)
+            return _from_yaml(path, body, places)
         return _from_script(path, job[0], given, {**environment, **job[1]}, config_dirs, places)
     listed = pasted.listed(text)
     if listed is not None and any(map(_is_override, listed)):
@@ -157,7 +157,7 @@ def _from_checkpoint(place: Path) -> Run:
     return Run(str(place), found.overrides, kept=found.kept, remarks=found.remarks, is_bare=True)
 
 
-def _from_hydra(folder: Path) -> Run:
+def _from_hydra(folder: Path, at: Places) -> Run:
     """Read what Hydra writes of a run: `.hydra/config.yaml`, of which `overrides.yaml` is what the command line set."""
     places = (folder / ".hydra", folder)
     place = next((item for item in places if all((item / name).is_file() for name in _OF_HYDRA)), None)
@@ -167,7 +167,7 @@ def _from_hydra(folder: Path) -> Run:
             hint="pass the run's directory, outputs/DATE/TIME, a global_step_N directory, or a launch script",
         )
     files = [place / name for name in _OF_HYDRA]
-    config, overrides = (_from_yaml(file, _yaml(file, readers.read_text(file))) for file in files)
+    config, overrides = (_from_yaml(file, _yaml(file, readers.read_text(file)), at) for file in files)
     if config.resolved is None:
         raise UsageError(f"{place / _OF_HYDRA[0]}: no config", hint="pass the directory as Hydra wrote it")
     return replace(overrides, file=str(folder), defaults=config.resolved, is_whole=True)
@@ -183,12 +183,12 @@ def _yaml(path: Path, text: str) -> Any:
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
 
 
-def _from_yaml(path: Path, config: Any) -> Run:
+def _from_yaml(path: Path, config: Any, places: Places) -> Run:
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         # Hydra's own .hydra/overrides.yaml
         return Run(str(path), _overrides(config, str(path)))
     if easyr1.is_config(config):
-        return _translated(path, easyr1.translated(config))
+        return _translated(path, easyr1.translated(config, places))
     if trl.is_config(config):
         return _translated(path, trl.of_config(config, path))
     if not isinstance(config, dict) or not _is_config(config):
