@@ -40,6 +40,8 @@ SPECIMENS = {
     "by its name": f'{HERE}exec "$HERE/lib/inner.sh" x y',
     "a wrapper of a wrapper": f'{HERE}export EXPORTED=w; bash "$HERE/lib/wrapper.sh" "$@"',
     "what is there": f'{HERE}[ -f "$HERE/lib/common.sh" ] && X=1; if [[ -d $HERE/lib ]]; then Y=2; fi; show $X $Y',
+    "what is in files": f'{HERE}A="$(cat "$HERE/lib/words.txt")"; show "$A" $(<lib/words.txt)',
+    "what is in files, changed": 'show "$(cat lib/words.txt lib/given.sh | tr a-z A-Z)" "$(< "lib/given.sh")"',
     "what is no folder": f'{HERE}if [ -d "$HERE/lib/common.sh" ]; then X=1; else X=2; fi; show $X',
 }
 
@@ -54,6 +56,7 @@ def checkout(tmp_path: Path) -> Path:
         "lib/outer.sh": 'source "$(dirname "${BASH_SOURCE[0]}")/common.sh"\nOF_COMMON=outer\n',
         "lib/early.sh": "EARLY=1\nreturn 0\nLATE=1\n",
         "lib/inner.sh": INNER,
+        "lib/words.txt": "one  two\n'three'\n\n",
         "lib/wrapper.sh": 'D=$(dirname "$0")\nbash "$D/inner.sh" wrapped "$@"\n',
     }
     for name, text in files.items():

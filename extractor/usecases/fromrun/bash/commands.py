@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.state import State
 from extractor.usecases.fromrun.unknowns import number_of, unknowns
-from extractor.values import limits
+from extractor.values import limits, readers
 
 # Scripts for several kinds of machines look for the module of each; a project knows none of these.
 _PROBE = re.compile(r"\S*python3? -c import torch_(npu|mlu|musa)\b")
@@ -45,10 +45,28 @@ def printed(words: list[str], state: State, environment: Mapping[str, str] | Non
         return base.removesuffix(arguments[1]) if len(arguments) > 1 else base
     if name in ("realpath", "readlink") and arguments:
         return arguments[-1]
+    if name == "cat" and arguments:
+        return _contents(arguments, state)
     if name == "echo":
         return " ".join(item for item in arguments if item not in ("-n", "-e"))
     known = _COMPUTED.get(name)
     return None if known is None else known(arguments)
+
+
+def _contents(paths: list[str], state: State) -> str | None:
+    """Return what is in files of the checkout, without the last ends of line; None where one of them is not there."""
+    found = ""
+    for path in paths:
+        file = state.found(path)
+        if file is None or not file.is_file() or file.stat().st_size > limits.MAX_INNER_TEXT:
+            return None
+        try:
+            text = readers.read_text(file)
+        except OSError:
+            return None
+        state.spend(len(text))
+        found += text
+    return found.rstrip("\n")
 
 
 def filtered(text: str, words: list[str]) -> str | None:

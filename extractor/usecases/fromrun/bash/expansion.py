@@ -225,6 +225,10 @@ class Expansion:
             document = self._document(inner[0])
             if document is not None:
                 return document
+        if len(inner) == 1 and inner[0].type == "file_redirect" and inner[0].children[0].type == "<":
+            known = printed(["cat", self.one(inner[0].children[-1])], self._state)
+            if known is not None:
+                return known
         if len(inner) == 1 and inner[0].type == "command":
             words = [word for child in inner[0].children for word in self._command_words(child)]
             known = printed(words, self._state)
