@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -71,7 +73,7 @@ def teacher(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
     ]
     variables = {**environment(folder), "TORCHDYNAMO_DISABLE": "1", "VLLM_NO_USAGE_STATS": "1"}
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*command, *options], env=variables, stdout=log, stderr=log)
+        process = subprocess.Popen([*command, *options], env=variables, stdout=log, stderr=log, start_new_session=True)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_for(url, process, folder / "log")
@@ -79,6 +81,8 @@ def teacher(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
     finally:
         process.terminate()
         process.wait(30)
+        with contextlib.suppress(ProcessLookupError):  # a server that was killed leaves its engine
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
