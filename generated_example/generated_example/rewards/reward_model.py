@@ -6,8 +6,6 @@ from typing import Any
 
 import torch
 
-from ..settings.attention import attention_for
-
 
 class RewardModel:
     """Gives each response the one logit of an `AutoModelForSequenceClassification`.
@@ -68,9 +66,11 @@ class RewardModel:
         self.micro_batch_size = micro_batch_size
         self.max_length = max_length
         self.param_offload = param_offload and device != "cpu"
-        attention = attention_for(AutoModelForSequenceClassification, config)
+        # sdpa leaves out a cap on the logits of attention (Gemma 2).
+        capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)
+        attention = {"attn_implementation": "eager"} if capped else {}
         model = AutoModelForSequenceClassification.from_pretrained(
-            path, config=config, dtype=dtype, trust_remote_code=trust_remote_code, attn_implementation=attention
+            path, config=config, dtype=dtype, trust_remote_code=trust_remote_code, **attention
         )
         self.model = model.eval().requires_grad_(False).to("cpu" if self.param_offload else device)
 
