@@ -21,7 +21,8 @@ from extractor.usecases.export import changes, documents
 from extractor.usecases.export.closure import needed
 from extractor.usecases.export.edits import UpstreamEdit, upstream_edits
 from extractor.usecases.export.keys import Key, Status, map_key
-from extractor.usecases.export.project import ProjectConfig, load, read_files
+from extractor.usecases.export.project import ProjectConfig, load, python_of, read_files
+from extractor.usecases.export.registered import check_names
 from extractor.usecases.export.rewards import RewardConfig, arguments_as_keys
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.export.verl_interface import VerlInterface
@@ -70,7 +71,7 @@ def export(
 
     Raises:
         UsageError: the project's config cannot be composed, it has no hooks, no such module, or it
-            trains what verl cannot.
+            trains what verl cannot, or by what the release has not.
     """
     target = Target.of(source)
     defaults = Defaults.of(target)
@@ -87,16 +88,19 @@ def export(
         )
     if config.flat.get("distillation.enabled") and (missing := changes.missing_teacher(config.flat)):
         raise UsageError(f"{missing} is null, and a toy teacher is not part of an export", hint=f"--set {missing}=...")
-    interface, reward = VerlInterface.of(target), RewardConfig.of(config)
+    package, interface = lock.options.package, VerlInterface.of(target)
+    reward = RewardConfig.of(config, project, package, target, interface)
+    check_names(project, package, config, target)
     remarks: list[str] = []
     copied = changes.named_files(project, config)
-    changed = changes.changes(config, target, interface, copied, remarks)
+    changed = changes.changes(config, target, interface, reward, copied, remarks)
     keys = [map_key(key, value, target, defaults, renamed, changed) for key, value in sorted(config.flat.items())]
     keys = arguments_as_keys(keys, reward, interface)
     told = changes.further(config, interface, reward, defaults)
     overrides = [write_override(key.target or "", key.target_value, key.mark) for key in keys if key.written]
     overrides = [item for item in overrides if item.partition("=")[0].lstrip("+") not in told]
     overrides += [changes.override(name, value, defaults) for name, value in told.items()]
+    overrides = sorted(set(overrides))  # two keys of the project's may be one there
     keys = [changes.replaced(key, told) for key in keys]
     remarks += [
         f"{key.key.removesuffix('.enable')}: {key.reason}, so this is another experiment there"
@@ -110,12 +114,10 @@ def export(
             f"{len(edits)} vendored files are edited, and verl does not have these edits. upstream.patch has those of "
             f"{fit} of them: apply it to a checkout of verl (`patch -p1`). UPSTREAM.md lists all"
         )
-    bundle = _Bundle(
-        project, lock, target, config, interface, reward, _modules(project / lock.options.package, include)
-    )
-    files = bundle.files(tuple(sorted(overrides)), keys, edits, remarks)
+    bundle = _Bundle(project, lock, target, config, interface, reward, _modules(project / package, include))
+    files = bundle.files(tuple(overrides), keys, edits, remarks)
     files.update({path: readers.read_bytes(project / path) for path in copied.values()})
-    return Export(dict(sorted(files.items())), tuple(keys), tuple(sorted(overrides)), edits, tuple(remarks))
+    return Export(dict(sorted(files.items())), tuple(keys), tuple(overrides), edits, tuple(remarks))
 
 
 def _modules(package: Path, include: Sequence[str]) -> tuple[str, ...]:
@@ -180,6 +182,7 @@ class _Bundle:
     def _roots(self) -> list[str]:
         roots = ["custom/__init__.py", *self.include]
         roots += ["data/toy.py", "data/toy_size.py"] if self.config.toy else []
+        roots += [self.reward.adapted.path.partition("/")[2]] if self.reward.adapted else []
         roots += ["episodes/environments.py", "episodes/observations.py"] if self._plays else []
         return roots
 
@@ -190,7 +193,8 @@ class _Bundle:
             "package": package,
             "verl": self.target.release,
             "own_manager": own,
-            "manager_class": _class(custom / "reward_manager.py", "RewardManager", own),
+            "manager_module": self.reward.adapted.module if self.reward.adapted else "",
+            "manager_class": self.reward.adapted.name if self.reward.adapted else "",
             "manager_interface": self.interface.manager.value,
             "dataset_class": _class(custom / "env_dataset.py", "Dataset", self._own_dataset),
             "multi_turn": self._plays,
@@ -239,11 +243,8 @@ def _class(path: Path, suffix: str, wanted: bool) -> str:
         raise UsageError(
             f"{path}: no such file, and the config uses it", hint="restore the hook, or name data.train_files"
         )
-    try:
-        tree = readers.python(readers.read_bytes(path))
-    except SyntaxError as error:
-        raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
-    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name.endswith(suffix)]
+    body = python_of(path).body
+    names = [node.name for node in body if isinstance(node, ast.ClassDef) and node.name.endswith(suffix)]
     if not names:
         raise UsageError(f"{path}: no class whose name ends in {suffix}", hint="rename it so that the export finds it")
     return names[-1]

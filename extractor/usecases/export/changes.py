@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.usecases.export.keys import READ_BY_THE_ENGINE, Key, Status
 from extractor.usecases.export.project import ProjectConfig
-from extractor.usecases.export.rewards import RewardConfig, chosen_manager
+from extractor.usecases.export.rewards import RewardConfig, as_naive, chosen_manager
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.export.verl_interface import ManagerInterface, VerlInterface
 from extractor.values.configtree import write_override
@@ -21,13 +21,19 @@ _COUNTED = ("$NNODES", "$GPUS")
 
 
 def changes(
-    config: ProjectConfig, target: Target, interface: VerlInterface, copied: Mapping[str, str], remarks: list[str]
+    config: ProjectConfig,
+    target: Target,
+    interface: VerlInterface,
+    reward: RewardConfig,
+    copied: Mapping[str, str],
+    remarks: list[str],
 ) -> dict[str, tuple[Any, str]]:
     """Return a mapping, key -> the value that it has in full verl, and why.
 
     Args:
         config: The project's.
         target, interface: The release.
+        reward: Of the config, and how the release takes it.
         copied: Keys that name a file of the project -> its path.
         remarks: What a user should know is added here.
     """
@@ -39,6 +45,11 @@ def changes(
     found.update({key: (f"{HERE}/{path}", "copied with the hooks") for key, path in copied.items()})
     found.update(_made(config))
     found.update(_passes(flat))
+    found.update(as_naive(config, reward))
+    if reward.adapted is not None and not reward.adapted.own:
+        remarks.append(
+            f"verl {target.release} scores one response at a time: {reward.adapted.name} is given each of them alone"
+        )
     if flat.get(f"{_ROLLOUT}.name") == "hf":
         found[f"{_ROLLOUT}.name"] = ("vllm", "verl has no rollout by transformers that runs")
     if flat.get("distillation.enabled"):

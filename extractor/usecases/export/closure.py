@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from extractor.project.lock import Lock
+from extractor.usecases.export.project import python_of
 from extractor.values import readers
-from extractor.values.errors import UsageError
 from extractor.values.modules import absolute, is_package, module_name
 from extractor.values.moves import moved_name
 from extractor.values.tree import FileKind
@@ -85,10 +85,7 @@ def _run(tree: ast.AST) -> Iterable[ast.AST]:
 
 
 def _imports(project: Path, path: str) -> list[str]:
-    try:
-        tree = readers.python(readers.read_bytes(project / path))
-    except SyntaxError as error:
-        raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
+    tree = python_of(project / path)
     found: list[str] = []
     for node in _run(tree):
         if isinstance(node, ast.ImportFrom):

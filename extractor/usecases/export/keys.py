@@ -13,7 +13,7 @@ from extractor.usecases.export.target import Defaults, Target
 # stands for all that is in it. What manifests call renamed comes first.
 MOVES = (
     ("custom_reward_function", "reward.custom_reward_function"),
-    ("reward_model.reward_manager", "reward_manager.name"),
+    ("reward_manager.name", "reward.reward_manager.name"),
     ("reward_model.reward_manager", "reward.reward_manager.name"),
     ("reward_model.enable", "reward.reward_model.enable"),
     ("reward_model.model.path", "reward.reward_model.model_path"),
@@ -215,6 +215,8 @@ def _added(key: str, value: Any, new_value: Any, why: str, target: Target, defau
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has no such key, and it is not set")
     if key.startswith("reward_model.") and "reward.reward_model" in defaults:
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} runs reward models as servers")
+    if key.startswith("reward_manager."):
+        return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has its reward manager's name elsewhere")
     refusal = target.refuses(key, defaults.config)
     if refusal is not None:
         return Key(key, value, Status.DROPPED, reason=refusal)

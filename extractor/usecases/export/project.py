@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,6 +85,18 @@ def load(files: Mapping[str, str], settings: Sequence[str] = ()) -> ProjectConfi
     _check(composed)
     resolved = resolve(composed.config)
     return ProjectConfig(resolved, flatten(resolved), model is None)
+
+
+def python_of(path: Path) -> ast.Module:
+    """Parse a hook's file.
+
+    Raises:
+        UsageError: it is no Python.
+    """
+    try:
+        return readers.python(readers.read_bytes(path))
+    except SyntaxError as error:
+        raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
 
 
 def _with_package(item: Override) -> Override:

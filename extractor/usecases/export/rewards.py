@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from extractor.usecases.export.keys import Key, Status
 from extractor.usecases.export.project import ProjectConfig
+from extractor.usecases.export.registered import ManagerClass, manager_class
+from extractor.usecases.export.target import Target
 from extractor.usecases.export.verl_interface import ManagerInterface, VerlInterface
+from extractor.values.errors import UsageError
 
 OWN = "env"
+# Gives every response the score that `naive` gives it, in processes side by side.
+_AS_NAIVE, _NAIVE = "prime", "naive"
 _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg", "reward_model.overlong_buffer")
 _ARGUMENTS = ("reward.reward_kwargs", "reward_model.reward_kwargs")
 _FUNCTION = ("reward.custom_reward_function.path", "custom_reward_function.path")
@@ -26,33 +32,68 @@ class RewardConfig:
         arguments: Further arguments of it.
         overlong: The penalty on long responses.
         function: The owner's file with a scoring function, if the config names one.
+        adapted: The class of the project that an adapter hands to the release; None: the release has the manager.
     """
 
     manager: str
     arguments: Mapping[str, Any]
     overlong: Mapping[str, Any]
     function: str | None
+    adapted: ManagerClass | None
 
     @classmethod
-    def of(cls, config: ProjectConfig) -> RewardConfig:
-        """Read it off a config."""
+    def of(
+        cls, config: ProjectConfig, project: Path, package: str, target: Target, interface: VerlInterface
+    ) -> RewardConfig:
+        """Read it off a config.
+
+        Args:
+            config, project, package: The project's config, its directory, and the name of its package.
+            target, interface: The release.
+
+        Raises:
+            UsageError: neither the project nor the release has such a manager, or the release cannot take it.
+        """
         arguments = dict(_first(config, _ARGUMENTS) or {})
+        name = str(_first(config, _MANAGER) or OWN)
+        key = next((key for key in _MANAGER if key in config.flat), _MANAGER[0])
         return cls(
-            str(_first(config, _MANAGER) or OWN),
+            _NAIVE if name == _AS_NAIVE and name not in interface.managers else name,
             {name: value for name, value in arguments.items() if name not in ("overlong_buffer_cfg", "max_resp_len")},
             dict(_first(config, _OVERLONG) or {}),
             _first(config, _FUNCTION),
+            _adapted(key, name, manager_class(project, package, name), target, interface),
         )
 
     @property
     def own(self) -> bool:
-        """Tell whether it is the project's own manager."""
-        return self.manager == OWN
+        """Tell whether an adapter hands the project's manager to the release."""
+        return self.adapted is not None
 
     @property
     def penalises_length(self) -> bool:
         """Tell whether the penalty on long responses is on."""
         return bool(self.overlong.get("enable"))
+
+
+def _adapted(
+    key: str, name: str, found: ManagerClass | None, target: Target, interface: VerlInterface
+) -> ManagerClass | None:
+    """Return the class that needs an adapter, if one does."""
+    if (found is None or not found.own) and (name in interface.managers or name == _AS_NAIVE):
+        return None
+    if found is None or not (found.own or target.has(f"verl/{found.path.partition('/vendored/')[2]}")):
+        raise UsageError(
+            f"{key}={name}: verl {target.release} has no such reward manager, and no hook registers one",
+            hint=f"it has {', '.join(sorted(interface.managers))}",
+        )
+    if interface.manager is ManagerInterface.FUNCTION and not found.reads_texts:
+        raise UsageError(
+            f"{key}={name}: verl {target.release} takes functions, and no reward manager of one's own such as "
+            f"{found.name}, which reads more than a response's text",
+            hint="--verl 0.6.0 or later",
+        )
+    return found
 
 
 def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
@@ -100,6 +141,12 @@ def _short(key: str) -> str | None:
         if key.startswith(f"{prefix}."):
             return key.removeprefix(f"{prefix}.")
     return None
+
+
+def as_naive(config: ProjectConfig, reward: RewardConfig) -> dict[str, tuple[Any, str]]:
+    """Return the key of a manager that the release has under another name: what it is there, and why."""
+    keys = [key for key in _MANAGER if config.flat.get(key) == _AS_NAIVE != reward.manager]
+    return dict.fromkeys(keys, (reward.manager, "it gives every response the score that prime gives it"))
 
 
 def chosen_manager(reward: RewardConfig, interface: VerlInterface, file: str) -> dict[str, Any]:

@@ -67,6 +67,16 @@ class Target:
         """Tell whether any code of the release reads a setting of this name."""
         return name in _names(self.source, True)
 
+    def says(self, text: str) -> bool:
+        """Tell whether a text stands in quotes anywhere in the release's code."""
+        quoted = (f'"{text}"'.encode(), f"'{text}'".encode())
+        return any(
+            word in data
+            for path, data in self.source.files.items()
+            if path.startswith("verl/") and path.endswith(".py")
+            for word in quoted
+        )
+
     def trains_with(self, key: str, defaults: Mapping[str, Any]) -> bool:
         """Tell whether code of the release reads a key that its config does not have; a field of a dataclass is none.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from extractor.usecases.export.registered import manager_names
 from extractor.usecases.export.target import Target
 
 _REWARD = "verl/trainer/ppo/reward.py"
 _LOOPS = "verl/experimental/agent_loop/agent_loop.py"
+_MANAGERS = ("verl/workers/reward_manager", "verl/experimental/reward_loop/reward_manager")
 _SPMD = "verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py"
 _QWEN_TOKENS = "verl/utils/tokenizer/continuous_token.py"
 # What a release's source says where it has the feature; there is no version of these interfaces to ask for.
@@ -37,6 +39,7 @@ class VerlInterface:
 
     Attributes:
         manager: Its interface for reward managers.
+        managers: The names of those that it has itself.
         spmd: Whether rollouts can run inside the workers.
         agent_loop: Whether it has agent loops.
         messages_first: Whether all that they are given is the messages.
@@ -46,6 +49,7 @@ class VerlInterface:
     """
 
     manager: ManagerInterface
+    managers: frozenset[str]
     spmd: bool
     agent_loop: bool
     messages_first: bool
@@ -57,8 +61,10 @@ class VerlInterface:
     def of(cls, target: Target) -> VerlInterface:
         """Read off a release's source how it takes hooks."""
         loops = target.source.read(_LOOPS) if target.has(_LOOPS) else ""
+        manager, loader = _interface(target), target.function(_REWARD, "load_reward_manager")
         return cls(
-            manager=_interface(target),
+            manager=manager,
+            managers=manager_names(target, _MANAGERS[manager is ManagerInterface.LOOP], loader),
             spmd=target.has(_SPMD),
             agent_loop=_AGENT_LOOPS in loops,
             messages_first=_MESSAGES_FIRST in loops,
@@ -82,7 +88,7 @@ class VerlInterface:
 
 def _interface(target: Target) -> ManagerInterface:
     loader = target.function(_REWARD, "load_reward_manager")
-    if "RewardManagerBase" in loader and "num_examine" not in loader.partition(":")[0]:
+    if "RewardManagerBase" in loader and "num_examine" not in loader.partition(")")[0]:
         return ManagerInterface.LOOP
     if "reward_manager_cfg.source" in loader:
         return ManagerInterface.CLASS

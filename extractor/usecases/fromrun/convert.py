@@ -149,6 +149,7 @@ def _algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark
     return fallback
 
 
+_MANAGER = ("reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager")
 _PLAIN_MANAGERS = ("naive", "env")
 _BY_TOKENS = (
     "actor_rollout_ref.actor.use_dynamic_bsz",
@@ -162,7 +163,7 @@ _WITHOUT_PADDING = ("actor_rollout_ref.model.use_remove_padding", "critic.model.
 
 def _reward_manager(flat: Mapping[str, Any]) -> str:
     # A release may know the old name beside the new one: the one that the run uses counts.
-    named = (flat.get(key) for key in ("reward.reward_manager.name", "reward_model.reward_manager"))
+    named = (flat.get(key) for key in _MANAGER)
     return next((str(name) for name in named if name not in (None, *_PLAIN_MANAGERS)), "naive")
 
 

@@ -6,7 +6,7 @@ import ast
 
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries.translation import FileScored
-from extractor.usecases.fromrun.taken_over.managers import IMPORTED_BY, KEYS
+from extractor.usecases.fromrun.taken_over.managers import IMPORTED_BY
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -108,8 +108,7 @@ def take(project: Recipient, scored_by: FileScored | None) -> Taken:
     )
     target = f"{project.package}/{FUNCTIONS}.py"
     remarks = copied_remarks(KEY, name, scored_by.place, target, copied)
-    key = next((key for key in KEYS if key in project.settings), KEYS[0])
-    return Taken(tree, remarks, {key: NAME})
+    return Taken(tree, remarks, project.with_manager(NAME))
 
 
 def _call(text: str, name: str) -> tuple[str | None, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -45,6 +46,14 @@ class Recipient:
             for file in self.tree
             if file.path.startswith(below) and file.path.endswith(".py")
         }
+
+    def with_manager(self, name: str) -> dict[str, str]:
+        """Return the settings that choose a reward manager, as the project's release calls them."""
+        text = self.code.get(f"{self.package}/settings/reward_keys.py", "")
+        keys = re.findall(r'^MANAGER = "(.+)"$', text, re.MULTILINE)
+        # verl 0.7.0 has another one besides, which follows the first where the run has not settled it.
+        keys += [key for key in ("reward_manager.name",) if key in self.settings]
+        return dict.fromkeys(keys, name)
 
     def has(self, module: str) -> bool:
         """Tell whether the package has a module: `custom/algorithms`."""

@@ -11,7 +11,7 @@ from extractor.pipeline.index.syntax import first_line
 from extractor.usecases.fromrun.files.copying import FOLDER
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
-from extractor.usecases.fromrun.taken_over.managers import IMPORTED_BY, KEYS
+from extractor.usecases.fromrun.taken_over.managers import IMPORTED_BY
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -100,10 +100,9 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
     elif _LOADS in copied.text:
         why = f"{target} loads a model or a tokenizer when it is imported: put what the functions use of it there"
         remarks.append(Remark("reward_funcs", names, "to do", why))
-    key = next((key for key in KEYS if key in project.settings), KEYS[0])
     # Messages are a column of their own where the rows have them under another name.
     chat = {} if is_text or project.settings.get(_PROMPT_KEY, "prompt") == "prompt" else {"data.return_raw_chat": True}
-    return Taken(tree, remarks, {key: NAME, **chat})
+    return Taken(tree, remarks, {**project.with_manager(NAME), **chat})
 
 
 def _manager(scored_by: ScoredBy) -> str:
