@@ -23,6 +23,8 @@ settings.load_profile("untimed")
 
 # As in the Makefile, however pytest was started: the models are tiny, and torch reads this when it is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# The hub's client reads this when it is imported, and asks five times, for half a minute, where there is no network.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 # A shell's background has SIGINT ignored, and whatever is started from there inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
