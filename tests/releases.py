@@ -1,6 +1,6 @@
 """Which releases of verl a test runs with, and their sources.
 
-The newest two are always among them. The others take part in what is quick; what takes minutes runs with them only in
+The newest one is always among them. The others take part in what is quick; what takes minutes runs with them only in
 `make test-all`.
 """
 
@@ -41,13 +41,8 @@ def _source_of(release: str) -> Source:
     return open_source(releases.load(release).pin)
 
 
-def every_release(*further: str) -> list[object]:
-    """Parameters: the newest two releases and `further` in each run, the others in `make test-all`."""
-    return _parameters({*NEWEST, *further})
-
-
 def newest_release(*further: str, engine: str = "hf") -> list[object]:
-    """Parameters: the newest release and `further` in each run, the others in `make test-all`; for what is slow."""
+    """Parameters: the newest release and `further` in each run, the others in `make test-all`."""
     return _parameters({NEWEST[-1], *further}, engine)
 
 

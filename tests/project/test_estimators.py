@@ -39,7 +39,7 @@ Path("found.json").write_text(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("release", newest_release("0.6.1", "0.7.1"))
+@pytest.mark.parametrize("release", newest_release("0.7.1"))
 def test_every_estimator_runs_or_is_refused(
     made: Callable[[Configuration], Made], release: str, tmp_path: Path
 ) -> None:

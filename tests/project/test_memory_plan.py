@@ -172,7 +172,7 @@ def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
     assert more >= 4 * fewer > 0
 
 
-@pytest.mark.parametrize("release", newest_release("0.6.1"))
+@pytest.mark.parametrize("release", newest_release())
 def test_any_release_plans_what_it_was_made_with(made: Maker, tmp_path: Path, release: str) -> None:
     root = made(Configuration(release, "hf", everything=True)).root
     settings = ("preset=ppo", "actor_rollout_ref.actor.use_kl_loss=true", "scale=toy", model(tmp_path, SMALL))

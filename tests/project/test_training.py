@@ -18,11 +18,11 @@ from omegaconf import OmegaConf
 
 from tests.project.running import overrides, python, train
 from tests.project.support import PACKAGE, Configuration, Made
-from tests.releases import NEWEST, every_release, newest_release
+from tests.releases import NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
 Maker = Callable[[Configuration], Made]
-each_release = pytest.mark.parametrize("release", every_release())
+each_release = pytest.mark.parametrize("release", newest_release())
 
 ALWAYS = {
     "actor/entropy",

@@ -13,7 +13,7 @@ from extractor.usecases.export.project import load, read_files
 from extractor.usecases.export.target import Target
 from extractor.usecases.fromrun.meaning import KEPT
 from extractor.values.configtree import resolve
-from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, every_release, newest_release, source_of
+from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release, source_of
 from tests.verl.conftest import vextract
 
 pytestmark = pytest.mark.usefixtures("verl")
@@ -91,7 +91,7 @@ def test_passes_that_are_counted_become_their_size(projects: dict[str, Path], tm
     assert "verl counts by the size of a pass" in told
 
 
-@pytest.mark.parametrize("release", every_release())
+@pytest.mark.parametrize("release", newest_release())
 def test_edits_to_vendored_files_become_a_patch(release: str, tmp_path: Path) -> None:
     project, out = tmp_path / "p", tmp_path / "out"
     assert vextract("new", project, "--verl", release).code == 0

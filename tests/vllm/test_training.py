@@ -46,7 +46,7 @@ def metrics(root: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("release", newest_release(LAST_WITH_ENGINES_IN_PROCESS, engine="vllm"))
+@pytest.mark.parametrize("release", newest_release(engine="vllm"))
 def test_the_engine_agrees_with_transformers_after_every_update(projects: Callable[[str], Path], release: str) -> None:
     """The project's own tests of its rollout: greedy tokens and log-probabilities, tied and untied, and failures."""
     pytest.importorskip("vllm")

@@ -16,12 +16,12 @@ from tests.project.support import REPOSITORY
 from tests.walk.support import HAVE, environment
 
 PAGES = sorted([*REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/**/*.md"), REPOSITORY / "CONTRIBUTING.md"])
-# Those that take longest are for `make test-all`; the tutorial is among the others all the same.
-LONG = {
-    f"docs/{name}.md"
-    for name in ("changes", "environments", "models", "processes", "provenance", "recipes", "releases", "report")
-}
-LONG |= {"docs/algorithms.md", "docs/rewards.md", "docs/servers.md"}
+# Those that take longest are for `make test-all`.
+_LONG = (
+    "algorithms changes environments models processes provenance python recipes releases report rewards servers "
+    "tutorial vllm"
+)
+LONG = {f"docs/{name}.md" for name in _LONG.split()}
 # `make setup` of a project, where the packages are installed already.
 BORROW = """
 make() {

@@ -12,7 +12,7 @@ from tests.project.support import Configuration, Made
 from tests.releases import NEWEST, newest_release
 
 
-@pytest.fixture(scope="module", params=newest_release("0.4.0"))
+@pytest.fixture(scope="module", params=newest_release())
 def project(
     request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
