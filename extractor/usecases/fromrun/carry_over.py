@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from extractor.pipeline.source import Source, open_source
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, report, startable, unsaid
+from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, report, startable, turns, unsaid
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
@@ -111,7 +111,7 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
         given[name] = value
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     run = read_run(request.file, given, environment, tuple(request.config_dirs), request.started_in)
-    run = earlier.with_earlier_defaults(run)
+    run = turns.with_verls_names(earlier.with_earlier_defaults(run))
     fits = []
     for candidate in _candidates(request, run, release):
         step(f"reading verl {candidate}")

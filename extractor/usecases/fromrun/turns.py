@@ -1,0 +1,133 @@
+"""Runs of forks whose own loop plays turns: their settings of it, under verl's names.
+
+Search-R1 (PeterGriffinJin/Search-R1) and what began as a copy of it, verl-agent, verl-tool, DeepEyes and VAGEN had
+loops before verl had one. What is said of theirs here is from Search-R1's `search_r1/llm_agent/generation.py`,
+verl-tool's `verl_tool/agent_loop/verltool_agent_loop.py`, DeepEyes' `verl/workers/agent/parallel_env.py` and the
+READMEs of the other two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.reading import Run
+from extractor.values.configtree import Override, flatten
+from extractor.values.configtree.compose import merge
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+N, PLAYS, TURNS = f"{_ROLLOUT}.n", f"{_ROLLOUT}.multi_turn.enable", f"{_ROLLOUT}.multi_turn.max_assistant_turns"
+PROMPT, RESPONSE = "data.max_prompt_length", "data.max_response_length"
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """What a family of forks calls it.
+
+    Attributes:
+        turns: The most turns.
+        last: How many more the model has: 1 where the setting counts those of the environment.
+        on: What switches it on; None: it always plays.
+        absent: Whether it plays where that is not set.
+        group: How many episodes start alike, times N; None: N alone says so.
+        prompt: How long the first prompt may be; RESPONSE is then of a turn, and PROMPT of the whole. None: as in verl.
+        each_alone: Whether each turn is a sample of its own.
+    """
+
+    turns: str
+    last: int
+    on: str | None = None
+    absent: bool = False
+    group: str | None = None
+    prompt: str | None = None
+    each_alone: bool = False
+
+
+LOOPS = (
+    _Loop("max_turns", 1, "do_search", True, f"{_ROLLOUT}.n_agent", "data.max_start_length"),
+    _Loop("env.max_steps", 0, group="env.rollout.n", each_alone=True),
+    _Loop("rollout_manager.max_turns", 0, group="rollout_manager.n_trajectory"),
+    _Loop("actor_rollout_ref.agent.max_turns", 1, "actor_rollout_ref.agent.enable_agent", True),
+    _Loop(f"{_ROLLOUT}.agent.max_turns", 0, f"{_ROLLOUT}.agent.activate_agent"),
+)
+
+
+_SHUFFLE = ("data.shuffle_train_dataloader", "data.shuffle")
+# What a project does without a setting.
+_DONE = {
+    "actor_rollout_ref.actor.state_masking": True,
+    "actor_rollout_ref.agent.mask_observations": True,
+    "algorithm.no_think_rl": False,
+    "data.train_data_num": None,
+    "data.val_data_num": None,
+}
+
+
+def with_verls_names(run: Run) -> Run:
+    """Return a run with what verl calls the settings of its own loop, and remarks on them."""
+    if run.hints or run.resolved is not None:
+        return run
+    flat = _flat(run)
+    for loop in LOOPS:
+        if loop.turns in flat or loop.group in flat:
+            return _named(run, loop, flat)
+    return run
+
+
+def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
+    found: dict[str, Any] = {}
+    remarks: list[Remark] = []
+    gone = {loop.turns, loop.group, loop.on}
+
+    def say(key: str, named: str, value: Any, why: str) -> None:
+        found[named] = value
+        remarks.append(Remark(key, flat[key], "changed", f"{why}: here it is {named}={value}"))
+
+    group, alike = flat.get(loop.group or ""), flat.get(N, 1)
+    if loop.group and isinstance(group, int) and isinstance(alike, int) and group != 1:
+        say(loop.group, N, group * alike, "as many responses to each prompt")
+    turns, on = flat.get(loop.turns), flat.get(loop.on or "", loop.absent)
+    if isinstance(turns, int) and (loop.on is None or on is True):
+        found[PLAYS] = True
+        say(loop.turns, TURNS, turns + loop.last, "turns of the model" if loop.last == 0 else "one more answers")
+        start = flat.get(loop.prompt or "")
+        if loop.prompt and isinstance(start, int) and isinstance(flat.get(PROMPT), int):
+            gone.add(loop.prompt)
+            say(PROMPT, RESPONSE, flat[PROMPT], "of the whole episode")
+            say(loop.prompt, PROMPT, start, "of the first prompt")
+            if RESPONSE in flat:
+                remarks.append(
+                    Remark(RESPONSE, flat[RESPONSE], "changed", "of one turn there, and of the episode here")
+                )
+        if loop.each_alone:
+            why = "there each turn is a sample of its own; here an episode is one, and may be as long as this says"
+            remarks.append(Remark(RESPONSE, flat.get(RESPONSE), "to do", why))
+    if isinstance(flat.get(_SHUFFLE[0]), bool):
+        gone.add(_SHUFFLE[0])
+        say(*_SHUFFLE, flat[_SHUFFLE[0]], "the same")
+    done = [key for key, value in _DONE.items() if key in flat and flat[key] == value]
+    remarks += [Remark(key, flat[key], "dropped", "a project does so") for key in done]
+    gone.update(done)
+    overrides = [item for item in run.overrides if item.key not in gone and item.key not in found]
+    overrides += [Override("", key, value, f"{key}={value}") for key, value in found.items()]
+    return replace(
+        run, overrides=tuple(overrides), defaults=_without(run.defaults, gone), remarks=(*run.remarks, *remarks)
+    )
+
+
+def _flat(run: Run) -> dict[str, Any]:
+    """Return what a run, its configs and its checkout's config say, by key."""
+    merged: dict[str, Any] = {}
+    for body in (run.defaults, *run.overlay):
+        merge(merged, body)
+    return {**flatten(merged), **{item.key: item.value for item in run.overrides if item.mark != "~"}}
+
+
+def _without(body: Any, keys: set[str | None], prefix: str = "") -> Any:
+    """Return a nested config without some keys."""
+    return {
+        name: _without(value, keys, f"{prefix}{name}.") if isinstance(value, dict) else value
+        for name, value in body.items()
+        if f"{prefix}{name}" not in keys
+    }
