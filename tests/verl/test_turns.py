@@ -29,7 +29,7 @@ def overrides(folder: Path, words: str, config: str | None = None) -> dict[str, 
     [
         (  # as Search-R1 has it: one more turn answers, and the lengths are of a turn
             "max_turns=2 actor_rollout_ref.rollout.n_agent=5 data.max_start_length=20 data.max_prompt_length=90 "
-            "data.max_response_length=30 data.shuffle_train_dataloader=False actor_rollout_ref.actor.state_masking=true",
+            "data.max_response_length=30 data.shuffle_train_dataloader=False algorithm.no_think_rl=false",
             {
                 "n": 5,
                 "multi_turn.enable": True,
