@@ -74,13 +74,21 @@ def test_what_only_the_config_of_the_checkout_says(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("verl")
 def test_a_project_of_such_a_run_waits_for_its_environment(tmp_path: Path) -> None:
     words = "max_turns=2 actor_rollout_ref.rollout.n_agent=5 data.max_start_length=20 data.max_prompt_length=90"
+    words += " data.max_response_length=30"
     (tmp_path / "run.sh").write_text(
         f"python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b algorithm.adv_estimator=grpo {words}\n"
     )
     done = vextract("new", tmp_path / "mine", "--from-verl-run", tmp_path / "run.sh", "--offline")
     assert done.code == 0, done.err
     text = (tmp_path / "mine/config/recipe/verl_run.yaml").read_text()
-    for line in ("enable: true", "max_assistant_turns: 3", "n: 5", "max_prompt_length: 20", "max_response_length: 90"):
+    for line in (
+        "enable: true",
+        "max_assistant_turns: 3",
+        "n: 5",
+        "max_prompt_length: 20",
+        "max_response_length: 90",
+        "max_turn_tokens: 30",
+    ):
         assert line in text
     report = (tmp_path / "mine/from_run.md").read_text()
     assert "custom/env_wrapper.py has a toy environment in their place" in report

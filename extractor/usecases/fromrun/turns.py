@@ -19,6 +19,8 @@ from extractor.values.configtree.compose import merge
 _ROLLOUT = "actor_rollout_ref.rollout"
 N, PLAYS, TURNS = f"{_ROLLOUT}.n", f"{_ROLLOUT}.multi_turn.enable", f"{_ROLLOUT}.multi_turn.max_assistant_turns"
 PROMPT, RESPONSE = "data.max_prompt_length", "data.max_response_length"
+# The project's own: verl has no such setting.
+TURN_TOKENS = "local.env.max_turn_tokens"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class _Loop:
         on: What switches it on; None: it always plays.
         absent: Whether it plays where that is not set.
         group: How many episodes start alike, times N; None: N alone says so.
-        prompt: How long the first prompt may be; RESPONSE is then of a turn, and PROMPT of the whole. None: as in verl.
+        prompt: How long the first prompt may be; PROMPT is then of the whole. None: as in verl.
+        turn: How many tokens a turn of the model may have.
         each_alone: Whether each turn is a sample of its own.
     """
 
@@ -41,15 +44,27 @@ class _Loop:
     absent: bool = False
     group: str | None = None
     prompt: str | None = None
+    turn: str | None = None
     each_alone: bool = False
 
 
 LOOPS = (
-    _Loop("max_turns", 1, "do_search", True, f"{_ROLLOUT}.n_agent", "data.max_start_length"),
+    _Loop("max_turns", 1, "do_search", True, f"{_ROLLOUT}.n_agent", "data.max_start_length", RESPONSE),
     _Loop("env.max_steps", 0, group="env.rollout.n", each_alone=True),
     _Loop("rollout_manager.max_turns", 0, group="rollout_manager.n_trajectory"),
-    _Loop("actor_rollout_ref.agent.max_turns", 1, "actor_rollout_ref.agent.enable_agent", True),
-    _Loop(f"{_ROLLOUT}.agent.max_turns", 0, f"{_ROLLOUT}.agent.activate_agent"),
+    _Loop(
+        "actor_rollout_ref.agent.max_turns",
+        1,
+        "actor_rollout_ref.agent.enable_agent",
+        True,
+        turn="actor_rollout_ref.agent.max_action_length",
+    ),
+    _Loop(
+        f"{_ROLLOUT}.agent.max_turns",
+        0,
+        f"{_ROLLOUT}.agent.activate_agent",
+        turn=f"{_ROLLOUT}.agent.single_response_max_tokens",
+    ),
 )
 
 
@@ -78,6 +93,7 @@ def with_verls_names(run: Run) -> Run:
 def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
     found: dict[str, Any] = {}
     remarks: list[Remark] = []
+    kept: dict[str, Any] = {}
     gone = {loop.turns, loop.group, loop.on}
 
     def say(key: str, named: str, value: Any, why: str) -> None:
@@ -96,10 +112,11 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
             gone.add(loop.prompt)
             say(PROMPT, RESPONSE, flat[PROMPT], "of the whole episode")
             say(loop.prompt, PROMPT, start, "of the first prompt")
-            if RESPONSE in flat:
-                remarks.append(
-                    Remark(RESPONSE, flat[RESPONSE], "changed", "of one turn there, and of the episode here")
-                )
+        size = flat.get(loop.turn or "")
+        if loop.turn and isinstance(size, int):
+            gone.add(loop.turn)
+            kept[TURN_TOKENS] = size
+            remarks.append(Remark(loop.turn, size, "changed", f"of one turn: here it is {TURN_TOKENS}={size}"))
         if loop.each_alone:
             why = "there each turn is a sample of its own; here an episode is one, and may be as long as this says"
             remarks.append(Remark(RESPONSE, flat.get(RESPONSE), "to do", why))
@@ -112,7 +129,11 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
     overrides = [item for item in run.overrides if item.key not in gone and item.key not in found]
     overrides += [Override("", key, value, f"{key}={value}") for key, value in found.items()]
     return replace(
-        run, overrides=tuple(overrides), defaults=_without(run.defaults, gone), remarks=(*run.remarks, *remarks)
+        run,
+        overrides=tuple(overrides),
+        defaults=_without(run.defaults, gone),
+        kept={**run.kept, **kept},
+        remarks=(*run.remarks, *remarks),
     )
 
 
