@@ -66,7 +66,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what reads verl, which shows in its fixtures, as `network`, and what imports torch as `slow`.
 
-    Files with slow tests come first: where several processes share the files, none begins with a long one at the end.
+    Files with slow tests come first, then those that read verl: where several processes share the files, none begins
+    with a long one at the end.
     """
     for item in items:
         if "verl" in getattr(item, "fixturenames", ()):
@@ -74,7 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _is_heavy(item.path):
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    reading = {item.path for item in items if item.get_closest_marker("network")}
+    items.sort(key=lambda item: (item.path not in slow, item.path not in reading))
 
 
 @pytest.hookimpl(wrapper=True)
