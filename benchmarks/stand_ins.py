@@ -268,7 +268,10 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     usual = next((name for pattern, name in _SOURCES if re.search(pattern, named, re.IGNORECASE)), "openai/gsm8k")
     source = next((name for name in _own_sources() if name.lower() in named.lower()), usual)
     source = known[0] if known and source not in known else source
-    keys = {name: sorted(set(pattern.findall(code))) for name, pattern in _KEYS.items()}
+    # A program that scores by itself calls few scorers; verl's default function calls all that there are.
+    of_program = sorted(Path().glob("*/custom/from_run/**/*.py")) if [*Path().glob("*/custom/verl_program.py")] else []
+    copied = [path.read_text(encoding="utf-8") for path in of_program]
+    keys = {name: sorted(set(pattern.findall("\n".join([code, *copied])))) for name, pattern in _KEYS.items()}
     system = [{"role": "system", "content": "Add."}] if re.search(r"prompt_key\]\[1\]", code) else []
     # A dataset class that adds to a prompt's text, and makes messages of it.
     is_text = [*Path().glob(_WRITES)]

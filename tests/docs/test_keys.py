@@ -24,7 +24,8 @@ RELEASE = re.compile(r"\b0\.\d\.\d\b")
 TOKEN = re.compile(r"(?<![\w./{$+-])([a-z_]+(?:\.[a-z_0-9]+)+)(?:\.\*)?(?![\w(/])")
 # Programs, and scripts for verl itself.
 OF_VERL = re.compile(r"```(?:python|toml|yaml|bash file=)[^\n]*\n.*?```", re.DOTALL)
-OF_VERL_ALONE = {"trainer.device"}
+# Settings of verl, or of forks of it, that pages say something about and no project has.
+OF_VERL_ALONE = {"trainer.device", "env.max_steps", "env.rollout.n"}
 FILES = (
     "py",
     "md",

@@ -39,6 +39,7 @@ TREE = Tree.of(
     ]
 )
 KEY = "reward.reward_manager.name"
+FUNCTION = "reward.custom_reward_function"
 # As forks of releases without a registry have one: it takes less and returns less than those of today.
 CHOOSES = """
 import ray
@@ -394,6 +395,48 @@ def test_scorers_that_take_more_than_the_row_are_called_by_the_class_that_hands_
     tree, changed, said = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
     assert (changed, said) == ({KEY: "of_the_run"}, ["changed"])
     assert registered(tree, imports, "of_the_run")(tokenizer=None, num_examine=0)(["4", "5"]) == [2, 0]
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("hands", [", width=3", ""])
+def test_a_function_that_takes_more_is_called_by_the_class_that_hands_it_over(
+    tmp_path: Path, imports: Path, hands: str
+) -> None:
+    own = "def scores(data_source, solution_str, ground_truth, width, extra_info=None):\n    return width\n"
+    files = {
+        "src/verl/workers/reward_manager/other.py": HANDS.format(more=hands),
+        "src/rewards.py": own,
+    }
+    places = Places((*chosen_by_name(tmp_path, **files).folders, tmp_path / "fork/src"))
+    settings = {KEY: "naive", f"{FUNCTION}.path": "/home/me/fork/src/rewards.py", f"{FUNCTION}.name": "scores"}
+    tree, changed, _ = scored(places, settings)
+    assert changed == ({KEY: "of_the_run"} if hands else {})
+    if hands:
+        manager = registered(tree, imports, "of_the_run")
+        assert manager(tokenizer=None, num_examine=0, compute_score=lambda *_, width: width)(["x"]) == [3]
+    assert scored(places, {**settings, f"{FUNCTION}.reward_kwargs.width": 2}) == (TREE, {}, [])
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_class_that_reads_the_config_gets_it_with_what_no_release_has(tmp_path: Path, imports: Path) -> None:
+    omegaconf = pytest.importorskip("omegaconf")
+    reads = CLASS.replace("compute_score=None):", "compute_score=None, config=None):\n        self.config = config", 1)
+    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": reads}))
+    written(tree, imports)
+    (imports / "config").mkdir()
+    (imports / "config/unknown.yaml").write_text("# kept\ntrainer.kind: best\n")
+    config = omegaconf.OmegaConf.create({"trainer": {"logger": []}})
+    made = registered(tree, imports)(tokenizer=None, num_examine=0, config=config)
+    assert (made.config.trainer.kind, "kind" in config.trainer) == ("best", False)
+
+
+def test_values_that_stand_for_none_at_all() -> None:
+    clip = "actor_rollout_ref.actor.clip_ratio"
+    project = {"trainer.total_epochs": 3, "trainer.val_only": False, clip: 0.2, f"{clip}_low": 0.2, f"{clip}_high": 0.2}
+    settings = {"trainer.total_epochs": 0, clip: 0.1, f"{clip}_low": -1, f"{clip}_high": 0.3}
+    changed, remarks = startable.settle(recipient(TREE, Places(()), settings), project, {}, ())
+    assert changed == {"trainer.total_epochs": 1, "trainer.val_only": True, f"{clip}_low": 0.1}
+    assert [item.what for item in remarks] == ["changed", "changed"]
 
 
 @pytest.mark.usefixtures("verl")

@@ -22,6 +22,9 @@ _MINI_BATCHES = (_MINI_BATCH, "critic.ppo_mini_batch_size")
 _PROMPT, _LONGEST = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"
 _FILTERS, _METRIC = "algorithm.filter_groups.enable", "algorithm.filter_groups.metric"
 _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
+_EPOCHS, _ONLY_VALIDATES = "trainer.total_epochs", "trainer.val_only"
+_CLIP = "actor_rollout_ref.actor.clip_ratio"
+_CLIPS = (f"{_CLIP}_low", f"{_CLIP}_high")
 # Of settings that are null here unless they are given, those that are numbers.
 _NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
 # The tokens of a pass, each with what says that passes are formed by tokens.
@@ -140,6 +143,13 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
         changed[_METRIC] = "seq_reward"
         if whole.get(_FILTERS):
             remarks.append(Remark(_METRIC, "reward", "changed", "seq_reward: the sum of a response's rewards"))
+    if settings.get(_EPOCHS) == 0:
+        changed.update({_EPOCHS: 1, _ONLY_VALIDATES: True})
+        remarks.append(Remark(_EPOCHS, 0, "changed", f"it trains nothing: {_ONLY_VALIDATES}=true"))
+    for key in _CLIPS:
+        if isinstance(settings.get(key), (int, float)) and settings[key] < 0:
+            changed[key] = whole.get(_CLIP)
+            remarks.append(Remark(key, settings[key], "changed", f"below 0, as not given: {_CLIP}, {whole.get(_CLIP)}"))
     mode = settings.get(_RESUME)
     if _RESUME in settings and mode not in _RESUMES:
         changed[_RESUME] = "disable" if mode in (None, False, "none") else "auto"

@@ -34,8 +34,13 @@ __all__ = ["{cls}"]
 _ADAPTED = '''# vextract:hook  yours: written once, never touched by an upgrade
 """The reward manager {name}, which the run names: a class of {place}."""
 
+import copy
 import inspect
+from pathlib import Path
 from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
 
 {imports}
 
@@ -45,12 +50,22 @@ except ImportError:  # under full verl, where this project's own copy is not the
     from verl.workers.reward_manager.registry import register
 
 
+def with_unknown(config: Any) -> Any:
+    """Return the config with the run's settings that no release of verl has."""
+    file, found = Path(__file__).parents[2] / "config" / "unknown.yaml", copy.deepcopy(config)
+    for key, value in (yaml.safe_load(file.read_text(encoding="utf-8")) or {{}} if file.is_file() else {{}}).items():
+        OmegaConf.update(found, key, value, force_add=True)
+    return found
+
+
 @register("{name}")
 class RunRewardManager({cls}):
     """The run's manager, called as a project calls one: with the arguments that it takes."""
 
     def __init__(self, **given: Any) -> None:
         given["compute_score"] = given.get("compute_score") or {scorer}
+        if given.get("config") is not None:
+            given["config"] = with_unknown(given["config"])
         taken = inspect.signature({cls}).parameters
         every = any(item.kind is item.VAR_KEYWORD for item in taken.values())
         super().__init__(**{{key: value for key, value in given.items() if every or key in taken}})
@@ -62,8 +77,8 @@ class RunRewardManager({cls}):
         known["return_dict"] = True
         found = super().__call__(data, **{{key: value for key, value in known.items() if key in taken}})
         found = found[0] if isinstance(found, tuple) else found  # the scores come first
-        if not isinstance(found, dict):
-            found = {{"reward_tensor": found, "reward_extra_info": {{}}}}
+        found = dict(found) if isinstance(found, dict) else {{"reward_tensor": found}}
+        found.setdefault("reward_extra_info", {{}})
         return found if return_dict else found["reward_tensor"]
 '''
 

@@ -7,15 +7,17 @@ know a source of data that the run's release does not.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files import SCORERS
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import managers, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
+from extractor.values import readers
 from extractor.values.errors import UsageError
 
 _FUNCTIONS = ("reward.custom_reward_function.path", "custom_reward_function.path")
@@ -61,8 +63,10 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
     settings, source = project.settings, project.source
     function = next((key for key in _FUNCTIONS if key in before), None)
     named = {settings[key] for key in managers.KEYS if settings.get(key)}
-    if function is None or any(settings.get(key) for key in _FUNCTIONS) or named - _BY_DEFAULT:
+    if function is None or named - _BY_DEFAULT:
         return Taken(project.tree)
+    if any(settings.get(key) for key in _FUNCTIONS):
+        return _calling(project, before) if named <= {"naive"} else Taken(project.tree)
     manager = next((key for key in managers.KEYS if key in before), None) if named <= {"naive"} else None
     known = _sources(source.read(_SCORERS)) if _SCORERS in source.files else set()
     known |= {name for file in project.tree if file.upstream_path == _SCORERS for name in _sources(file.data.decode())}
@@ -72,7 +76,7 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
         new = _sources(text) - known
         names = _classes(text) if path != _SCORERS else [name for name in _NAMES if f"def {name}(" in text]
         if new and names and key is not None:
-            handing = _handing(project, text) if path == _SCORERS else None
+            handing = _handing(project, _more(text, source)) if path == _SCORERS else None
             if handing is not None and manager is not None:
                 place, cls, own = handing
                 taken = _copied(_Scoring(place, cls, own, manager, ", ".join(sorted(new))), project)
@@ -80,6 +84,28 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
                     return taken
             return _copied(_Scoring(path, names[-1], text, key, ", ".join(sorted(new))), project)
     return Taken(project.tree)
+
+
+def _calling(project: Recipient, before: Mapping[str, Any]) -> Taken:
+    """Copy the checkout's manager that calls the function of a run with more than a row and a response."""
+    key = next(key for key in _FUNCTIONS if project.settings.get(key))
+    manager = next((name for name in managers.KEYS if name in before), None)
+    given = str(project.settings[key])
+    file = project.places.find(given) or project.places.find_like(given)
+    if file is None or manager is None or file.suffix != ".py":
+        return Taken(project.tree)
+    name = str(project.settings.get(f"{key.removesuffix('.path')}.name") or "compute_score")
+    try:
+        more = _takes_besides(readers.read_text(file), (name,))
+    except SyntaxError:
+        return Taken(project.tree)
+    arguments = f"{key.removesuffix('.path')}.reward_kwargs."
+    more -= {item.removeprefix(arguments) for item in project.settings if item.startswith(arguments)}
+    handing = _handing(project, more)
+    if handing is None:
+        return Taken(project.tree)
+    place, cls, text = handing
+    return _copied(_Scoring(place, cls, text, manager, f"{name} takes {', '.join(sorted(more))}"), project)
 
 
 @dataclass(frozen=True)
@@ -127,11 +153,16 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
     return Taken(tree, remarks, {found.key: _OF_THE_RUN if is_class else hook})
 
 
-def _takes_besides(text: str) -> set[str]:
-    """Return what a module's default scorers must be given that is neither of a row nor of a response."""
+def _more(text: str, source: Source) -> set[str]:
+    """Return what a checkout's default scorers must be given, and those of its release need not."""
+    return _takes_besides(text) - _takes_besides(source.read(_SCORERS) if _SCORERS in source.files else "")
+
+
+def _takes_besides(text: str, names: Collection[str] = _NAMES) -> set[str]:
+    """Return what functions of a module must be given that is neither of a row nor of a response."""
     found = set()
     for node in registered.tree_of(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name in _NAMES:
+        if isinstance(node, ast.FunctionDef) and node.name in names:
             given = [*node.args.posonlyargs, *node.args.args]
             found |= {item.arg for item in given[: len(given) - len(node.args.defaults)]}
             named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
@@ -139,15 +170,13 @@ def _takes_besides(text: str) -> set[str]:
     return found - _OF_A_ROW
 
 
-def _handing(project: Recipient, scorers: str) -> tuple[str, str, str] | None:
+def _handing(project: Recipient, more: Collection[str]) -> tuple[str, str, str] | None:
     """Return the checkout's reward manager that hands more to its scorers: its file, its class, and the file's text.
 
-    None where they need no more than the release's. One that names all of it comes first, then `naive`, which verl
+    None where they need no more. One that names all of it comes first, then `naive`, which verl
     takes where a run names none. One that registers itself would take the place of the project's of that name: it is
     left.
     """
-    source = project.source
-    more = _takes_besides(scorers) - _takes_besides(source.read(_SCORERS) if _SCORERS in source.files else "")
     found = []
     for place, text in registered.python_files(project.places):
         if more and _CLASSES in place and "_compute_score" in text:
