@@ -141,6 +141,22 @@ print(module.compute_score("", "", ""), "ray" in sys.modules, "verl" in sys.modu
 """
 
 
+# Of verl itself it needs nothing to score.
+WEIGHTS = """
+from pyext import RuntimeModule
+
+
+def weight():
+    return RuntimeModule.from_string("made", "", "one = 1", "two = 2 * one").two
+
+
+def folder():
+    import verl
+
+    return verl.__file__
+"""
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with a launch script that is started from its root."""
@@ -149,7 +165,7 @@ def repository(tmp_path: Path) -> Path:
     (root / "recipe/mine/tasks").mkdir(parents=True)
     (root / "recipe/mine/reward.py").write_text(REWARD)
     (root / "recipe/mine/tasks/__init__.py").write_text("from .weights import weight\n")
-    (root / "recipe/mine/tasks/weights.py").write_text("def weight():\n    return 2\n")
+    (root / "recipe/mine/tasks/weights.py").write_text(WEIGHTS)
     (root / "recipe/mine/run.sh").write_text(
         "ROOT=$PWD\npython -m verl.trainer.main_ppo \\\n"
         "  data.train_files=$ROOT/recipe/mine/run.sh data.val_files=/d/v.parquet \\\n"
@@ -167,6 +183,9 @@ def test_a_reward_function_imports_in_the_project(repository: Path, tmp_path: Pa
     assert result.code == 0, result.err
     shown = subprocess.run([sys.executable, "-c", CALL], cwd=project, capture_output=True, text=True, check=True).stdout
     assert shown.split() == ["2.0", "False", "False", "False"]
+    copied = project / "p/custom/from_run"
+    assert (copied / "runtime_module.py").is_file()
+    assert not (copied / "verl/__init__.py").exists()
     run = result.json["run"]
     assert run["settings"]["data.train_files"] == str(repository / "recipe/mine/run.sh")
     to_do = [f"{item['key']}: {item['why']}" for item in run["remarks"] if item["what"] == "to do"]

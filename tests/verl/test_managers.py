@@ -432,10 +432,18 @@ def test_a_class_that_reads_the_config_gets_it_with_what_no_release_has(tmp_path
 
 def test_values_that_stand_for_none_at_all() -> None:
     clip = "actor_rollout_ref.actor.clip_ratio"
-    project = {"trainer.total_epochs": 3, "trainer.val_only": False, clip: 0.2, f"{clip}_low": 0.2, f"{clip}_high": 0.2}
-    settings = {"trainer.total_epochs": 0, clip: 0.1, f"{clip}_low": -1, f"{clip}_high": 0.3}
+    metric = "algorithm.filter_groups.metric"
+    project = {
+        "trainer.total_epochs": 3,
+        metric: "acc",
+        "trainer.val_only": False,
+        clip: 0.2,
+        f"{clip}_low": 0.2,
+        f"{clip}_high": 0.2,
+    }
+    settings = {"trainer.total_epochs": 0, metric: None, clip: 0.1, f"{clip}_low": -1, f"{clip}_high": 0.3}
     changed, remarks = startable.settle(recipient(TREE, Places(()), settings), project, {}, ())
-    assert changed == {"trainer.total_epochs": 1, "trainer.val_only": True, f"{clip}_low": 0.1}
+    assert changed == {"trainer.total_epochs": 1, "trainer.val_only": True, metric: "seq_reward", f"{clip}_low": 0.1}
     assert [item.what for item in remarks] == ["changed", "changed"]
 
 

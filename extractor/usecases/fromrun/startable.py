@@ -139,10 +139,11 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
             changed[key] = own
             why = f"empty, as an argument of the script that is not given: it is {own} here"
             remarks.append(Remark(key, value, "to do", why))
-    if settings.get(_METRIC) == "reward":
+    if settings.get(_METRIC, "") in ("reward", None):
         changed[_METRIC] = "seq_reward"
         if whole.get(_FILTERS):
-            remarks.append(Remark(_METRIC, "reward", "changed", "seq_reward: the sum of a response's rewards"))
+            why = "seq_reward: the sum of a response's rewards"
+            remarks.append(Remark(_METRIC, settings[_METRIC], "changed", why))
     if settings.get(_EPOCHS) == 0:
         changed.update({_EPOCHS: 1, _ONLY_VALIDATES: True})
         remarks.append(Remark(_EPOCHS, 0, "changed", f"it trains nothing: {_ONLY_VALIDATES}=true"))

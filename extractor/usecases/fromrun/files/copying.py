@@ -11,7 +11,7 @@ from pathlib import Path
 from extractor.pipeline.index import Index, Module
 from extractor.pipeline.index.syntax import attribute_chain, first_line
 from extractor.pipeline.source import Source
-from extractor.usecases.fromrun.files import in_process
+from extractor.usecases.fromrun.files import in_process, runtime_module
 from extractor.usecases.fromrun.files.imports import Name, names_of, rewritten, statements
 from extractor.usecases.fromrun.files.packages import package_of, required_modules
 from extractor.usecases.fromrun.files.places import Places
@@ -129,6 +129,9 @@ class Copying:
             return None
         if root == "verl":
             return self._of_verl(name, attributes)
+        if (root, name.name) == (runtime_module.PACKAGE, runtime_module.NAME):
+            self.files[f"custom/{FOLDER}/{runtime_module.MODULE}.py"] = runtime_module.TEXT
+            return self._new(runtime_module.MODULE), name.name
         return self._own(name, root, verls)
 
     def _own(self, name: Name, root: str, verls: bool) -> tuple[str, str | None] | str | None:
