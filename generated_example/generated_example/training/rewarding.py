@@ -29,7 +29,7 @@ class Rewards:
 
     A manager gets the arguments that its constructor names: verl's own (tokenizer, num_examine, compute_score,
     reward_fn_key), what stands under `reward_kwargs`, and of these: the settings under `local.reward`,
-    overlong_buffer_cfg and max_resp_len (`data.max_response_length`). reward_keys.py has the settings' full names.
+    overlong_buffer_cfg, max_resp_len (`data.max_response_length`) and config, the whole of it. reward_keys.py has the settings' full names.
 
     Args:
         config: the whole config.
@@ -143,6 +143,8 @@ def offered(config: Any, manager: Any) -> dict[str, Any]:
         "overlong_buffer_cfg": _select(config, "OVERLONG"),
         "max_resp_len": config.data.max_response_length,
     }
+    if not hasattr(manager, "run_single"):  # to verl's own kind its loader gives it
+        settings["config"] = config
     names = arguments_of(manager)
     return {name: value for name, value in settings.items() if name in names}
 
