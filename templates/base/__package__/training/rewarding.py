@@ -29,7 +29,8 @@ class Rewards:
 
     A manager gets the arguments that its constructor names: verl's own (tokenizer, num_examine, compute_score,
     reward_fn_key), what stands under `reward_kwargs`, and of these: the settings under `local.reward`,
-    overlong_buffer_cfg, max_resp_len (`data.max_response_length`) and config, the whole of it. reward_keys.py has the settings' full names.
+    overlong_buffer_cfg, max_resp_len (`data.max_response_length`) and config, the whole of it. reward_keys.py has the
+    settings' full names.
 
     Args:
         config: the whole config.
