@@ -183,6 +183,7 @@ def test_a_comment_ends_a_command() -> None:
         'if [ "$N" -lt 2 ]; then echo few; exit 1; fi',
         '[ "$N" -lt 2 ] && { echo few >&2; exit 2; }',
         "case $N in 1) exit 1;; esac",
+        "if [ $N -gt 2 ]; then X=2; else exit 1; fi",
     ],
 )
 def test_a_check_of_the_machine_does_not_end_the_reading(check: str) -> None:
@@ -422,3 +423,19 @@ def test_another_framework_is_refused_and_its_program_named(tmp_path: Path, laun
 def test_forks_with_programs_and_sections_of_their_own_are_read(tmp_path: Path, launch: str) -> None:
     (tmp_path / "run.sh").write_text(launch)
     assert read_run(tmp_path / "run.sh", {}, {}).program in launch
+
+
+@pytest.mark.parametrize("name", ["NODE_RANK", "MLP_ROLE_INDEX", "SLURM_PROCID"])
+def test_what_starts_on_the_first_machine_only_is_read_as_there(tmp_path: Path, name: str) -> None:
+    script = tmp_path / "run.sh"
+    launch = "python3 -m verl.trainer.main_ppo data.seed=1"
+    script.write_text(
+        f'FIRST=0\nif [ "${{{name}:-}}" = "0" ]; then FIRST=1; fi\nif [ $FIRST = 1 ]; then\n{launch}\nfi\n'
+    )
+    run = read_run(script, {}, {})
+    assert [item.key for item in run.overrides] == ["data.seed"]
+    assert run.notes[-1] == f"read as on the first machine: {name}=0"
+    with pytest.raises(UsageError, match="starts no main_ppo"):
+        read_run(script, {name: "1"}, {})
+    script.write_text(f"{launch} x.rank=$" + name)  # which starts anywhere
+    assert not [note for note in read_run(script, {name: "3"}, {}).notes if "first machine" in note]

@@ -42,7 +42,8 @@ def overrides(folder: Path, words: str, config: str | None = None) -> dict[str, 
         ("max_turns=2 do_search=false actor_rollout_ref.rollout.n_agent=5", {"n": 5}),
         ("actor_rollout_ref.rollout.n_agent=1 actor_rollout_ref.rollout.n=4", {"n": 4}),
         (
-            "env.env_name=x env.max_steps=9 env.rollout.n=8 data.max_response_length=30",
+            "env.env_name=x env.max_steps=9 env.rollout.n=8 data.max_response_length=30 "
+            "reward_model.reward_manager=episode",
             {
                 "env.env_name": "x",
                 "data.max_response_length": 30,

@@ -12,8 +12,9 @@ from typing import Any
 import yaml
 
 from extractor.usecases.fromrun import checkout, of_checkpoint, own_config, pasted, prime, programs
-from extractor.usecases.fromrun.bash import Command, Reading, read_script, too_much
+from extractor.usecases.fromrun.bash import too_much
 from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.launches import launches_of
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import easyr1, trl
 from extractor.usecases.fromrun.other_libraries.translation import FileScored, Translated, Written
@@ -213,14 +214,13 @@ def _from_script(
     config_dirs: Sequence[Path],
     places: Places,
 ) -> Run:
-    reading, launches = _started(path, text, given, environment, places)
+    reading, launches, notes = launches_of(path, text, given, environment, places)
     if not launches:
         other = next((command for command in reading.commands if trl.is_launch(command.words, places)), None)
         if other is not None:
             return replace(_translated(path, trl.launched(path, other.words, places)), notes=reading.notes)
         what, hint = programs.instead([command.words for command in reading.commands], text)
         raise UsageError(f"{path}: {what}", hint=hint)
-    notes = list(reading.notes)
     if len(launches) > 1:
         notes.append(f"{len(launches)} launches: the first, in line {launches[0][0].line}, is the one that is taken")
     command, (module, arguments) = launches[0]
@@ -237,7 +237,6 @@ def _from_script(
         notes.append(
             f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
         )
-    notes += _others(reading.commands, command)
     notes += config.notes
     overrides = _overrides([word for word in config.words if _is_override(word)], f"{path}:{command.line}")
     for word in config.words:
@@ -264,40 +263,6 @@ def _translated(path: Path, found: Translated) -> Run:
     """Return a run of another library, in verl's names."""
     scored, written = found.scored_by, found.written
     return Run(str(path), found.overrides, remarks=found.remarks, scored_by=scored, written=written)
-
-
-_Launches = list[tuple[Command, tuple[str, list[str]]]]
-
-
-def _started(
-    path: Path, text: str, given: Mapping[str, str], environment: Mapping[str, str], places: Places
-) -> tuple[Reading, _Launches]:
-    """Read a script as it would run where it is started: there most of what it names exists, and its program."""
-    best: tuple[int, Reading, _Launches] | None = None
-    guessed = not places.is_said and re.search("PWD|pwd", text) is not None
-    for folder in places.folders if guessed else places.folders[:1]:
-        reading = read_script(text, str(path), given, {"PWD": str(folder), **environment}, (), places.within)
-        launches = [
-            (command, found)
-            for command in reading.commands
-            if (found := programs.launched(command.words)) is not None and not trl.is_launch(command.words, places)
-        ]
-        words = {word.partition("=")[2] or word for command, _ in launches[:1] for word in command.words}
-        count = sum(word.startswith(f"{folder}/") and Path(word).exists() for word in words)
-        count += any((folder / own_config.file_of(module)).is_file() for _, (module, _) in launches[:1])
-        if best is None or count > best[0]:
-            best = count, reading, launches
-    assert best is not None
-    return best[1:]
-
-
-def _others(commands: Sequence[Command], launch: Command) -> list[str]:
-    """Commands that have to do with where the run happens."""
-    notes = []
-    for command in commands:
-        if command is not launch and command.words[:2] == ("ray", "start"):
-            notes.append(f"line {command.line}: ray start: a project needs no Ray")
-    return notes
 
 
 def _is_override(word: str) -> bool:

@@ -19,8 +19,9 @@ from extractor.values.configtree.compose import merge
 _ROLLOUT = "actor_rollout_ref.rollout"
 N, PLAYS, TURNS = f"{_ROLLOUT}.n", f"{_ROLLOUT}.multi_turn.enable", f"{_ROLLOUT}.multi_turn.max_assistant_turns"
 PROMPT, RESPONSE = "data.max_prompt_length", "data.max_response_length"
-# The project's own: verl has no such setting.
-TURN_TOKENS = "local.env.max_turn_tokens"
+MANAGER = "reward_model.reward_manager"
+# The project's own: verl has no such settings.
+TURN_TOKENS, IS_REWARD = "local.env.max_turn_tokens", "local.env.is_reward"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class _Loop:
         group: How many episodes start alike, times N; None: N alone says so.
         prompt: How long the first prompt may be; PROMPT is then of the whole. None: as in verl.
         turn: How many tokens a turn of the model may have.
+        manager: The reward manager that hands on what the environment gave.
         each_alone: Whether each turn is a sample of its own.
     """
 
@@ -45,12 +47,13 @@ class _Loop:
     group: str | None = None
     prompt: str | None = None
     turn: str | None = None
+    manager: str | None = None
     each_alone: bool = False
 
 
 LOOPS = (
     _Loop("max_turns", 1, "do_search", True, f"{_ROLLOUT}.n_agent", "data.max_start_length", RESPONSE),
-    _Loop("env.max_steps", 0, group="env.rollout.n", each_alone=True),
+    _Loop("env.max_steps", 0, group="env.rollout.n", manager="episode", each_alone=True),
     _Loop("rollout_manager.max_turns", 0, group="rollout_manager.n_trajectory"),
     _Loop(
         "actor_rollout_ref.agent.max_turns",
@@ -117,6 +120,10 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
             gone.add(loop.turn)
             kept[TURN_TOKENS] = size
             remarks.append(Remark(loop.turn, size, "changed", f"of one turn: here it is {TURN_TOKENS}={size}"))
+        if loop.manager and flat.get(MANAGER) == loop.manager:
+            gone.add(MANAGER)
+            why = f"the rewards are the environment's: say {IS_REWARD}=true once yours is in custom/env_wrapper.py"
+            remarks.append(Remark(MANAGER, loop.manager, "to do", why))
         if loop.each_alone:
             why = "there each turn is a sample of its own; here an episode is one, and may be as long as this says"
             remarks.append(Remark(RESPONSE, flat.get(RESPONSE), "to do", why))

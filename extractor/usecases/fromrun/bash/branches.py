@@ -97,7 +97,7 @@ class Branches:
             return True
         if clauses[0].type == "elif_clause":
             return self._branches(clauses[0], whole)
-        return self._interpreter.run(clauses[0].named_children)
+        return self._checked(clauses[0].named_children, clauses[0])
 
     def _perhaps(self, ways: list[list[Node]], node: Node, whole: Node | None = None) -> bool | None:
         """Follow both ways of an unknown condition: what they differ in is unknown behind it."""
