@@ -279,6 +279,33 @@ def test_arguments_that_a_manager_does_not_take_are_left_out(parameters: str, le
 
 
 @pytest.mark.usefixtures("verl")
+def test_what_a_trainer_reads_for_its_class_is_handed_to_it(tmp_path: Path, imports: Path) -> None:
+    own = CLASS.replace("compute_score=None):", "threshold, compute_score=None):\n        self.threshold = threshold")
+    places = chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": own})
+    tree, _ = take(places)
+    named = File(
+        "pkg_of_run/settings/reward_keys.py", FileKind.TEMPLATE, b'MANAGER_ARGUMENTS = "reward.reward_kwargs"\n'
+    )
+    unknown = ("reward_model.threshold", "reward_model.other", "threshold", "trainer.threshold")
+    found = managers.handed_over(recipient(Tree.of([*tree, named]), places, {KEY: "mine"}), unknown)
+    assert found == {"reward_model.threshold": "reward.reward_kwargs.threshold"}
+    assert registered(tree, imports)(tokenizer=None, num_examine=0, threshold=0.5).threshold == 0.5
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_text_file_that_a_copied_module_opens_comes_along(tmp_path: Path, imports: Path) -> None:
+    helper = (
+        "import os\n\nwith open(os.path.join(os.path.dirname(__file__), 'data/weight')) as file:\n"
+        "    WEIGHT = float(file.read())\n\n\ndef half(number):\n    return number * WEIGHT\n"
+    )
+    below = "src/verl/utils/reward_score"
+    files = {f"{below}/mine.py": helper, f"{below}/data/weight": "0.5", f"{below}/data/other": "1"}
+    tree, _ = take(chosen_by_name(tmp_path, **files))
+    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [1.0]
+    assert not [file.path for file in tree if file.path.endswith("other")]
+
+
+@pytest.mark.usefixtures("verl")
 def test_a_class_that_is_called_with_the_step_and_returns_more_is_adapted(tmp_path: Path, imports: Path) -> None:
     own = CLASS.replace("def __call__(self, data):", "def __call__(self, data, step):")
     own = own.replace("for item in data]", "for item in data], [step]")

@@ -234,7 +234,8 @@ def settle(tree: Tree, options: Options, found: Found, source: Source) -> Settle
         over = _taken_over(of_run, found, project)
         mended, about = startable.settle(over.project, project, found.experiment.wanted, stated)
         tree, settings = over.project.tree, {**over.project.settings, **mended}
-        unknown, remarks = {**unknown, **over.aside}, [*remarks, *over.remarks, *about]
+        found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in over.handed})
+        unknown, remarks = {**found.unknown, **over.aside}, [*remarks, *over.remarks, *about]
         # What these changed or took out is not to be as the run has it.
         wanted = {key: value for key, value in wanted.items() if settings.get(key, value) == value}
         wanted = {key: value for key, value in wanted.items() if key in settings or key not in of_run.settings}
@@ -272,11 +273,15 @@ def settle(tree: Tree, options: Options, found: Found, source: Source) -> Settle
 
 @dataclass(frozen=True)
 class _TakenOver:
-    """A project with what its run's checkout has; `aside` are settings that name what neither has."""
+    """A project with what its run's checkout has; `aside` are settings that name what neither has.
+
+    `handed` are settings of no release that a copied class takes.
+    """
 
     project: Recipient
     remarks: list[Remark]
     aside: dict[str, Any]
+    handed: Mapping[str, str]
 
 
 def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> _TakenOver:
@@ -301,8 +306,12 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> 
         taken, aside = unregistered.put_aside(project, before)
         project = update(taken)
     project = update(scorers.take(project, found.run.program, before))
+    handed = managers.handed_over(project, found.unknown)
+    given = {name: found.unknown[key] for key, name in handed.items()}
+    project = replace(project, settings={**project.settings, **given})
+    remarks += [Remark(key, found.unknown[key], "renamed", f"here it is {name}") for key, name in handed.items()]
     left = [key for key in managers.not_taken(project) if key not in before]
     why = "its reward manager takes no such argument"
     remarks += [Remark(key, project.settings[key], "dropped", why) for key in left]
     kept = {key: value for key, value in project.settings.items() if key not in left}
-    return _TakenOver(replace(project, settings=kept), remarks, aside)
+    return _TakenOver(replace(project, settings=kept), remarks, aside, handed)

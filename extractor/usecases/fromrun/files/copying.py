@@ -11,7 +11,7 @@ from pathlib import Path
 from extractor.pipeline.index import Index, Module
 from extractor.pipeline.index.syntax import attribute_chain, first_line
 from extractor.pipeline.source import Source
-from extractor.usecases.fromrun.files import in_process, runtime_module
+from extractor.usecases.fromrun.files import beside, in_process, runtime_module
 from extractor.usecases.fromrun.files.imports import Name, names_of, rewritten, statements
 from extractor.usecases.fromrun.files.packages import package_of, required_modules
 from extractor.usecases.fromrun.files.places import Places
@@ -60,6 +60,7 @@ class Copying:
 
     def __init__(self, package: str, tree: Tree, source: Source, places: Places) -> None:
         self._package = package
+        self._source = source
         self._index = Index(source)
         self._places = places
         self._vendored = dict(_vendored(tree, package))
@@ -215,6 +216,11 @@ class Copying:
             return self._taken[module]
         path = f"custom/{FOLDER}/{module.replace('.', '/')}"
         self.files[f"{path}/__init__.py" if is_package else f"{path}.py"] = text
+        folder = path if is_package else path.rpartition("/")[0]
+        is_released = module in self._index and not self._is_of_checkout(module, None)
+        place = self._index[module].path if is_released else self._file_of(module)
+        held = beside.opened(text, place, self._source.files)
+        self.files.update({f"{folder}/{name}": content for name, content in held})
         return None
 
     def _text_of(self, module: str) -> tuple[str, bool] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,9 @@ KEYS = ("reward.reward_manager.name", "reward_model.reward_manager")
 AS_NAIVE, PLAIN = "prime", "naive"
 # What a run hands to the class besides what verl does.
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
+# What a fork's trainer reads for its class: `threshold=config.reward_model.threshold`.
+_READ = re.compile(r"reward(?:_model)?\.(\w+)")
+_ARGUMENTS = re.compile(r'^MANAGER_ARGUMENTS = "(.+)"$', re.MULTILINE)
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
@@ -132,6 +135,36 @@ def not_taken(project: Recipient) -> list[str]:
     given = [(key, found[1]) for key in project.settings if (found := _GIVEN.match(key))]
     # What it does not take it may still read, in the config.
     return [] if taken is None else [key for key, name in given if name not in taken and f'"{name}"' not in text]
+
+
+def handed_over(project: Recipient, unknown: Iterable[str]) -> dict[str, str]:
+    """Return the settings of no release that a run's copied manager is made with, and the keys that hand them over."""
+    name = next((project.settings[key] for key in KEYS if project.settings.get(key)), "naive")
+    below = f"{project.package}/custom/"
+    texts = [text for path, text in project.code.items() if path.startswith(below) and "class " in text]
+    decorated = re.compile(rf"@register\(\s*[\"']{re.escape(str(name))}[\"']")
+    registers = next((text for text in texts if decorated.search(text)), "")
+    found = _ARGUMENTS.search(project.code.get(f"{project.package}/settings/reward_keys.py", ""))
+    if not registers or found is None:
+        return {}
+    nodes = [node for text in texts for node in registered.tree_of(text).body if isinstance(node, ast.ClassDef)]
+    classes = {node.name: node for node in nodes}
+    taken = set().union(*(_made_with(cls, classes) for cls in registered.registered_by(registers, decorated)))
+    read = {key: match[1] for key in unknown if (match := _READ.fullmatch(key))}
+    return {key: f"{found[1]}.{argument}" for key, argument in read.items() if argument in taken}
+
+
+def _made_with(name: str, classes: Mapping[str, ast.ClassDef]) -> set[str]:
+    """Return the arguments that a class is made with, or the first of those it extends that names them."""
+    for _ in range(5):
+        node = classes.get(name)
+        if node is None:
+            break
+        for item in node.body:
+            if isinstance(item, ast.FunctionDef) and item.name == "__init__" and item.args.kwarg is None:
+                return {argument.arg for argument in (*item.args.args, *item.args.kwonlyargs)}
+        name = next((base.id for base in node.bases if isinstance(base, ast.Name)), "")
+    return set()
 
 
 def _arguments(text: str, decorated: re.Pattern[str]) -> set[str] | None:
