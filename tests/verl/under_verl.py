@@ -30,6 +30,7 @@ class Under:
 
         self._stubber = prepare_upstream(root)
         self.module("verl")
+        self.module("verl.trainer.ppo.ray_trainer")  # the hooks' modules import it, and packages that are not here
         runpy.run_path(str(export / "prepare.py"), run_name="__main__")
         folder = str(root / "verl/trainer/config")
         with hydra.initialize_config_dir(folder, version_base=None):
