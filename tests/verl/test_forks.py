@@ -441,6 +441,9 @@ def test_a_constant_of_what_was_copied_is_no_algorithm() -> None:
     names = "class AdvantageEstimator:\n    MINE = 'mine'\n"
     assert registered.is_known({"p/vendored/core_algos.py": names}, registered.ESTIMATOR, "mine")
     assert not registered.is_known({"p/custom/from_run/core_algos.py": names}, registered.ESTIMATOR, "mine")
+    other = f'{names}\n\n@register_policy_loss("theirs")\ndef loss():\n    pass\n'
+    assert not registered.is_known({"p/vendored/core_algos.py": other}, registered.ESTIMATOR, "theirs")
+    assert registered.is_known({"p/vendored/core_algos.py": other}, registered.LOSS, "theirs")
 
 
 TRAINER = """

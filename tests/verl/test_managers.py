@@ -168,6 +168,17 @@ def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
     assert "ray: no project has it" in said[0]
 
 
+@pytest.mark.usefixtures("verl")
+def test_another_of_the_same_name_is_tried_where_one_cannot_be_imported(tmp_path: Path, imports: Path) -> None:
+    first = "src/recipe/mine/main_mine.py"
+    chooses = CHOOSES.replace("from verl.workers.reward_manager import Mine", "from recipe.mine.wants import Mine")
+    wants = f"from ray.util import queue\n{CLASS}"
+    places = chosen_by_name(tmp_path, **{first: chooses, "src/recipe/mine/wants.py": wants})
+    tree, said = take(places)
+    assert [line.partition(" from ")[2].partition(" ")[0] for line in said] == ["src/verl/trainer/main_ppo.py"]
+    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [1.0]
+
+
 BROKEN = "def half(:\n_default_compute_score\n"
 
 
@@ -455,6 +466,12 @@ def test_a_class_that_reads_the_config_gets_it_with_what_no_release_has(tmp_path
     config = omegaconf.OmegaConf.create({"trainer": {"logger": []}})
     made = registered(tree, imports)(tokenizer=None, num_examine=0, config=config)
     assert (made.config.trainer.kind, "kind" in config.trainer) == ("best", False)
+
+
+@pytest.mark.parametrize("name", ["prime", "remote"])
+def test_managers_that_score_as_the_plain_one_does_are_that(name: str) -> None:
+    changed, remarks = startable.settle(recipient(TREE, Places(()), {KEY: name}), {}, {}, ())
+    assert (changed, [item.what for item in remarks]) == ({KEY: "naive"}, ["changed"])
 
 
 def test_values_that_stand_for_none_at_all() -> None:

@@ -172,10 +172,10 @@ def _algorithms(of_run: Recipient, run: Mapping[str, Any]) -> _Mended:
         if key in settings and settings[key] is None:
             changed[key] = managers.PLAIN
             remarks.append(Remark(key, None, "changed", f"{managers.PLAIN}, which verl takes where none is named"))
-        if settings.get(key) == managers.AS_NAIVE and managers.AS_NAIVE not in managers.names(code):
+        if settings.get(key) in managers.AS_NAIVE - managers.names(code):
             changed[key] = managers.PLAIN
             why = f"{managers.PLAIN}, which gives the same scores one after the other"
-            remarks.append(Remark(key, managers.AS_NAIVE, "changed", why))
+            remarks.append(Remark(key, settings[key], "changed", why))
     return changed, [*remarks, *unregistered.remarks(of_run)]
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from extractor.pipeline.source import Source
@@ -17,8 +18,8 @@ from extractor.values.errors import UsageError
 from extractor.values.modules import absolute
 
 KEYS = ("reward.reward_manager.name", "reward_model.reward_manager")
-# Gives every response the score that `naive` gives it, in processes side by side: that does for it.
-AS_NAIVE, PLAIN = "prime", "naive"
+# They give every response the score that `naive` gives it, in processes side by side: that does for them.
+AS_NAIVE, PLAIN = frozenset({"prime", "remote"}), "naive"
 # What a run hands to the class besides what verl does.
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 # What a fork's trainer reads for its class: `threshold=config.reward_model.threshold`.
@@ -26,6 +27,8 @@ _READ = re.compile(r"reward(?:_model)?\.(\w+)")
 _ARGUMENTS = re.compile(r'^MANAGER_ARGUMENTS = "(.+)"$', re.MULTILINE)
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
+# So many classes of one name are tried.
+_MOST = 4
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
 _PLAIN = '''# vextract:hook  yours: written once, never touched by an upgrade
 """The reward manager {name}, which the run names: {place} registers it."""
@@ -107,23 +110,24 @@ def take(project: Recipient) -> Taken:
     """Copy the reward manager that a run names, with what it imports; `custom/reward_manager.py` imports it."""
     settings, package = project.settings, project.package
     key = next((key for key in KEYS if settings.get(key)), None)
-    if key is None or not project.has(IMPORTED_BY) or settings[key] in {AS_NAIVE, *names(project.code)}:
+    if key is None or not project.has(IMPORTED_BY) or settings[key] in {*AS_NAIVE, *names(project.code)}:
         return Taken(project.tree)
     name = str(settings[key])
-    found = _find(name, project.places, project.source)
-    if found is None:
-        return Taken(project.tree)
-    copying = project.copying(() if found.folder is None else (found.folder,))
-    try:
-        copied = copying.copy(f"from {found.module} import {found.cls}\n", [found.cls])
-    except (SyntaxError, UsageError, OSError):
-        return Taken(project.tree)
-    if copied.missing:
-        why = f"{found.place} has it, and cannot be imported here: {'; '.join(copied.missing)}"
-        return Taken(project.tree, [Remark(key, name, "to do", why)])
-    text = _hook(name, found, copied.text.strip(), copying)
-    tree = project.with_hooks({f"{TARGET}.py": text, **copying.files}, {TARGET: IMPORTED_BY})
-    return Taken(tree, copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied))
+    refused: list[Remark] = []
+    for found in islice(_known(name, project.places, project.source), _MOST):
+        copying = project.copying(() if found.folder is None else (found.folder,))
+        try:
+            copied = copying.copy(f"from {found.module} import {found.cls}\n", [found.cls])
+        except (SyntaxError, UsageError, OSError):
+            continue
+        if copied.missing:
+            why = f"{found.place} has it, and cannot be imported here: {'; '.join(copied.missing)}"
+            refused.append(Remark(key, name, "to do", why))
+            continue
+        text = _hook(name, found, copied.text.strip(), copying)
+        tree = project.with_hooks({f"{TARGET}.py": text, **copying.files}, {TARGET: IMPORTED_BY})
+        return Taken(tree, copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied))
+    return Taken(project.tree, refused[:1])
 
 
 def not_taken(project: Recipient) -> list[str]:
@@ -211,8 +215,8 @@ def _hook(name: str, found: _Manager, imports: str, copying: Copying) -> str:
     return adapted(name, found.place, found.cls, imports, scorer)
 
 
-def _find(name: str, places: Places, source: Source) -> _Manager | None:
-    """Find the class that is registered under a name, or that a program chooses where it is given."""
+def _known(name: str, places: Places, source: Source) -> Iterator[_Manager]:
+    """Find the classes that are registered under a name, then those that a program chooses where it is given."""
     decorated = re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']")
     compared = re.compile(rf"==\s*[\"']{re.escape(name)}[\"']")
     texts = [*_of_checkout(places), *_of_release(source)]
@@ -221,7 +225,7 @@ def _find(name: str, places: Places, source: Source) -> _Manager | None:
             classes = registered.registered_by(text, decorated)
             if classes:
                 module, base = _module(place, folder)
-                return _Manager(classes[0], module, place, base, is_registered=True)
+                yield _Manager(classes[0], module, place, base, is_registered=True)
     for place, text, folder in texts:
         if "main" in Path(place).name and compared.search(text):
             chosen = _chosen(registered.tree_of(text), name)
@@ -229,8 +233,7 @@ def _find(name: str, places: Places, source: Source) -> _Manager | None:
                 module, base = _module(place, folder)
                 origin = _origin(registered.tree_of(text), chosen, module, base)
                 if origin is not None:
-                    return _Manager(chosen, origin, place, base, is_registered=False, scorer=_scorer(text, module))
-    return None
+                    yield _Manager(chosen, origin, place, base, is_registered=False, scorer=_scorer(text, module))
 
 
 _Text = tuple[str, str, Path | None]

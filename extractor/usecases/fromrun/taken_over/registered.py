@@ -15,10 +15,11 @@ from extractor.values.errors import UsageError
 
 ESTIMATOR = "algorithm.adv_estimator"
 LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
-# The settings that choose, with what registers under a name, and what names those without a registry.
+# The settings that choose, with what registers under a name, and what names those without a registry: a constant of a
+# class, or what the setting is compared with.
 _REGISTRIES = {
-    ESTIMATOR: ("register_adv_est", "AdvantageEstimator"),
-    LOSS: ("register_policy_loss", "loss_mode"),
+    ESTIMATOR: ("register_adv_est", r"(?ms)^class AdvantageEstimator\b(?:(?!^\S).)*?= *[\"']{}[\"']"),
+    LOSS: ("register_policy_loss", r"loss_mode[^\n]*[\"']{}[\"']"),
 }
 _TARGET, IMPORTED_BY = "custom/verl_algorithms", "custom/algorithms"
 _MOST_FILES = 4000
@@ -78,11 +79,8 @@ def is_known(code: Mapping[str, str], key: str, name: str) -> bool:
     """
     decorator, chosen_by = _REGISTRIES[key]
     decorated = re.compile(rf"{decorator}\(\s*[\"']{re.escape(name)}[\"']")
-    named = re.compile(rf"[\"']{re.escape(name)}[\"']")
-    return any(
-        decorated.search(text) or (chosen_by in text and named.search(text) and "/custom/" not in path)
-        for path, text in code.items()
-    )
+    named = re.compile(chosen_by.format(re.escape(name)))
+    return any(decorated.search(text) or ("/custom/" not in path and named.search(text)) for path, text in code.items())
 
 
 def place_of(name: str, places: Places) -> str | None:

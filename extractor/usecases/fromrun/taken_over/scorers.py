@@ -24,7 +24,7 @@ _FUNCTIONS = ("reward.custom_reward_function.path", "custom_reward_function.path
 _SCORERS = f"{SCORERS.replace('.', '/')}/__init__.py"
 _NAMES = ("default_compute_score", "_default_compute_score")
 # The managers that score by the default function where the run names none.
-_BY_DEFAULT = {"naive", "dapo", managers.AS_NAIVE}
+_BY_DEFAULT = {"naive", "dapo", *managers.AS_NAIVE}
 # What a row and a response are to a function that scores; what it takes besides, a class of the checkout hands over.
 _OF_A_ROW = {"data_source", "solution_str", "ground_truth", "extra_info"}
 _CLASSES = "workers/reward_manager/"
