@@ -157,9 +157,13 @@ def leaves(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _of_the_program(program: Path | None) -> tuple[str, str]:
-    """Return the config directory and the config's name that a program's `hydra.main` says."""
+    """Return the config directory and name that a program's `hydra.main` says; verl's where it does not."""
     if program is not None:
-        for node in ast.walk(ast.parse(program.read_text(encoding="utf-8"))):
+        try:
+            tree = ast.parse(program.read_text(encoding="utf-8"))
+        except SyntaxError:  # Python would not run it either
+            return "config", "ppo_trainer"
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
                 given = {item.arg: ast.literal_eval(item.value) for item in node.keywords}
                 return given.get("config_path") or ".", given.get("config_name") or "config"
