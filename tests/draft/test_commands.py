@@ -105,6 +105,7 @@ def test_a_release_without_manifest_is_reported_and_refused(run, older: Path, wh
     assert len(report["findings"]) == 20
 
 
+@pytest.mark.thorough
 def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, wheel: Path, tmp_path: Path) -> None:
     result = run("new", tmp_path / "toy", "--from", wheel, "--experimental")
     assert result.code == 0
