@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored, tiny_model
+from tests.fixes.support import Case, Part, Vendored, calls_of, tiny_model
 from tests.fixes.workers import engine_outputs
 
 PART = Part(roles=("actor", "critic", "protocol"), features=("critic", "remove_padding"))
 pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
-
-
-def _calls_of(name: str, function: Callable[[], Any]) -> tuple[Any, int]:
-    """What a function gives, and how often it called this method of tensors."""
-    original = getattr(torch.Tensor, name)
-    calls = []
-
-    def counted(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        calls.append(name)
-        return original(tensor, *args, **kwargs)
-
-    with mock.patch.object(torch.Tensor, name, counted):
-        return function(), len(calls)
 
 
 @pytest.mark.usefixtures("process_group")
@@ -39,7 +24,7 @@ def test_rows_are_joined_at_once(case: Case, fixed: Vendored, broken: Vendored) 
         def values() -> torch.Tensor:
             return engine_outputs(package, "FSDPEngineWithValueHead", model, "float32", remove_padding=False)["values"]
 
-        return _calls_of("unbind", values)
+        return calls_of("unbind", values)
 
     (values, few), (wanted, many) = found(fixed), found(broken)
     assert torch.equal(values, wanted)
@@ -64,7 +49,7 @@ def test_rows_are_cut_at_once(case: Case, fixed: Vendored, broken: Vendored) -> 
         batch = _Batch(prompts=torch.ones(3, 2), responses=torch.ones(3, 3), attention_mask=mask)
         function = package.get("vendored.workers.utils.padding", "no_padding_2_padding")
         values = torch.randn(int(mask.sum()), *shape, generator=torch.Generator().manual_seed(3)).requires_grad_()
-        rows, calls = _calls_of("__index__", lambda: function(values, batch))
+        rows, calls = calls_of("__index__", lambda: function(values, batch))
         (rows * torch.arange(float(rows.numel())).view_as(rows).sin()).sum().backward()
         assert values.grad is not None
         return torch.cat([rows.detach().flatten(), values.grad.flatten()]), calls
@@ -84,7 +69,7 @@ def test_positions_are_taken_at_once(case: Case, fixed: Vendored, broken: Vendor
             {"input_ids": mask * 7, "attention_mask": mask, "response_mask": mask[:, 2:], "position_ids": positions}, {}
         )
         function = package.get("vendored.workers.utils.padding", "left_right_2_no_padding")
-        unpadded, calls = _calls_of("bool", lambda: function(batch))
+        unpadded, calls = calls_of("bool", lambda: function(batch))
         return unpadded["position_ids"], calls
 
     width = torch.arange(5).expand(3, 5)
@@ -110,7 +95,7 @@ def test_batches_are_divided_at_once(case: Case, fixed: Vendored, broken: Vendor
             {"temperature": 0.9},
         )
         chunk = package.get("vendored.workers.engine.utils", "tu").chunk_tensordict
-        parts, calls = _calls_of("unbind", lambda: chunk(batch, 2))
+        parts, calls = calls_of("unbind", lambda: chunk(batch, 2))
         assert [part["temperature"] for part in parts] == [0.9, 0.9]
         seen = []
         for part in parts:

@@ -5,6 +5,7 @@ In this release of verl a dataset gives messages, and the rollout encodes them. 
 as the releases before did, so that one that is too long is known before it is answered.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -49,26 +50,57 @@ class EncodedPrompts(Dataset):
         return getattr(self.dataset, name)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        item = dict(self.dataset[index])
-        item.pop("dummy_tensor", None)
-        if "input_ids" in item or "raw_prompt" not in item:
-            return item
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """Return the items of a batch: one call of the tokenizer takes a fraction of one for each."""
+        whole = getattr(type(self.dataset), "__getitems__", None)
+        given = whole(self.dataset, indices) if whole is not None else [self.dataset[index] for index in indices]
+        items = [dict(item) for item in given]
+        for item in items:
+            item.pop("dummy_tensor", None)
+        asked = [place for place, item in enumerate(items) if "raw_prompt" in item and "input_ids" not in item]
+        if asked:
+            self._encode([items[place] for place in asked], [indices[place] for place in asked])
+        return items
+
+    def _encode(self, items: list[dict[str, Any]], indices: Sequence[int]) -> None:
+        """Add the tokens of items to them."""
         tokenizer = self._tokenizer
-        messages = item["raw_prompt"] if self._keeps_chat else item.pop("raw_prompt")
-        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **self._template)
-        tokens = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]], dtype=torch.long)
-        if self._limits["truncation"] == "error" and tokens.shape[-1] > self._limits["max_length"]:
+        texts = []
+        for item in items:
+            messages = item["raw_prompt"] if self._keeps_chat else item.pop("raw_prompt")
+            texts.append(
+                tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **self._template)
+            )
+            if self._keeps_text:
+                item["full_prompts"] = texts[-1]
+        tokenized = tokenizer(texts, add_special_tokens=False)["input_ids"]
+        prompts = [self._cut(index, tokens) for index, tokens in zip(indices, tokenized, strict=True)]
+        input_ids = torch.full((len(prompts), self._limits["max_length"]), tokenizer.pad_token_id)
+        attention_mask = torch.zeros_like(input_ids)
+        for row, tokens in enumerate(prompts):
+            if tokens:
+                input_ids[row, -len(tokens) :] = torch.tensor(tokens)
+                attention_mask[row, -len(tokens) :] = 1
+        position_ids = compute_position_id_with_mask(attention_mask)
+        for row, (item, tokens) in enumerate(zip(items, prompts, strict=True)):
+            item["input_ids"], item["attention_mask"] = input_ids[row], attention_mask[row]
+            item["position_ids"], item["raw_prompt_ids"] = position_ids[row], tokens
+
+    def _cut(self, index: int, tokens: list[int]) -> list[int]:
+        """Return the tokens of a prompt, as many as `max_prompt_length` allows."""
+        if len(tokens) <= self._limits["max_length"]:
+            return tokens
+        if self._limits["truncation"] == "error":
             raise DataError(
-                f"prompt {index} has {tokens.shape[-1]} tokens, "
+                f"prompt {index} has {len(tokens)} tokens, "
                 f"more than data.max_prompt_length={self._limits['max_length']}",
                 "set data.truncation=left, or a larger data.max_prompt_length",
             )
-        input_ids, attention_mask = postprocess_data(
-            tokens, torch.ones_like(tokens), pad_token_id=tokenizer.pad_token_id, left_pad=True, **self._limits
+        whole = torch.tensor([tokens])
+        ids, _ = postprocess_data(
+            whole, torch.ones_like(whole), pad_token_id=self._tokenizer.pad_token_id, left_pad=True, **self._limits
         )
-        item["input_ids"], item["attention_mask"] = input_ids[0], attention_mask[0]
-        item["position_ids"] = compute_position_id_with_mask(attention_mask)[0]
-        item["raw_prompt_ids"] = input_ids[0][attention_mask[0].bool()].tolist()
-        if self._keeps_text:
-            item["full_prompts"] = text
-        return item
+        cut: list[int] = ids[0].tolist()
+        return cut
