@@ -117,6 +117,14 @@ def test_a_batch_is_encoded_as_its_rows_are(data_config, tokenizer, tmp_path, tr
     assert whole[1]["position_ids"].tolist() == [0, 0, 0, 1, 2, 3]
 
 
+def test_prompts_are_padded_also_where_the_tokenizer_has_no_token_for_it(data_config, tokenizer, tmp_path):
+    bare = copy.deepcopy(tokenizer)
+    bare.pad_token = None
+    train, _ = build(data_config, bare, write(tmp_path / "plain.jsonl", PLAIN))
+    assert train[0]["attention_mask"].tolist() == [0] * 8 + [1] * 4
+    assert train[0]["input_ids"][:8].tolist() == [0] * 8
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message", "hint"),
     [

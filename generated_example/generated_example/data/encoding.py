@@ -54,9 +54,7 @@ class EncodedPrompts(Dataset):
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return the items of a batch: one call of the tokenizer takes a fraction of one for each."""
-        whole = getattr(type(self.dataset), "__getitems__", None)
-        given = whole(self.dataset, indices) if whole is not None else [self.dataset[index] for index in indices]
-        items = [dict(item) for item in given]
+        items = [dict(self.dataset[index]) for index in indices]
         for item in items:
             item.pop("dummy_tensor", None)
         asked = [place for place, item in enumerate(items) if "raw_prompt" in item and "input_ids" not in item]
@@ -76,31 +74,24 @@ class EncodedPrompts(Dataset):
             if self._keeps_text:
                 item["full_prompts"] = texts[-1]
         tokenized = tokenizer(texts, add_special_tokens=False)["input_ids"]
-        prompts = [self._cut(index, tokens) for index, tokens in zip(indices, tokenized, strict=True)]
-        input_ids = torch.full((len(prompts), self._limits["max_length"]), tokenizer.pad_token_id)
-        attention_mask = torch.zeros_like(input_ids)
-        for row, tokens in enumerate(prompts):
-            if tokens:
-                input_ids[row, -len(tokens) :] = torch.tensor(tokens)
-                attention_mask[row, -len(tokens) :] = 1
+        rows = [self._padded(index, tokens) for index, tokens in zip(indices, tokenized, strict=True)]
+        input_ids, attention_mask = (torch.cat(tensors) for tensors in zip(*rows, strict=True))
         position_ids = compute_position_id_with_mask(attention_mask)
-        for row, (item, tokens) in enumerate(zip(items, prompts, strict=True)):
+        for row, item in enumerate(items):
             item["input_ids"], item["attention_mask"] = input_ids[row], attention_mask[row]
-            item["position_ids"], item["raw_prompt_ids"] = position_ids[row], tokens
+            item["position_ids"] = position_ids[row]
+            item["raw_prompt_ids"] = input_ids[row][attention_mask[row].bool()].tolist()
 
-    def _cut(self, index: int, tokens: list[int]) -> list[int]:
-        """Return the tokens of a prompt, as many as `max_prompt_length` allows."""
-        if len(tokens) <= self._limits["max_length"]:
-            return tokens
-        if self._limits["truncation"] == "error":
+    def _padded(self, index: int, prompt: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return tokens and mask of a prompt, (1, max_prompt_length) each: padded on the left, or cut."""
+        tokens = torch.tensor([prompt], dtype=torch.long)
+        if self._limits["truncation"] == "error" and tokens.shape[-1] > self._limits["max_length"]:
             raise DataError(
-                f"prompt {index} has {len(tokens)} tokens, "
+                f"prompt {index} has {tokens.shape[-1]} tokens, "
                 f"more than data.max_prompt_length={self._limits['max_length']}",
                 "set data.truncation=left, or a larger data.max_prompt_length",
             )
-        whole = torch.tensor([tokens])
-        ids, _ = postprocess_data(
-            whole, torch.ones_like(whole), pad_token_id=self._tokenizer.pad_token_id, left_pad=True, **self._limits
+        input_ids, attention_mask = postprocess_data(
+            tokens, torch.ones_like(tokens), pad_token_id=self._tokenizer.pad_token_id, left_pad=True, **self._limits
         )
-        cut: list[int] = ids[0].tolist()
-        return cut
+        return input_ids, attention_mask
