@@ -77,7 +77,12 @@ def _import_lines(tree: ast.Module) -> Iterator[int]:
 def _is_explained(line: str, fixes: list[Fix], *, ours: bool) -> bool:
     """True for a line that a named fix, the removal of Ray or a redirected path accounts for."""
     if ours:
-        parts = [edit.replacement for fix in fixes for edit in fix.edits if edit.replacement]
+        parts = []
+        for replacement in (edit.replacement for fix in fixes for edit in fix.edits if edit.replacement):
+            first, *more = replacement.splitlines()
+            if more and (line.endswith(first) or line.strip() in {item.strip() for item in more}):
+                return True
+            parts.append(replacement)
         parts += ["local_executor", "submit(", "fetch(", f"{PACKAGE}.", "__all__"]
     else:
         parts = [part for fix in fixes for edit in fix.edits for part in (edit.match, edit.keyword) if part]
