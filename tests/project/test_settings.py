@@ -237,6 +237,17 @@ def test_a_response_that_is_alone(made: Maker) -> None:
     assert [line.partition(":")[0] for line in said] == ["note"] * len(noted) + ["refused"] * len(refused)
 
 
+def test_a_value_out_of_range_is_refused_where_it_counts(made: Maker) -> None:
+    """Scripts state `top_p=0` beside a validation that takes the likeliest tokens, where nobody reads it."""
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    top_p, samples = (f"actor_rollout_ref.rollout.val_kwargs.{name}" for name in ("top_p", "do_sample"))
+    done = python(root, "-c", READ, f"{top_p}=0", f"{samples}=false")
+    assert done.returncode == 0, done.stderr
+    done = python(root, "-c", READ, f"{top_p}=0", f"{samples}=true")
+    assert done.returncode == 2, done.stderr
+    assert f"{top_p} is 0" in done.stderr
+
+
 def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Path) -> None:
     root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
     config = root / "config" / "ppo_trainer.yaml"

@@ -24,6 +24,7 @@ from .ranges import out_of_range
 from .setting_checks import launch_answer, notes, problems
 from .setting_types import CHOICES, ENGINES, TYPES_OF_NULL
 from .suggestions import choose, nearest
+from .unread import switched_off
 
 T = TypeVar("T")
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
@@ -140,7 +141,7 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
                 f"{name} is {value!r}, which is not {_type_name(expected)}", f"python main.py {name}={better}"
             )
         problem = out_of_range(name, value)
-        if problem is not None:
+        if problem is not None and not any(switched_off(config, [name])):
             raise ConfigError(*problem)
 
 
