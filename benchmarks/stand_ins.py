@@ -43,9 +43,18 @@ def _drawn(config: Config, folder: Path) -> Any:
 
 def _rows(key: str, config: Config, folder: Path, number: int) -> Any:
     """Return made-up rows; those that are with the script stay."""
-    files = [config[key]] if isinstance(config[key], str) else config[key] or []
-    there = bool(files) and all(file and Path(file).expanduser().exists() for file in files)
-    return KEEP if there else str(rows(folder, config, number))
+    return KEEP if _are_there(config[key]) else str(rows(folder, config, number))
+
+
+def _are_there(said: Any) -> bool:
+    files = [said] if isinstance(said, str) else said or []
+    return bool(files) and all(file and Path(file).expanduser().exists() for file in files)
+
+
+def _cut(config: Config, folder: Path) -> Any:
+    """Return what becomes of longer prompts: those that are with the script are as long as they are."""
+    own = [_are_there(config[key]) for key in ("data.train_files", "data.val_files")]
+    return "left" if any(own) else KEEP
 
 
 def _longest(config: Config, folder: Path) -> int:
@@ -71,6 +80,7 @@ SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
     "local.reward_model.input_tokenizer": _model("actor_rollout_ref.model.path"),
     "data.train_files": lambda config, folder: _rows("data.train_files", config, folder, ROWS),
     "data.val_files": lambda config, folder: _rows("data.val_files", config, folder, 2),
+    "data.truncation": _cut,
     # Sizes.
     "data.train_batch_size": lambda config, folder: PROMPTS * _mini_batches(config),
     "data.gen_batch_size": _drawn,
