@@ -398,8 +398,9 @@ def test_what_the_run_names_scores(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("verl")
 def test_rows_that_the_release_knows_are_scored_by_the_project(tmp_path: Path) -> None:
-    usual = SCORERS.replace('"countdown", ', "")
-    places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": usual})
+    path = "verl/utils/reward_score/__init__.py"
+    usual = "# Said by nobody else.\n" + source_of(NEWEST[-1]).read(path)
+    places = chosen_by_name(tmp_path, **{f"src/{path}": usual})
     assert scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"}) == (TREE, {}, [])
 
 
@@ -426,7 +427,7 @@ def test_scorers_that_take_more_than_the_row_are_called_by_the_class_that_hands_
 ) -> None:
     files = {
         "src/verl/utils/reward_score/__init__.py": MORE,
-        "src/verl/workers/reward_manager/naive.py": HANDS.format(more=""),
+        "src/verl/workers/reward_manager/naive.py": source_of("0.4.0").read("verl/workers/reward_manager/naive.py"),
         "src/verl/workers/reward_manager/other.py": HANDS.format(more=', prompt_str="ab"'),
     }
     places = chosen_by_name(tmp_path, **files)
@@ -494,10 +495,9 @@ def test_values_that_stand_for_none_at_all() -> None:
 @pytest.mark.usefixtures("verl")
 def test_scorers_that_may_be_given_more_than_the_row_are_the_function(tmp_path: Path) -> None:
     optional = MORE.replace("prompt_str)", "prompt_str=None)")
-    hands = HANDS.format(more=', prompt_str="ab"')
     files = {
         "src/verl/utils/reward_score/__init__.py": optional,
-        "src/verl/workers/reward_manager/naive.py": hands,
+        "src/verl/workers/reward_manager/other.py": HANDS.format(more=', prompt_str="ab"'),
     }
     places = chosen_by_name(tmp_path, **files)
     _, changed, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})

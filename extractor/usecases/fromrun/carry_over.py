@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +26,7 @@ from extractor.usecases.fromrun.taken_over import (
     easyr1_rewards,
     estimators,
     managers,
+    own_verl,
     registered,
     scorers,
     trl_rewards,
@@ -284,6 +285,15 @@ class _TakenOver:
     handed: Mapping[str, str]
 
 
+def _asked_for(reads: Iterable[str], said: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run says of the settings that a copied class reads, as far as the project has none of that name."""
+    return {
+        key: value
+        for key, value in said.items()
+        if key not in before and any(key == name or key.startswith(f"{name}.") for name in reads)
+    }
+
+
 def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> _TakenOver:
     """Copy what the run's settings name and the project has not, and leave out what nothing can be made of."""
     remarks: list[Remark] = []
@@ -305,7 +315,11 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> 
     if found.keeps_unknown:
         taken, aside = unregistered.put_aside(project, before)
         project = update(taken)
-    project = update(scorers.take(project, found.run.program, before))
+    scored_otherwise = scorers.take(project, found.run.program, before)
+    project = update(scored_otherwise)
+    remarks += own_verl.remarks(project, scored_otherwise.places)
+    said = {**flatten(found.run.defaults), **settings_of.stated_by(found.run)}
+    aside = {**aside, **_asked_for(scored_otherwise.reads, said, before)}
     handed = managers.handed_over(project, found.unknown)
     given = {name: found.unknown[key] for key, name in handed.items()}
     project = replace(project, settings={**project.settings, **given})

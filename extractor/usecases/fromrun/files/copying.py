@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from extractor.pipeline.index import Index, Module
@@ -70,15 +70,18 @@ class Copying:
         self._before: tuple[dict[str, str | None], dict[str, str]] = ({}, {})
         self._packages: set[str] = set()
         self._own_of_verl: str | None = None
+        # What the file asked for is called as a module.
+        self._itself = ""
         self.files: dict[str, str] = {}
 
-    def copy(self, text: str, roots: Collection[str], own: str | None = None) -> Copied:
+    def copy(self, text: str, roots: Collection[str], own: str | None = None, place: Path | None = None) -> Copied:
         """Copy a file.
 
         Args:
             text: Of the file.
             roots: The names in it that the project calls.
             own: A package of verl that is taken from the run's release, also where the project has it.
+            place: Where it is, for its relative imports.
 
         Raises:
             SyntaxError: it is no Python.
@@ -87,6 +90,7 @@ class Copying:
         self._packages = set()
         taken, files = self._before = dict(self._taken), dict(self.files)
         text = _without_launch(text, readers.python(text))
+        self._itself = "" if place is None else self._module_of(place)
         text, left_out = self._without_unavailable(text, roots)
         if left_out:  # what only they need was gathered for nothing
             self._taken, self.files = dict(taken), dict(files)
@@ -114,7 +118,15 @@ class Copying:
                 return None
             return place
 
-        return rewritten(text, module, moved, is_package=is_package), missing
+        return rewritten(text, module or self._itself, moved, is_package=is_package), missing
+
+    def _module_of(self, file: Path) -> str:
+        """Return what a file is called as a module, and look for others where its package is."""
+        folder = file.resolve().parent
+        while (folder / "__init__.py").is_file():
+            folder = folder.parent
+        self._places = replace(self._places, folders=tuple(dict.fromkeys([*self._places.folders, folder])))
+        return ".".join(file.resolve().with_suffix("").relative_to(folder).parts)
 
     def _in_process(self, name: Name) -> tuple[str, str | None]:
         """Return where a name of Ray is in the module that has its names without it."""
@@ -243,7 +255,7 @@ class Copying:
 
     def _without_unavailable(self, text: str, roots: Collection[str]) -> tuple[str, list[str]]:
         """Leave out definitions that need what cannot be had, where nothing else needs them."""
-        module = Module("file", "file.py", text)
+        module = Module(self._itself or "file", "file.py", text)
         lost = {
             name.local.partition(".")[0] for name in _top_names(module) if isinstance(self._place(name, (), False), str)
         }

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files import SCORERS, Copying, Places
@@ -68,12 +69,11 @@ def with_unknown(config: Any) -> Any:
 class RunRewardManager({cls}):
     """The run's manager, called as a project calls one: with the arguments that it takes."""
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, *, config: Any = None, **given: Any) -> None:
         given["compute_score"] = given.get("compute_score") or {scorer}
-        if given.get("config") is not None:
-            given["config"] = with_unknown(given["config"])
+        given["config"] = None if config is None else with_unknown(config)
         taken = inspect.signature({cls}).parameters
-        every = any(item.kind is item.VAR_KEYWORD for item in taken.values())
+{handed}        every = any(item.kind is item.VAR_KEYWORD for item in taken.values())
         super().__init__(**{{key: value for key, value in given.items() if every or key in taken}})
 
     def __call__(self, data: Any, return_dict: bool = False) -> Any:
@@ -87,6 +87,29 @@ class RunRewardManager({cls}):
         found.setdefault("reward_extra_info", {{}})
         return found if return_dict else found["reward_tensor"]
 '''
+
+
+# The lines of a hook that hand over what the run's program does.
+_HANDED = """\
+        config, tokenizer = given["config"], given.get("tokenizer")
+        of_the_program = {{  # as the run's program makes it
+{lines}        }}
+        for name, value in of_the_program.items():
+            if name in taken and name not in given:
+                given[name] = value()
+"""
+_BY_VERL = frozenset({"tokenizer", "num_examine", "compute_score", "reward_fn_key", "config"})
+_PLAIN_NODES = (
+    ast.Expression,
+    ast.Attribute,
+    ast.Name,
+    ast.Constant,
+    ast.Call,
+    ast.Subscript,
+    ast.BinOp,
+    ast.operator,
+    ast.expr_context,
+)
 
 
 @dataclass(frozen=True)
@@ -182,7 +205,9 @@ def _arguments(text: str, decorated: re.Pattern[str]) -> set[str] | None:
     return None
 
 
-def adapted(name: str, place: str, cls: str, imports: str, scorer: str) -> str:
+def adapted(
+    name: str, place: str, cls: str, imports: str, scorer: str, handed: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Return the text of the hook that registers a class of before there was a registry.
 
     Args:
@@ -191,8 +216,56 @@ def adapted(name: str, place: str, cls: str, imports: str, scorer: str) -> str:
         cls: The class.
         imports: Statements that import it, and the scorer.
         scorer: The function that scores where the config names none; "None": the class has its own.
+        handed: What the run's program makes it with besides: expressions of `config` and `tokenizer`, by argument.
     """
-    return _ADAPTED.format(name=name, place=place, cls=cls, imports=imports, scorer=scorer)
+    lines = [f'            "{argument}": lambda: {value},\n' for argument, value in handed.items()]
+    table = _HANDED.format(lines="".join(lines)) if lines else ""
+    return _ADAPTED.format(name=name, place=place, cls=cls, imports=imports, scorer=scorer, handed=table)
+
+
+def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
+    """Return what programs make a reward manager with besides what verl does.
+
+    Args:
+        texts: Of the programs.
+        cls: The class; one that is chosen under another name counts too.
+
+    Returns:
+        Expressions of the run's `config` and `tokenizer`, by argument, and the arguments that are of something else.
+    """
+    found: dict[str, str] = {}
+    others: set[str] = set()
+    for text in texts:
+        tree = registered.tree_of(text)
+        values = {
+            target.id: node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        chosen = {cls, *(name for name, value in values.items() if isinstance(value, ast.Name) and value.id == cls)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in {*chosen, "reward_manager_cls"}:
+                for item in node.keywords:
+                    if item.arg is not None and item.arg not in {*_BY_VERL, *found}:
+                        value = _said(values.get(item.value.id) if isinstance(item.value, ast.Name) else item.value)
+                        found.update({} if value is None else {item.arg: value})
+                        others |= {item.arg} if value is None else set()
+    return found, sorted(others - found.keys())
+
+
+def _said(value: ast.expr | None) -> str | None:
+    """Return an expression of nothing but the run's config and tokenizer; None: it is of something else."""
+    if value is None:
+        return None
+    text = re.sub(r"\bself\.(config|tokenizer)\b", r"\1", ast.unparse(value))
+    nodes = list(ast.walk(ast.parse(text, mode="eval")))
+    plain = all(isinstance(node, _PLAIN_NODES) for node in nodes)
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    asked = all(isinstance(func, ast.Attribute) and func.attr == "get" for func in calls)
+    return text if plain and asked and names <= {"config", "tokenizer"} else None
 
 
 def _hook(name: str, found: _Manager, imports: str, copying: Copying) -> str:

@@ -59,7 +59,11 @@ def take(project: Recipient) -> Taken:
         try:
             text = function_text(project.places, path, project.source)
             own = kind.of_verl if project.source.release != project.release else None
-            copied = None if text is None else copying.copy(text, [name] if name else [], own)
+            copied = (
+                None
+                if text is None
+                else copying.copy(text, [name] if name else [], own, project.places.find_like(path))
+            )
         except (SyntaxError, UsageError, OSError) as error:  # only Python gets into a project
             remarks.append(Remark(key, path, "to do", f"not copied: it is no Python ({_said(error)})"))
             continue

@@ -93,11 +93,17 @@ class Recipient:
 
 @dataclass(frozen=True)
 class Taken:
-    """A project's tree with what was taken over, the settings that name it now, and what a user should know."""
+    """A project's tree with what was taken over, the settings that name it now, and what a user should know.
+
+    `places` are the files and folders of the checkout that it was taken from, `reads` the settings that it asks the
+    config for by the names that the run has for them.
+    """
 
     tree: Tree
     remarks: list[Remark] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
 
 
 def copied_remarks(key: str, value: Any, place: str, target: str, copied: Copied) -> list[Remark]:

@@ -7,6 +7,7 @@ know a source of data that the run's release does not.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -15,7 +16,7 @@ from typing import Any
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files import SCORERS
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.taken_over import managers, registered
+from extractor.usecases.fromrun.taken_over import managers, own_verl, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -28,6 +29,10 @@ _BY_DEFAULT = {"naive", "dapo", *managers.AS_NAIVE}
 # What a row and a response are to a function that scores; what it takes besides, a class of the checkout hands over.
 _OF_A_ROW = {"data_source", "solution_str", "ground_truth", "extra_info"}
 _CLASSES = "workers/reward_manager/"
+_SCORED_BY = f"{SCORERS.replace('.', '/')}/"
+# What makes the reward managers in verl.
+_PROGRAMS = ("verl/trainer/main_ppo.py", "verl/trainer/ppo/reward.py")
+_READ = re.compile(r"\bconfig((?:\.(?!get\b)\w+)+)")
 _TARGET, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which the class of a run's program is registered.
 _OF_THE_RUN = "of_the_run"
@@ -63,6 +68,9 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
     settings, source = project.settings, project.source
     function = next((key for key in _FUNCTIONS if key in before), None)
     named = {settings[key] for key in managers.KEYS if settings.get(key)}
+    changed = _changed_class(project, before, program)
+    if changed.settings:
+        return changed
     if function is None or named - _BY_DEFAULT:
         return Taken(project.tree)
     if any(settings.get(key) for key in _FUNCTIONS):
@@ -70,10 +78,11 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
     manager = next((key for key in managers.KEYS if key in before), None) if named <= {"naive"} else None
     known = _sources(source.read(_SCORERS)) if _SCORERS in source.files else set()
     known |= {name for file in project.tree if file.upstream_path == _SCORERS for name in _sources(file.data.decode())}
-    file = program.removesuffix(".py") if "/" in program else program.removesuffix(".py").replace(".", "/")
-    for path, key in ((f"{file}.py", manager), (_SCORERS, function)):
+    for path, key in ((_file_of(program), manager), (_SCORERS, function)):
         text = project.text(path)
         new = _sources(text) - known
+        if path == _SCORERS and not new:
+            new = {item for item in own_verl.changed(project) if item.startswith(_SCORED_BY)}
         names = _classes(text) if path != _SCORERS else [name for name in _NAMES if f"def {name}(" in text]
         if new and names and key is not None:
             handing = _handing(project, _more(text, source)) if path == _SCORERS else None
@@ -84,6 +93,32 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
                     return taken
             return _copied(_Scoring(path, names[-1], text, key, ", ".join(sorted(new))), project)
     return Taken(project.tree)
+
+
+def _file_of(program: str) -> str:
+    """Return the path of what a run launches: a file, or a module."""
+    return f"{program.removesuffix('.py') if '/' in program else program.removesuffix('.py').replace('.', '/')}.py"
+
+
+def _changed_class(project: Recipient, before: Mapping[str, Any], program: str) -> Taken:
+    """Copy the checkout's class of the manager that a run goes by, where it does what no version of verl's does."""
+    key = next((key for key in managers.KEYS if key in before), None)
+    named = {str(project.settings[name]) for name in managers.KEYS if project.settings.get(name)} or {managers.PLAIN}
+    path = f"verl/{_CLASSES}{min(named)}.py"
+    if key is None or len(named) > 1 or not own_verl.is_changed(project, path):
+        return Taken(project.tree)
+    text = project.text(path)
+    classes = [node for node in registered.tree_of(text).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in classes if any(getattr(item, "name", "") == "__call__" for item in node.body)]
+    if not classes:
+        return Taken(project.tree)
+    lines = text.split("\n")
+    for node in reversed(classes):  # what they register themselves as is the project's own
+        for item in reversed(node.decorator_list):
+            if ast.unparse(item).startswith("register("):
+                del lines[item.lineno - 1 : item.end_lineno]
+    new = "no version of verl has it so"
+    return _copied(_Scoring(path, classes[-1].name, "\n".join(lines), key, new, program), project)
 
 
 def _calling(project: Recipient, before: Mapping[str, Any]) -> Taken:
@@ -117,7 +152,8 @@ class _Scoring:
         name: What it is called there.
         text: Of the file.
         key: The setting that is to name it.
-        new: The sources of data that only it knows.
+        new: The sources of data that only it knows, or why else it is not verl's.
+        program: What makes it, where that is known.
     """
 
     path: str
@@ -125,15 +161,18 @@ class _Scoring:
     text: str = field(repr=False)
     key: str
     new: str
+    program: str = ""
 
 
 def _copied(found: _Scoring, project: Recipient) -> Taken:
     """Copy it, with a hook that calls it as a project does."""
     is_class = found.path != _SCORERS
+    kept: list[str] = []
+    reads: tuple[str, ...] = ()
     asked = found.text if is_class else f"from {SCORERS} import {found.name}\n"
     copying = project.copying()
     try:
-        copied = copying.copy(asked, [found.name])
+        copied = copying.copy(asked, [found.name], place=project.places.find(found.path) if is_class else None)
     except (SyntaxError, UsageError, OSError):
         return Taken(project.tree)
     what = f"{found.path}, which scores by rules of its own ({found.new}),"
@@ -144,13 +183,21 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
     hook = f"{package}/{target}.py"
     if is_class:
         line = f"from {package}.{_PROGRAM.replace('/', '.')} import {found.name}"
-        text = managers.adapted(_OF_THE_RUN, found.path, found.name, line, "None")
+        programs = {_file_of(found.program), *_PROGRAMS} if found.program else {found.path, *_PROGRAMS}
+        handed, kept = managers.handed_by_programs(map(project.text, sorted(programs)), found.name)
+        reads = tuple(sorted({item[1:] for value in handed.values() for item in _READ.findall(value)}))
+        text = managers.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed)
         own, imported_by = {f"{_PROGRAM}.py": copied.text}, {target: managers.IMPORTED_BY}
     else:
         text, own, imported_by = _HOOK.format(place=found.path, imports=copied.text.strip(), name=found.name), {}, {}
     tree = project.with_hooks({**own, f"{target}.py": text, **copying.files}, imported_by)
     remarks = copied_remarks(found.key, None, what, hook, copied)
-    return Taken(tree, remarks, {found.key: _OF_THE_RUN if is_class else hook})
+    if kept:
+        why = (
+            f"{found.path} is made with {', '.join(kept)}, which only the run's program has: {hook} is to hand it over"
+        )
+        remarks.append(Remark(found.key, None, "to do", why))
+    return Taken(tree, remarks, {found.key: _OF_THE_RUN if is_class else hook}, (found.path, _SCORED_BY), reads)
 
 
 def _more(text: str, source: Source) -> set[str]:

@@ -1,7 +1,8 @@
-"""Algorithms and reward managers that a run chooses by name, and its project has under no name."""
+"""Algorithms, reward managers and other choices that a run makes by name, and its project has under no name."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,18 @@ _CHOICES = {
     **dict.fromkeys(managers.KEYS, ("manager", managers.IMPORTED_BY)),
 }
 
+# What a project takes one of few values for, and its own trainer alone knows others.
+_ONE_OF = (
+    "actor_rollout_ref.actor.kl_loss_type",
+    "actor_rollout_ref.actor.loss_agg_mode",
+    "actor_rollout_ref.actor.optim.lr_scheduler_type",
+    "actor_rollout_ref.actor.optim.warmup_style",
+    "algorithm.kl_ctrl.type",
+    "algorithm.kl_penalty",
+    "data.truncation",
+)
+_VALUES, _LISTS = "settings/setting_types.py", "settings/shipped_settings.py"
+
 
 def remarks(project: Recipient) -> Iterator[Remark]:
     """Yield a "to do" for each: where to register it, and the line of the run's checkout that knows it."""
@@ -27,6 +40,29 @@ def remarks(project: Recipient) -> Iterator[Remark]:
         at = f"; the run's checkout names it in {place}" if place else ""
         why = f"no {what} of this name in the project: register it in {project.package}/{hook}.py{at}"
         yield Remark(key, name, "to do", why)
+    for key, values in _values(project).items():
+        name = project.settings.get(key)
+        if isinstance(name, str) and name not in values:
+            place = registered.place_of(name, project.places)
+            at = f"; the run's checkout names it in {place}" if place else ""
+            yield Remark(key, name, "to do", f"verl has no such {key.rpartition('.')[2]}, only {', '.join(values)}{at}")
+
+
+def _values(project: Recipient) -> dict[str, tuple[str, ...]]:
+    """Return what a project takes for the settings that have few values."""
+    texts = (project.code.get(f"{project.package}/{path}", "") for path in (_LISTS, _VALUES))
+    known: dict[str, Any] = {}
+    for node in (node for text in texts for node in registered.tree_of(text).body):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and isinstance(value := getattr(node, "value", None), (ast.Tuple, ast.Dict)):
+            known[target.id] = value
+    choices = known.get("CHOICES")
+    found: dict[str, tuple[str, ...]] = {}
+    for key, value in zip(choices.keys, choices.values, strict=True) if isinstance(choices, ast.Dict) else ():
+        listed = known.get(value.id) if isinstance(value, ast.Name) else value
+        if isinstance(key, ast.Constant) and key.value in _ONE_OF and isinstance(listed, ast.Tuple):
+            found[key.value] = tuple(str(item.value) for item in listed.elts if isinstance(item, ast.Constant))
+    return found
 
 
 def put_aside(project: Recipient, before: Mapping[str, Any]) -> tuple[Taken, dict[str, Any]]:

@@ -1,0 +1,44 @@
+"""A checkout whose copy of verl was changed: what of it decides the training, and is no version of upstream's."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.taken_over import registered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient
+from extractor.values.fingerprint import fingerprint, of_upstream
+
+_PACKAGE = "verl"
+
+
+def changed(project: Recipient) -> list[str]:
+    """Return the files of the checkout's verl that compute what no version of upstream's does, by path."""
+    return [path for path in of_upstream() if is_changed(project, path)]
+
+
+def is_changed(project: Recipient, path: str) -> bool:
+    """Tell whether the checkout has a file of verl that is neither of the run's release nor of upstream's history.
+
+    A file that upstream never had is the checkout's own, and none that was changed.
+    """
+    known = of_upstream().get(path)
+    text = project.text(path) if known else ""
+    if not text or not known or (path in project.source.files and project.source.read(path) == text):
+        return False
+    return fingerprint(registered.tree_of(text)) not in known
+
+
+def remarks(project: Recipient, taken: tuple[str, ...]) -> list[Remark]:
+    """Say in one line which of them the project has as upstream has them.
+
+    Args:
+        project: The project, and the run.
+        taken: The paths, or folders, of what was taken over from the checkout.
+    """
+    left = [path for path in changed(project) if not path.startswith(taken)]
+    if not left:
+        return []
+    names = ", ".join(str(PurePosixPath(path).relative_to(_PACKAGE)) for path in left)
+    why = f"the run's own copy of verl was changed in {names}: no known version of verl has these so"
+    return [Remark(_PACKAGE, "", "not carried over", f"{why}. The project has verl's; the rest is yours to bring")]

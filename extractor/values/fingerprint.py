@@ -1,0 +1,64 @@
+"""Fingerprints of Python files, which tell whether somebody changed what a file of verl does."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+
+from extractor.values import readers, resources
+
+_LENGTH = 12
+_FILE = "history.toml"
+# Of no effect on what is computed, or different between versions of Python.
+_WITHOUT = frozenset({"annotation", "ctx", "kind", "returns", "type_comment", "type_ignores", "type_params"})
+_SAYS = frozenset({"print", "logger", "logging", "warnings"})
+
+
+def fingerprint(tree: ast.Module) -> str:
+    """Return 12 hexadecimal digits that are the same for files which compute the same in the same words.
+
+    Comments, docstrings, type annotations, imports, and statements that only print or log make no difference; nor does
+    the version of Python that reads the file.
+
+    Args:
+        tree: Of the file.
+    """
+    return hashlib.sha256("\n".join(_words(tree)).encode()).hexdigest()[:_LENGTH]
+
+
+@cache
+def of_upstream() -> dict[str, frozenset[str]]:
+    """Return the fingerprints of all versions that upstream ever had of the files which decide what is trained."""
+    text = resources.own_manifests().joinpath(_FILE).read_text(encoding="utf-8")
+    return {path: frozenset(found) for path, found in readers.toml(text).items()}
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    yield f"({type(node).__name__}"
+    for name, value in ast.iter_fields(node):
+        if name in _WITHOUT or value is None or value == []:
+            continue
+        yield f".{name}"
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, ast.AST):
+                if not _is_silent(item):
+                    yield from _words(item)
+            else:
+                yield repr(item)
+    yield ")"
+
+
+def _is_silent(node: ast.AST) -> bool:
+    """Tell whether a statement changes nothing: it imports, is a docstring, prints or logs."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return True
+    if not isinstance(node, ast.Expr):
+        return False
+    if isinstance(node.value, ast.Constant):
+        return True
+    called = node.value.func if isinstance(node.value, ast.Call) else None
+    while isinstance(called, ast.Attribute):
+        called = called.value
+    return isinstance(called, ast.Name) and called.id in _SAYS

@@ -1,0 +1,185 @@
+"""A checkout that changed its copy of verl: what scores comes along, and what else was changed is said."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.taken_over import own_verl, scorers, unregistered
+from extractor.usecases.fromrun.taken_over.recipient import Taken
+from extractor.values.fingerprint import fingerprint, of_upstream
+from extractor.values.tree import File, FileKind, Tree
+from tests.releases import ALL, NEWEST, source_of
+from tests.verl import test_managers
+from tests.verl.conftest import vextract
+from tests.verl.test_managers import KEY, TREE, checkout, recipient, registered
+
+NAIVE = "verl/workers/reward_manager/naive.py"
+ACTOR, LOSSES = "verl/workers/actor/dp_actor.py", "verl/trainer/ppo/core_algos.py"
+AGG = "actor_rollout_ref.actor.loss_agg_mode"
+GSM8K = "verl/utils/reward_score/gsm8k.py"
+CLASS = """
+from verl.workers.reward_manager.registry import register
+
+
+@register("naive")
+class Shorter:
+    def __init__(self, tokenizer, num_examine, size, end, judge=None, compute_score=None):
+        self.given = (size, end, judge)
+
+    def __call__(self, data, return_dict=False):
+        return [item / self.given[0] for item in data]
+"""
+PROGRAM = """
+def main(config, tokenizer):
+    reward_manager_cls = choose(config)
+    end = tokenizer.eos_token
+    judge = start_a_judge(config)
+    reward_fn = reward_manager_cls(
+        tokenizer=tokenizer, num_examine=0, size=config.data.batch + config.own.get("more", 0), end=end, judge=judge
+    )
+"""
+
+
+@pytest.fixture
+def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    yield from test_managers.imports.__wrapped__(tmp_path, monkeypatch)
+
+
+def of(text: str) -> str:
+    return fingerprint(ast.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ('"""Says."""\nimport os\ndef f(a: int = 1) -> int:\n    "says"\n    print(a)\n    return a', True),
+        ("import logging\ndef f(a=1):\n    logging.info(a)  # says\n    return (a)", True),
+        ("def f(a=2):\n    return a", False),
+        ("def f(a=1):\n    g(a)\n    return a", False),
+        ("def f(a=1):\n    return -a", False),
+    ],
+)
+def test_only_what_is_computed_makes_a_difference(other: str, same: bool) -> None:
+    assert (of("def f(a=1):\n    return a") == of(other)) == same
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("release", ALL)
+def test_every_file_of_a_release_is_known(release: str) -> None:
+    source = source_of(release)
+    watched = [path for path in of_upstream() if path in source.files]
+    assert {ACTOR, LOSSES, NAIVE} - set(watched) <= {ACTOR}, "the actor goes after 0.7.1"
+    for path in watched:
+        assert fingerprint(ast.parse(source.read(path))) in of_upstream()[path], path
+
+
+@pytest.mark.usefixtures("verl")
+def test_changed_files_are_named_in_one_line(tmp_path: Path) -> None:
+    source = source_of("0.4.0")
+    texts = {path: source.read(path) for path in (ACTOR, LOSSES, GSM8K)}
+    places = checkout(tmp_path, **texts)
+    assert own_verl.remarks(recipient(TREE, places, {}), ()) == []
+    said = {path: f"{text}\nFURTHER = 1\n" for path, text in texts.items()}
+    places = checkout(tmp_path, **said, **{"verl/trainer/ppo/own.py": "A = 1\n"})
+    project = recipient(TREE, places, {})
+    assert sorted(own_verl.changed(project)) == sorted(texts)
+    (remark,) = own_verl.remarks(project, ("verl/utils/reward_score/",))
+    assert remark.what == "not carried over"
+    assert "trainer/ppo/core_algos.py, workers/actor/dp_actor.py" in remark.why
+    assert "gsm8k" not in remark.why
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports: Path) -> None:
+    places = checkout(tmp_path, **{NAIVE: CLASS, "verl/trainer/main_ppo.py": PROGRAM})
+    project = recipient(TREE, places, {KEY: "naive"})
+    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    assert taken.settings == {KEY: "of_the_run"}
+    assert taken.reads == ("data.batch", "own")
+    assert taken.places[0] == NAIVE
+    assert [item.what for item in taken.remarks] == ["changed", "to do"]
+    assert "judge" in taken.remarks[1].why
+
+    (imports / "config").mkdir(parents=True)
+    (imports / "config/unknown.yaml").write_text("own.more: 2\n")
+    cls = registered(taken.tree, imports, "of_the_run")
+    from omegaconf import OmegaConf
+
+    class Tokenizer:
+        eos_token = "<end>"
+
+    config = OmegaConf.create({"data": {"batch": 2}, "own": {}})
+    manager = cls(tokenizer=Tokenizer(), num_examine=0, config=config)
+    assert manager.given == (4, "<end>", None)
+    assert manager([1, 2]) == [0.25, 0.5]
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_class_as_some_version_of_verl_had_it_stays(tmp_path: Path) -> None:
+    places = checkout(tmp_path, **{NAIVE: f"# Of 0.4.0\n{source_of('0.4.0').read(NAIVE)}"})
+    assert scorers.take(recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT) == (
+        Taken(TREE)
+    )
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_scorer_that_was_changed_comes_along(tmp_path: Path) -> None:
+    source = source_of(NEWEST[-1])
+    path = "verl/utils/reward_score/__init__.py"
+    texts = {path: source.read(path), GSM8K: source.read(GSM8K)}
+    project = recipient(TREE, checkout(tmp_path, **texts), {})
+    assert scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT).settings == {}
+    texts[GSM8K] += "\n\ndef half(score):\n    return score / 2\n"
+    project = recipient(TREE, checkout(tmp_path, **texts), {})
+    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    assert taken.settings == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
+    copied = {file.path: file.data.decode() for file in taken.tree}
+    assert "def half" in copied[f"pkg_of_run/custom/from_run/{GSM8K}"]
+
+
+def test_a_choice_that_no_release_has_is_put_aside() -> None:
+    lists = b'AGG_MODES = (\n    "token-mean",\n    "seq-mean-token-sum",\n)\n'
+    choices = b'CHOICES: dict[str, tuple] = {"actor_rollout_ref.actor.loss_agg_mode": AGG_MODES, "local.x": ("a",)}\n'
+    files = {"shipped_settings": lists, "setting_types": choices}
+    tree = [File(f"pkg_of_run/settings/{name}.py", FileKind.TEMPLATE, text) for name, text in files.items()]
+    settings = {AGG: "token-mean-weighted", "local.x": "b"}
+    project = recipient(Tree.of([*TREE, *tree]), Places(()), settings)
+    taken, aside = unregistered.put_aside(project, {AGG: "token-mean"})
+    assert (taken.settings, aside) == ({AGG: "token-mean"}, {AGG: "token-mean-weighted"})
+    (remark,) = taken.remarks
+    assert remark.what == "to do"
+    assert "only token-mean, seq-mean-token-sum" in remark.why
+    known = recipient(Tree.of([*TREE, *tree]), Places(()), {AGG: "seq-mean-token-sum"})
+    assert unregistered.put_aside(known, {})[1] == {}
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_function_finds_the_module_beside_it(tmp_path: Path) -> None:
+    """Also where it asks for it relatively, as a part of its package."""
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    folder = tmp_path / "repo/verl/verl/utils/reward_score"
+    folder.mkdir(parents=True)
+    for path in (folder, *list(folder.parents)[:2]):
+        (path / "__init__.py").write_text("")
+    (folder / "own_grader.py").write_text("def grade(text):\n    return float(text == '4')\n")
+    function = "try:\n    from .own_grader import grade\nexcept ImportError:\n    grade = None\n\n\n"
+    function += "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+    function += "    return grade(solution_str)\n"
+    (folder / "own_score.py").write_text(function)
+    script = tmp_path / "repo/run.sh"
+    script.write_text(
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=4 "
+        f"custom_reward_function.path={folder}/own_score.py\n"
+    )
+    project = tmp_path / "proj"
+    result = vextract("new", str(project), "--from-verl-run", str(script), "--engine", "hf")
+    assert result.code == 0, result.err
+    copied = project / "proj/custom/from_run/verl/utils/reward_score/own_grader.py"
+    assert "def grade" in copied.read_text()
+    text = (project / "proj/custom/verl_reward.py").read_text()
+    assert "from proj.custom.from_run.verl.utils.reward_score.own_grader import grade" in text
