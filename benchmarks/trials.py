@@ -139,12 +139,14 @@ def _train(project: Path, overrides: list[str], steps: int) -> None:
         Stopped: it failed, did fewer steps, or measured nothing.
     """
     said = io.StringIO()
-    sys.argv = ["main.py", *overrides]
+    # In full: a process that the run starts by spawning imports it, and knows only where this one began.
+    program = str(project / "main.py")
+    sys.argv = [program, *overrides]
     (project.parent / "command.txt").write_text("\n".join(overrides), encoding="utf-8")
     code: Any = 0
     with redirect_stdout(said), redirect_stderr(said):
         try:
-            runpy.run_path("main.py", run_name="__main__")
+            runpy.run_path(program, run_name="__main__")
         except SystemExit as stopped:
             code = stopped.code
         except BaseException:
