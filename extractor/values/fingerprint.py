@@ -28,11 +28,20 @@ def fingerprint(tree: ast.Module) -> str:
     return hashlib.sha256("\n".join(_words(tree)).encode()).hexdigest()[:_LENGTH]
 
 
-@cache
 def of_upstream() -> dict[str, frozenset[str]]:
     """Return the fingerprints of all versions that upstream ever had of the files which decide what is trained."""
-    text = resources.own_manifests().joinpath(_FILE).read_text(encoding="utf-8")
-    return {path: frozenset(found) for path, found in readers.toml(text).items()}
+    return _history()[0]
+
+
+def of_upstreams_programs() -> frozenset[str]:
+    """Return the fingerprints of the reward managers that upstream's programs ever defined themselves."""
+    return _history()[1]
+
+
+@cache
+def _history() -> tuple[dict[str, frozenset[str]], frozenset[str]]:
+    known = readers.toml(resources.own_manifests().joinpath(_FILE).read_text(encoding="utf-8"))
+    return {path: frozenset(found) for path, found in known["files"].items()}, frozenset(known["programs"])
 
 
 def _words(node: ast.AST) -> Iterator[str]:

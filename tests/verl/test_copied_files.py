@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,24 @@ def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
     assert places.find(elsewhere) is places.find_like("/home/somebody/else.py") is None
 
 
+def test_what_a_repository_installs_from_a_folder_is_found(tmp_path: Path) -> None:
+    for name in (
+        ".git/config",
+        "grader/setup.py",
+        "grader/grader/math.py",
+        "deep/tools/pyproject.toml",
+        ".env/x/setup.py",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "deep/tools/src/own").mkdir(parents=True)
+    (tmp_path / "deep/tools/src/own/tool.py").write_text("")
+    places = Places.of(tmp_path / "run.sh", None)
+    assert places.find("grader/math.py") == tmp_path / "grader/grader/math.py"
+    assert places.find("own/tool.py") == tmp_path / "deep/tools/src/own/tool.py"
+    assert tmp_path / ".env/x" not in places.folders
+
+
 def test_an_unpacked_checkout_begins_where_verl_is(tmp_path: Path) -> None:
     script = tmp_path / "main/recipe/mine/run.sh"
     config = tmp_path / "main/verl/trainer/config/ppo_trainer.yaml"
@@ -87,7 +106,16 @@ def test_a_repository_in_a_checkout_of_verl_is_started_from_there(mark: str, tmp
     assert places.find("verl/version/version") == version
 
 
-@pytest.mark.parametrize(("module", "package"), [("cv2", "opencv-python"), ("pandas", "pandas")])
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("cv2", "opencv-python"),
+        ("pandas", "pandas"),
+        ("google.cloud.aiplatform_v1beta1.types.content", "google-cloud-aiplatform"),
+        ("google.genai", "google-genai"),
+        ("a.b", "a"),
+    ],
+)
 def test_what_to_install_for_a_module_is_its_package(module: str, package: str) -> None:
     assert package_of(module) == package
 
@@ -144,16 +172,18 @@ print(module.compute_score("", "", ""), "ray" in sys.modules, "verl" in sys.modu
 # Of verl itself it needs nothing to score.
 WEIGHTS = """
 from pyext import RuntimeModule
+from .pyext2 import RuntimeModule as Copied
 
 
 def weight():
-    return RuntimeModule.from_string("made", "", "one = 1", "two = 2 * one").two
+    one = Copied.from_string("made", "", "one = 1").one
+    return RuntimeModule.from_string("made", "", f"one = {one}", "two = 2 * one").two
 
 
 def folder():
     import verl
 
-    return verl.__file__
+    return verl.__file__, "\\p"
 """
 
 
@@ -166,6 +196,9 @@ def repository(tmp_path: Path) -> Path:
     (root / "recipe/mine/reward.py").write_text(REWARD)
     (root / "recipe/mine/tasks/__init__.py").write_text("from .weights import weight\n")
     (root / "recipe/mine/tasks/weights.py").write_text(WEIGHTS)
+    (root / "recipe/mine/tasks/pyext2.py").write_text(
+        "import inspect\n\nbefore = inspect.getargspec\n\n\nclass RuntimeModule:\n    pass\n"
+    )
     (root / "recipe/mine/run.sh").write_text(
         "ROOT=$PWD\npython -m verl.trainer.main_ppo \\\n"
         "  data.train_files=$ROOT/recipe/mine/run.sh data.val_files=/d/v.parquet \\\n"
@@ -179,8 +212,11 @@ def repository(tmp_path: Path) -> Path:
 def test_a_reward_function_imports_in_the_project(repository: Path, tmp_path: Path) -> None:
     project = tmp_path / "p"
     arguments = ("--verl", NEWEST[-1], "--from-verl-run", repository / "recipe/mine/run.sh", "--json")
-    result = vextract("new", project, *arguments)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        result = vextract("new", project, *arguments)
     assert result.code == 0, result.err
+    assert not [item for item in warned if "escape" in str(item.message)], "the owner's strings are not our business"
     shown = subprocess.run([sys.executable, "-c", CALL], cwd=project, capture_output=True, text=True, check=True).stdout
     assert shown.split() == ["2.0", "False", "False", "False"]
     copied = project / "p/custom/from_run"

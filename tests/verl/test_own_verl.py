@@ -44,6 +44,26 @@ def main(config, tokenizer):
     )
 """
 
+OWN_PROGRAM = """
+from grading import grade
+
+
+def _select():
+    return grade
+
+
+class RewardManager:
+    def __init__(self, tokenizer, num_examine):
+        self.function = _select()
+
+    def __call__(self, data):
+        return [self.function(item) for item in data]
+
+
+def main(config, tokenizer):
+    reward_fn = RewardManager(tokenizer=tokenizer, num_examine=0)
+"""
+
 
 @pytest.fixture
 def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -120,6 +140,34 @@ def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports:
 
 
 @pytest.mark.usefixtures("verl")
+def test_the_class_of_a_program_that_scores_all_by_a_function_of_its_own(tmp_path: Path, imports: Path) -> None:
+    """No source of data is named: what was changed is where the answer comes from."""
+    places = checkout(
+        tmp_path, **{"verl/trainer/main_ppo.py": OWN_PROGRAM, "grading.py": "def grade(x):\n    return x\n"}
+    )
+    project = recipient(TREE, places, {})
+    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    assert taken.settings == {KEY: "of_the_run"}
+    assert [item.what for item in taken.remarks] == ["changed"]
+    assert "no version of verl has it so" in taken.remarks[0].why
+    cls = registered(taken.tree, imports, "of_the_run")
+    assert cls(tokenizer=None, num_examine=0)([3]) == [3]
+
+
+@pytest.mark.parametrize("used", ["_select", "unused"])
+def test_what_a_programs_manager_uses_counts(used: str) -> None:
+    def of(text: str) -> str:
+        manager = own_verl.manager_of_program(ast.parse(text))
+        assert manager is not None
+        return fingerprint(manager)
+
+    text = f"{OWN_PROGRAM}\n\ndef unused():\n    return 0\n"
+    changed = text.replace(f"def {used}():\n    return", f"def {used}():\n    return 1 +")
+    assert changed != text
+    assert (of(changed) == of(text)) == (used == "unused")
+
+
+@pytest.mark.usefixtures("verl")
 def test_a_class_as_some_version_of_verl_had_it_stays(tmp_path: Path) -> None:
     places = checkout(tmp_path, **{NAIVE: f"# Of 0.4.0\n{source_of('0.4.0').read(NAIVE)}"})
     assert scorers.take(recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT) == (
@@ -140,6 +188,31 @@ def test_a_scorer_that_was_changed_comes_along(tmp_path: Path) -> None:
     assert taken.settings == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
     copied = {file.path: file.data.decode() for file in taken.tree}
     assert "def half" in copied[f"pkg_of_run/custom/from_run/{GSM8K}"]
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_a_project_dropped_of_a_class_comes_along_where_it_is_inherited() -> None:
+    """A project's copy of a class is without the methods that the project itself does not use."""
+    path = "verl/workers/reward_manager/abstract.py"
+    source = source_of(NEWEST[-1])
+    base, _, dropped = source.read(path).rpartition("    def ")
+    name = dropped.partition("(")[0]
+    texts = {"abstract": (base, path), "protocol": ("class DataProto:\n    pass\n", "verl/protocol.py")}
+    files = {f"pkg_of_run/vendored/{module}.py": found for module, found in texts.items()}
+    vendored = [File(here, FileKind.VENDORED, text.encode(), there) for here, (text, there) in files.items()]
+    tree = Tree.of([*TREE, *vendored])
+    text = (
+        "from verl.workers.reward_manager.abstract import AbstractRewardManager\n\n\n"
+        "class Own(AbstractRewardManager):\n    def __call__(self, data):\n        return self.{}()\n"
+    )
+    for method, module in (
+        (name, "custom.from_run.verl.workers.reward_manager.abstract"),
+        ("own", "vendored.abstract"),
+    ):
+        copying = recipient(tree, Places(()), {}).copying()
+        copied = copying.copy(text.format(method), ["Own"])
+        assert copied.text.splitlines()[0] == f"from pkg_of_run.{module} import AbstractRewardManager"
+        assert any(f"def {name}" in content for content in copying.files.values()) == (method == name)
 
 
 def test_a_choice_that_no_release_has_is_put_aside() -> None:

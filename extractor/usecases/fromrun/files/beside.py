@@ -22,7 +22,7 @@ def opened(text: str, place: Path | str | None, released: Mapping[str, bytes]) -
     """
     if "__file__" not in text or place is None:
         return
-    constants = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    constants = (node.value for node in ast.walk(readers.python(text)) if isinstance(node, ast.Constant))
     for name in dict.fromkeys(value for value in constants if isinstance(value, str) and 0 < len(value) < _LONGEST):
         path = PurePosixPath(name)
         if not name.isprintable() or path.is_absolute() or ".." in path.parts or path.suffix == ".py":

@@ -105,11 +105,11 @@ class Copying:
     def _redirected(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
         """Return a module's text with its imports redirected, and what it needs and cannot have."""
         missing: list[str] = []
-        attributes = _attributes(text)
+        attributes, inherited = _attributes(text), _inherited(text)
 
         def moved(name: Name) -> tuple[str, str | None] | None:
             used = attributes.get(name.local, ())
-            place = self._place(name, used, module.startswith("verl."))
+            place = self._place(name, used, module.startswith("verl."), inherited.get(name.local, ()))
             if isinstance(place, str) and _scores(module) and in_process.has(name.module, name.name, used):
                 place = self._in_process(name)
             if isinstance(place, str):
@@ -133,7 +133,9 @@ class Copying:
         self.files[f"custom/{FOLDER}/{in_process.MODULE}.py"] = in_process.TEXT
         return self._new(in_process.MODULE), name.name
 
-    def _place(self, name: Name, attributes: Collection[str], verls: bool) -> tuple[str, str | None] | str | None:
+    def _place(
+        self, name: Name, attributes: Collection[str], verls: bool, inherited: Collection[str] = ()
+    ) -> tuple[str, str | None] | str | None:
         """Return where a name is in the project; why it is not there; or None where it stays as it is."""
         root = name.module.partition(".")[0]
         if root in _NO_PROJECT_HAS:
@@ -141,16 +143,21 @@ class Copying:
         if root in sys.stdlib_module_names or root in self._required:
             return None
         if root == "verl":
-            return self._of_verl(name, attributes)
-        if (root, name.name) == (runtime_module.PACKAGE, runtime_module.NAME):
+            return self._of_verl(name, attributes, inherited)
+        if name.name == runtime_module.NAME and (root == runtime_module.PACKAGE or self._is_copy_of_pyext(name.module)):
             self.files[f"custom/{FOLDER}/{runtime_module.MODULE}.py"] = runtime_module.TEXT
             return self._new(runtime_module.MODULE), name.name
         return self._own(name, root, verls)
 
+    def _is_copy_of_pyext(self, module: str) -> bool:
+        """Tell whether a module of the run's own is a copy of pyext, which Python 3.11 cannot import any more."""
+        text, _ = self._text_of(module) or ("", False)
+        return runtime_module.FORMER in text and runtime_module.NAME in text
+
     def _own(self, name: Name, root: str, verls: bool) -> tuple[str, str | None] | str | None:
         if self._file_of(root) is None and not any((folder / root).is_dir() for folder in self._places.folders):
             if name.needed or not verls:
-                self._packages.add(package_of(root))
+                self._packages.add(package_of(name.module if name.name is None else f"{name.module}.{name.name}"))
             return None
         module, inner = name.module, name.name
         if inner is not None and self._file_of(f"{module}.{inner}") is not None:
@@ -166,7 +173,9 @@ class Copying:
             return None
         return f"{module}: it has no {name}"
 
-    def _of_verl(self, name: Name, attributes: Collection[str]) -> tuple[str, str | None] | str:
+    def _of_verl(
+        self, name: Name, attributes: Collection[str], inherited: Collection[str]
+    ) -> tuple[str, str | None] | str:
         module, inner = name.module, name.name
         if inner is not None and (f"{module}.{inner}" in self._index or self._file_of(f"{module}.{inner}") is not None):
             module, inner = f"{module}.{inner}", None
@@ -182,8 +191,12 @@ class Copying:
         path = self._index[module].path
         wanted = {inner} if inner is not None else set(attributes)
         is_own = self._own_of_verl is not None and module.startswith(self._own_of_verl)
-        if not is_own and path in self._vendored and "*" not in wanted and wanted <= self._vendored[path][1]:
-            return self._vendored[path][0], inner
+        if not is_own and path in self._vendored and "*" not in wanted:
+            place, known = self._vendored[path]
+            # A project's class may be without methods that nothing in the project uses.
+            gone = _methods(self._index[module], inner) - _methods(known, inner)
+            if wanted <= known.bindings.keys() and not gone & set(inherited):
+                return place, inner
         problem = self._take(module)
         return problem or (self._new(module), inner)
 
@@ -272,8 +285,8 @@ class Copying:
             grown = bool(more)
         indices = {index for name in out for index in module.bindings[name]}
         left = _without(text, module, indices)
-        used = _names_loaded(ast.parse(left))
-        gone = _names_loaded(ast.parse(text)) | lost
+        used = _names_loaded(readers.python(left))
+        gone = _names_loaded(readers.python(text)) | lost
         return _without_imports(left, gone - used), sorted(out)
 
 
@@ -282,19 +295,36 @@ def _scores(module: str) -> bool:
     return not module.startswith("verl.") or module.startswith((SCORERS, "verl.workers.reward_manager"))
 
 
-def _vendored(tree: Tree, package: str) -> Iterator[tuple[str, tuple[str, set[str]]]]:
-    """Yield the path upstream of each module of verl in a project, its name there and what it defines."""
+def _vendored(tree: Tree, package: str) -> Iterator[tuple[str, tuple[str, Module]]]:
+    """Yield the path upstream of each module of verl in a project, its name there and what it is."""
     for file in tree:
         if file.kind is FileKind.VENDORED and file.upstream_path and file.path.endswith(".py"):
             name = module_name(file.path)
-            defined = set(Module(name, file.path, file.data.decode()).bindings)
-            yield file.upstream_path, (name, defined)
+            yield file.upstream_path, (name, Module(name, file.path, file.data.decode()))
+
+
+def _methods(module: Module, cls: str | None) -> set[str]:
+    """Return the methods of a class of a module; of anything else there are none."""
+    nodes = [module.statements[index].node for index in module.bindings.get(cls or "", ())]
+    bodies = [item for node in nodes if isinstance(node, ast.ClassDef) for item in node.body]
+    return {item.name for item in bodies if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+def _inherited(text: str) -> dict[str, set[str]]:
+    """Return what the classes of a module's text take of themselves, by what they extend: `x` of `self.x`."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(readers.python(text)):
+        if isinstance(node, ast.ClassDef):
+            used = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
+            for base in node.bases:
+                found.setdefault(ast.unparse(base), set()).update(used)
+    return found
 
 
 def _attributes(text: str) -> dict[str, set[str]]:
     """Return what a module's text takes from each name: `x` and `y` of `a.b.x` and `a.b.y`, by "a.b"."""
     found: dict[str, set[str]] = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(readers.python(text)):
         if isinstance(node, ast.Attribute):
             chain = attribute_chain(node.value)
             if chain:
@@ -303,7 +333,7 @@ def _attributes(text: str) -> dict[str, set[str]]:
 
 
 def _top_names(module: Module) -> Iterator[Name]:
-    for node, needed in statements(ast.parse(module.source)):
+    for node, needed in statements(readers.python(module.source)):
         if needed:
             yield from names_of(node, module.name, is_package=False, needed=True)
 
@@ -343,7 +373,7 @@ def _without(text: str, module: Module, indices: Collection[int]) -> str:
 def _without_imports(text: str, locals_: Collection[str]) -> str:
     """Leave out names that a module's top imports and nothing uses any more."""
     lines = text.split("\n")
-    for node in reversed(ast.parse(text).body):
+    for node in reversed(readers.python(text).body):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             kept = [alias for alias in node.names if (alias.asname or alias.name) not in locals_]
             if len(kept) < len(node.names):

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from extractor.values import readers
 from extractor.values.modules import absolute
 
 
@@ -71,7 +72,7 @@ def rewritten(text: str, module: str, moved: Moved, *, is_package: bool = False)
         moved: Where a name is now.
         is_package: Whether it is a package.
     """
-    tree = ast.parse(text)
+    tree = readers.python(text)
     edits: list[tuple[int, int, str]] = []
     starts = _line_starts(text)
     chains: dict[str, str] = {}

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 # The module that copies import instead of Ray, and what it has.
 MODULE = "in_process"
-_NAMES = {"cancel", "exceptions", "get", "init", "is_initialized", "kill", "put", "remote", "wait"}
+_NAMES = {"cancel", "exceptions", "get", "init", "is_initialized", "kill", "logger", "put", "remote", "wait"}
 _EXCEPTIONS = {
     "GetTimeoutError",
     "RayActorError",
@@ -22,7 +22,10 @@ A time limit of `get` limits nothing here.
 """
 
 import functools
+import logging
 from typing import Any
+
+logger = logging.getLogger("ray")
 
 
 class RayError(Exception):

@@ -18,18 +18,28 @@ _PACKAGES = {
     "faiss": "faiss-cpu",
     "fitz": "pymupdf",
     "git": "gitpython",
+    "google.api_core": "google-api-core",
+    "google.cloud.aiplatform": "google-cloud-aiplatform",
+    "google.cloud.aiplatform_v1": "google-cloud-aiplatform",
+    "google.cloud.aiplatform_v1beta1": "google-cloud-aiplatform",
+    "google.genai": "google-genai",
+    "google.generativeai": "google-generativeai",
+    "google.protobuf": "protobuf",
     "hydra": "hydra-core",
     "rouge_score": "rouge-score",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "vertexai": "google-cloud-aiplatform",
     "yaml": "pyyaml",
 }
 _MODULES = {package: module for module, package in _PACKAGES.items()}
 
 
 def package_of(module: str) -> str:
-    """Return the package to install for a module."""
-    return _PACKAGES.get(module, module)
+    """Return the package to install for a module: of its full name, as several packages have parts of `google`."""
+    parts = module.split(".")
+    names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((_PACKAGES[name] for name in names if name in _PACKAGES), parts[0])
 
 
 def required_modules(tree: Tree) -> set[str]:

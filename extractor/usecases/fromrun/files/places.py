@@ -18,6 +18,8 @@ _ROOT = (_CHECKOUT, "pyproject.toml", "setup.py", _VERL)
 _BELOW = 3
 # Where packages often are, below the root.
 _SOURCES = "src"
+# What says that a folder is meant to be installed, and how far below the root of a repository one may be.
+_INSTALLED, _INSTALLED_BELOW = ("pyproject.toml", "setup.py"), 2
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Places:
         found = [] if started_in is None else [started_in.resolve()]
         found += _above(script.resolve().parent)
         home = found[-1]
-        found += [home / _SOURCES, *_with_verl(home), Path.cwd()]
+        found += [home / _SOURCES, *_with_verl(home), *_installed(home), Path.cwd()]
         return cls(tuple(dict.fromkeys(found)), started_in is not None, home)
 
     def with_python_path(self, value: str) -> Places:
@@ -118,9 +120,22 @@ def _with_verl(root: Path) -> Iterator[Path]:
     if _is_root(root):
         for depth in range(1, _BELOW + 1):
             for file in sorted(root.glob("*/" * depth + _VERL)):
-                folder = file.parents[1]
-                if not any(part.startswith(".") for part in folder.relative_to(root).parts):
-                    yield folder
+                if not _is_hidden(file.parents[1], root):
+                    yield file.parents[1]
+
+
+def _installed(root: Path) -> Iterator[Path]:
+    """Yield the folders in a repository that are installed from it: `pip install -e ./grader`."""
+    if _is_root(root):
+        for depth in range(1, _INSTALLED_BELOW + 1):
+            found = {file.parent for name in _INSTALLED for file in root.glob("*/" * depth + name)}
+            for folder in sorted(found):
+                if not _is_hidden(folder, root):
+                    yield from (folder, folder / _SOURCES)
+
+
+def _is_hidden(folder: Path, root: Path) -> bool:
+    return any(part.startswith(".") for part in folder.relative_to(root).parts)
 
 
 def _is_root(folder: Path) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 PACKAGE, NAME = "pyext", "RuntimeModule"
+# What it needs of Python that is gone.
+FORMER = "inspect.getargspec"
 # The module that copies import instead.
 MODULE = "runtime_module"
 TEXT = '''# vextract:hook  yours: written once, never touched by an upgrade

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import PurePosixPath
 
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
-from extractor.values.fingerprint import fingerprint, of_upstream
+from extractor.values.fingerprint import fingerprint, of_upstream, of_upstreams_programs
 
 _PACKAGE = "verl"
 
@@ -27,6 +28,39 @@ def is_changed(project: Recipient, path: str) -> bool:
     if not text or not known or (path in project.source.files and project.source.read(path) == text):
         return False
     return fingerprint(registered.tree_of(text)) not in known
+
+
+def classes_of_program(tree: ast.Module) -> list[str]:
+    """Return the classes of a program that it makes reward managers of: called with `num_examine`."""
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    return [
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in defined
+        and any(item.arg == "num_examine" for item in node.keywords)
+    ]
+
+
+def manager_of_program(tree: ast.Module) -> ast.Module | None:
+    """Return the reward managers that a program defines, with its functions that they use; None: it has none."""
+    names = set(classes_of_program(tree))
+    if not names:
+        return None
+    own = {node.name: node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    more = names
+    while more:
+        used = {item.id for name in more for item in ast.walk(own[name]) if isinstance(item, ast.Name)}
+        more = (used & own.keys()) - names
+        names |= more
+    return ast.Module([node for name, node in own.items() if name in names], type_ignores=[])
+
+
+def is_own_manager(text: str) -> bool:
+    """Tell whether a program defines a reward manager that no version of upstream's programs did."""
+    manager = manager_of_program(registered.tree_of(text))
+    return manager is not None and fingerprint(manager) not in of_upstreams_programs()
 
 
 def remarks(project: Recipient, taken: tuple[str, ...]) -> list[Remark]:

@@ -32,6 +32,7 @@ _CLASSES = "workers/reward_manager/"
 _SCORED_BY = f"{SCORERS.replace('.', '/')}/"
 # What makes the reward managers in verl.
 _PROGRAMS = ("verl/trainer/main_ppo.py", "verl/trainer/ppo/reward.py")
+_NOT_VERLS = "no version of verl has it so"
 _READ = re.compile(r"\bconfig((?:\.(?!get\b)\w+)+)")
 _TARGET, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which the class of a run's program is registered.
@@ -83,7 +84,10 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
         new = _sources(text) - known
         if path == _SCORERS and not new:
             new = {item for item in own_verl.changed(project) if item.startswith(_SCORED_BY)}
-        names = _classes(text) if path != _SCORERS else [name for name in _NAMES if f"def {name}(" in text]
+        elif not new and own_verl.is_own_manager(text):
+            new = {_NOT_VERLS}
+        defined = [name for name in _NAMES if f"def {name}(" in text]
+        names = defined if path == _SCORERS else own_verl.classes_of_program(registered.tree_of(text))
         if new and names and key is not None:
             handing = _handing(project, _more(text, source)) if path == _SCORERS else None
             if handing is not None and manager is not None:
@@ -117,8 +121,7 @@ def _changed_class(project: Recipient, before: Mapping[str, Any], program: str) 
         for item in reversed(node.decorator_list):
             if ast.unparse(item).startswith("register("):
                 del lines[item.lineno - 1 : item.end_lineno]
-    new = "no version of verl has it so"
-    return _copied(_Scoring(path, classes[-1].name, "\n".join(lines), key, new, program), project)
+    return _copied(_Scoring(path, classes[-1].name, "\n".join(lines), key, _NOT_VERLS, program), project)
 
 
 def _calling(project: Recipient, before: Mapping[str, Any]) -> Taken:
@@ -239,20 +242,6 @@ def _handing(project: Recipient, more: Collection[str]) -> tuple[str, str, str] 
             if classes and (names_all or is_plain):
                 found.append((not names_all, not is_plain, place, classes[-1], text))
     return min(found)[2:] if found else None
-
-
-def _classes(text: str) -> list[str]:
-    """Return the classes of a program that it makes reward managers of: called with `num_examine`."""
-    tree = registered.tree_of(text)
-    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    return [
-        node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in defined
-        and any(item.arg == "num_examine" for item in node.keywords)
-    ]
 
 
 def _sources(text: str) -> set[str]:

@@ -197,14 +197,14 @@ def _with(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt
 
 def _imported(texts: list[str], names: tuple[str, ...]) -> set[str]:
     """Return those of functions that are a package's, whose text is not here; TRL's own take conversations."""
-    trees = [ast.parse(text) for text in texts]
+    trees = [readers.python(text) for text in texts]
     there = {node.name for tree in trees for node in tree.body if isinstance(node, (*_FUNCTIONS, ast.ClassDef))}
     return set(names) - there.union(*(_assigned(tree) for tree in trees))
 
 
 def _loads_data(text: str, files: Mapping[str, str]) -> bool:
     """Tell whether a copy calls, as it is imported, what loads data in a module that came with it."""
-    tree = ast.parse(text)
+    tree = readers.python(text)
     calls = [node for value in _assigned(tree).values() for node in ast.walk(value) if isinstance(node, ast.Call)]
     called = {ast.unparse(node.func).partition(".")[0] for node in calls}
     copies = [node for node in tree.body if isinstance(node, ast.ImportFrom) and f".{FOLDER}." in f"{node.module}."]
@@ -216,7 +216,7 @@ def _columns(texts: list[str], names: tuple[str, ...]) -> tuple[list[str], list[
     """Return the columns of the data that functions name: without a default or as an item, and with None or `get`."""
     needed: dict[str, None] = {}
     wanted: dict[str, None] = {}
-    trees = [ast.parse(text) for text in texts]
+    trees = [readers.python(text) for text in texts]
     defined = {node.name: node for tree in trees for node in tree.body if isinstance(node, (*_FUNCTIONS, ast.ClassDef))}
     made = {name: value for tree in trees for name, value in _assigned(tree).items()}
     for name in names:
