@@ -248,6 +248,25 @@ def test_a_value_out_of_range_is_refused_where_it_counts(made: Maker) -> None:
     assert f"{top_p} is 0" in done.stderr
 
 
+@pytest.mark.parametrize("release", ["0.4.0", "0.6.1", NEWEST[-1]])
+def test_a_manager_that_asks_for_the_config_gets_it(made: Maker, release: str) -> None:
+    """Also where a release's own function that makes one has an argument of that name."""
+    root = made(Configuration(release, "hf")).root
+    check = (
+        "import main\nfrom toy.settings import reward_keys\nfrom toy.training.reward_managers import load_manager\n"
+        "from toy.vendored.workers.reward_manager.registry import register\n"
+        "@register('asks')\nclass Asks:\n"
+        "    def __init__(self, tokenizer, num_examine, compute_score=None, reward_fn_key='', config=None):\n"
+        "        self.given = config\n"
+        "config = main.read_config([f'{reward_keys.MANAGER}=asks'])\n"
+        "made = load_manager(config, None, 0, {'config': config})\n"
+        "print(type(made).__name__, made.given is config)\n"
+    )
+    done = python(root, "-c", check)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["Asks", "True"]
+
+
 def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Path) -> None:
     root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
     config = root / "config" / "ppo_trainer.yaml"

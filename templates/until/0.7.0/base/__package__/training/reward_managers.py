@@ -1,6 +1,7 @@
 # vextract:template - edit freely
 """From the config to a reward manager, as this release of verl makes one."""
 
+from functools import partial
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -8,6 +9,8 @@ from omegaconf import OmegaConf
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import load_reward_manager
 from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
+
+_WITH_CONFIG = "with_config"
 
 
 def registered_managers() -> dict[str, Any]:
@@ -29,4 +32,14 @@ def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[
         num_examine: how many responses of each data source it prints.
         arguments: further ones of its constructor.
     """
-    return load_reward_manager(config, tokenizer, num_examine=num_examine, **arguments)
+    if "config" not in arguments:
+        return load_reward_manager(config, tokenizer, num_examine=num_examine, **arguments)
+    # verl's function has an argument of that name itself: the class gets its own beforehand.
+    others = {name: value for name, value in arguments.items() if name != "config"}
+    named = config.copy()
+    OmegaConf.update(named, reward_keys.MANAGER, _WITH_CONFIG)
+    REWARD_MANAGER_REGISTRY[_WITH_CONFIG] = partial(manager_class(config), config=arguments["config"])
+    try:
+        return load_reward_manager(named, tokenizer, num_examine=num_examine, **others)
+    finally:
+        del REWARD_MANAGER_REGISTRY[_WITH_CONFIG]
