@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
+from extractor.usecases.adopt import assemble, narrower
 from extractor.usecases.adopt.combine import combine
 from extractor.usecases.adopt.segments import join, split
 from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
@@ -50,3 +53,34 @@ def test_names() -> None:
     assert with_upstream_names(text, ("my.copy",)) == (
         "from verl.utils import x\nimport verl.protocol as p\ny = 'verl.utils.device'\nz = my.copy.mine\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "lacks"),
+    [
+        ("def f(a, *, b=1): pass", "def f(a, b): pass", []),
+        ("def f(a, b): pass", "def f(a): pass", ["b"]),
+        ("def f(a, b): pass", "def f(a, **more): pass", []),
+        ("class C(Enum):\n    X = 1\n    Y = 2", "class C(Enum):\n    X = 1\n    Z = 3", ["C.Y"]),
+        ("class C:\n    x: int = 1\n    def f(self, a): pass", "class C:\n    def f(self): pass", ["C.x", "a of C.f"]),
+        ("class C:\n    def _f(self): pass", "class C:\n    pass", []),
+        ("X = 1", "X = 2", []),
+    ],
+)
+def test_what_a_version_of_another_day_lacks(ours: str, theirs: str, lacks: list[str]) -> None:
+    assert narrower.lacking(ast.parse(ours).body[0], theirs) == lacks
+
+
+@pytest.mark.parametrize(
+    ("text", "early"),
+    [
+        ("def f(a: int | Kind): pass\nclass Kind: pass", {"Kind"}),
+        ("from __future__ import annotations\ndef f(a: int | Kind): pass\nclass Kind: pass", set()),
+        ("@register(Kind)\ndef f(): pass\nclass Kind: pass", {"Kind"}),
+        ("class Kind: pass\n@register(Kind)\ndef f(): pass\nclass Kind: pass", set()),
+        ("def f():\n    return Kind\nclass Kind: pass", set()),
+        ("class f:\n    x = Kind\nclass Kind: pass", {"Kind"}),
+    ],
+)
+def test_what_a_definition_needs_before_it_is_there(text: str, early: set[str]) -> None:
+    assert assemble._early(ast.parse(text), "f") == early

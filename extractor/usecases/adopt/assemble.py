@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Mapping
 
+from extractor.pipeline.index.syntax import bound_names
+from extractor.usecases.adopt import narrower
 from extractor.usecases.adopt.carry import Carried
 from extractor.usecases.adopt.needs import Work
 from extractor.usecases.adopt.segments import TOP, Segment, join
@@ -38,7 +40,7 @@ def assemble(target: TargetProject, carried: Carried) -> dict[str, bytes]:
 
 
 def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
-    """Return units whose file does not compile, or whose imports would make modules import each other in a circle."""
+    """Return units whose file would not compile or be imported, and those that lack what the project calls."""
     found: dict[Unit, str] = {}
     modules = {module_name(path): data for path, data in _python(target, files).items()}
     graph = {name: _imported(data, name, modules) for name, data in modules.items()}
@@ -49,10 +51,47 @@ def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) 
         except SyntaxError as error:
             found[unit] = f"the file that it would stand in is not valid Python ({error})"
             continue
+        emitted = None if unit.key == OWN else target.sides[unit.module].emitted_by_key.get(unit.key)
+        if emitted is not None and (lacking := narrower.lacking(emitted.node, work.core)):
+            found[unit] = f"it has no {', '.join(lacking)}, which the project's has"
+            continue
+        if early := sorted(_early(readers.python(files[path]), unit.key)):
+            found[unit] = f"it needs {', '.join(early)} as it is defined, which the project's file defines below it"
+            continue
         importer = module_name(path)
         for line in (*work.lines, *(work.inner if unit.key == OWN else ())):
             if line.module and line.module in graph and importer in reachable([line.module], graph.__getitem__):
                 found[unit] = f"`{line.text}` would make {line.module} and {importer} import each other in a circle"
+    return found
+
+
+def _early(tree: ast.Module, name: str) -> set[str]:
+    """Return the names that a definition of a module needs as it is run, and that the module binds only below it."""
+    place = next((i for i, node in enumerate(tree.body) if getattr(node, "name", None) == name), None)
+    if place is None:
+        return set()
+    above, below = (
+        {item for node in part for item in bound_names(node)} for part in (tree.body[:place], tree.body[place:])
+    )
+    lazy = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
+    return (_loaded_at_once(tree.body[place], lazy) & below) - above - {name}
+
+
+def _loaded_at_once(node: ast.AST, lazy: bool) -> set[str]:
+    """Return the names that a statement loads as it is run; not what is in functions, nor in lazy annotations."""
+    pending: list[ast.AST] = [node]
+    found: set[str] = set()
+    while pending:
+        item = pending.pop()
+        if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load):
+            found.add(item.id)
+        elif isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            arguments = [*item.args.posonlyargs, *item.args.args, *item.args.kwonlyargs]
+            pending += [*item.decorator_list, *item.args.defaults, *filter(None, item.args.kw_defaults)]
+            said = [] if lazy else [item.returns, *(argument.annotation for argument in arguments)]
+            pending += filter(None, said)
+        elif not isinstance(item, ast.Lambda):
+            pending += ast.iter_child_nodes(item)
     return found
 
 
