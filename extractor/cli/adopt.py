@@ -6,7 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from extractor.cli import output, screen
-from extractor.cli.options import Algorithm, DryRun, Engine, Json, Offline, Verbose, With
+from extractor.cli.options import (
+    Algorithm,
+    ConfigDirs,
+    DryRun,
+    Engine,
+    FromRun,
+    Json,
+    KeepUnknown,
+    Offline,
+    RunVerl,
+    StartedIn,
+    Variables,
+    Verbose,
+    With,
+    is_given,
+)
 from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
@@ -17,6 +32,7 @@ _PACKAGE = "myproj"
 
 
 def command(
+    context: typer.Context,
     fork: Annotated[Path, typer.Argument(metavar="FORK_DIR", help="Your copy of verl, or a directory that holds it.")],
     target: Annotated[
         Optional[Path],  # noqa: UP045
@@ -33,6 +49,12 @@ def command(
         Optional[str],  # noqa: UP045
         typer.Option(metavar="NAME", help="Name of the Python package; the last part of TARGET by default."),
     ] = None,
+    from_run: FromRun = None,
+    run_verl: RunVerl = None,
+    variables: Variables = None,
+    config_dir: ConfigDirs = None,
+    started_in: StartedIn = None,
+    keep_unknown: KeepUnknown = False,
     offline: Offline = False,
     dry_run: DryRun = False,
     verbose: Verbose = False,
@@ -41,14 +63,17 @@ def command(
     """Make a project from a copy of verl, with your edits in it.
 
     Finds the release that was copied, and carries your edits over to what vextract vendors of it. What has no place
-    there is parked below orphaned/, with a note. From then on `vextract upgrade` keeps your edits.
+    there is parked below orphaned/, with a note. From then on `vextract upgrade` keeps your edits. With --from-verl-run
+    the project also has the experiment of a launch script of yours.
     """
+    from extractor.cli import from_run as runs
     from extractor.pipeline.generate import complete
     from extractor.project import location
-    from extractor.usecases.adopt import adopt, recognise
+    from extractor.usecases.adopt import adopt, adopt_with_run, recognise
     from extractor.values import releases
     from extractor.values.options import Options
 
+    request = runs.request(from_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     place = location.check_target(target) if target is not None else None
     name = package if package is not None else location.package_name(place.name) if place is not None else _PACKAGE
     location.check_package(name, "--package" if package is not None else "TARGET")
@@ -56,8 +81,11 @@ def command(
         found = recognise(fork, verl, offline=offline, say=say)
         manifest = releases.load(found.source.release)
         asked = Options(name, manifest.release, engine, algorithm, tuple(sorted(set(with_ or ()))))
-        options = complete(asked, manifest)
-        adoption = adopt(found, options, manifest, say)
+        if request is None:
+            adoption = adopt(found, complete(asked, manifest), manifest, say)
+        else:
+            chosen = frozenset(item for item in ("engine", "algorithm") if is_given(context, item))
+            adoption = adopt_with_run(found, asked, chosen, request, manifest, say)
         written = place is not None and not dry_run
         if place is not None and not dry_run:
             say(f"writing {target}")
@@ -65,9 +93,12 @@ def command(
     for text in (*found.warnings, *adoption.generated.warnings):
         output.warning(text)
     if json:
-        output.data_json(_report(found, adoption, place, written))
+        run = {} if adoption.run is None else {"run": runs.report(adoption.run)}
+        output.data_json({**_report(found, adoption, place, written), **run})
         return
     _show(found, adoption, verbose, below=6)
+    if adoption.run is not None:
+        runs.show(adoption.run, verbose=verbose, below=6)
     if target is not None and written:
         output.data(f"made {target}\nnext:\n  cd {in_shell(target)}\n  vextract diff\n  make setup\n  make train")
     else:

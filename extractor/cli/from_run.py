@@ -1,15 +1,44 @@
-"""What `vextract new --from-verl-run` says of the run."""
+"""What `vextract new` and `vextract adopt` ask and say of a run of verl: `--from-verl-run`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from extractor.cli import output, screen
 
 if TYPE_CHECKING:
-    from extractor.usecases.fromrun.carry_over import Settled
+    from extractor.usecases.fromrun.carry_over import Request, Settled
 
 _LONGEST = 120
+
+
+def request(
+    file: Path | None,
+    variables: list[str] | None,
+    config_dirs: list[Path] | None,
+    run_verl: str | None,
+    started_in: Path | None,
+    offline: bool,
+    keep_unknown: bool,
+) -> Request | None:
+    """Return what the command line says of a run; None: it names none.
+
+    Raises:
+        UsageError: it names none, and says something about it.
+    """
+    if file is None:
+        if any((variables, config_dirs, run_verl, started_in, keep_unknown)):
+            from extractor.values.errors import UsageError
+
+            raise UsageError(
+                "--set, --config-dir, --cwd, --keep-unknown and --run-verl belong to a run",
+                hint="pass --from-verl-run FILE as well",
+            )
+        return None
+    from extractor.usecases.fromrun.carry_over import Request
+
+    return Request(file, tuple(variables or ()), tuple(config_dirs or ()), run_verl, started_in, offline, keep_unknown)
 
 
 def report(settled: Settled) -> dict[str, object]:

@@ -5,8 +5,26 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from extractor.cli import completion, output, screen
-from extractor.cli.options import Algorithm, DryRun, Engine, From, Json, Offline, Recipe, Verbose, With, features
+from extractor.cli import output, screen
+from extractor.cli.options import (
+    Algorithm,
+    ConfigDirs,
+    DryRun,
+    Engine,
+    From,
+    FromRun,
+    Json,
+    KeepUnknown,
+    Offline,
+    Recipe,
+    RunVerl,
+    StartedIn,
+    Variables,
+    Verbose,
+    With,
+    features,
+    is_given,
+)
 from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
@@ -46,44 +64,12 @@ def command(
         bool,
         typer.Option("--experimental", help="For an unsupported release: leave out what does not fit."),
     ] = False,
-    from_run: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "--from-verl-run",
-            metavar="FILE",
-            help="Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, the"
-            " output of Hydra, or a checkpoint of verl to go on from.",
-        ),
-    ] = None,
-    run_verl: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "--run-verl",
-            metavar="RELEASE",
-            help="Release that the run is for; detected by default.",
-            autocompletion=completion.releases,
-        ),
-    ] = None,
-    variables: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--set", metavar="VAR=VALUE", help="A variable of the run's script; repeatable."),
-    ] = None,
-    config_dir: Annotated[
-        Optional[list[Path]],  # noqa: UP045
-        typer.Option("--config-dir", metavar="DIR", help="Directory of configs that the run names; repeatable."),
-    ] = None,
-    started_in: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "--cwd",
-            metavar="DIR",
-            help="Directory that the run is started in; by default the one below which the paths that it names exist.",
-        ),
-    ] = None,
-    keep_unknown: Annotated[
-        bool,
-        typer.Option("--keep-unknown", help="Put settings of the run that no release has into a file of their own."),
-    ] = False,
+    from_run: FromRun = None,
+    run_verl: RunVerl = None,
+    variables: Variables = None,
+    config_dir: ConfigDirs = None,
+    started_in: StartedIn = None,
+    keep_unknown: KeepUnknown = False,
     offline: Offline = False,
     dry_run: DryRun = False,
     verbose: Verbose = False,
@@ -98,23 +84,16 @@ def command(
     from extractor.values import releases
     from extractor.values.options import Options
 
-    _check_about_a_run(from_run, variables, config_dir, run_verl, started_in, keep_unknown)
+    request = runs.request(from_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     if path is None:
         path, package, verl, engine, algorithm, recipe = questions.ask(context, json=json)
     target = location.check_target(path)
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
     release = verl or (release_of(from_) if from_ is not None else releases.default())
-    request = None
-    if from_run is not None:
-        from extractor.usecases.fromrun.carry_over import Request
-
-        request = Request(
-            from_run, tuple(variables or ()), tuple(config_dir or ()), run_verl, started_in, offline, keep_unknown
-        )
     wanted = new.Wanted(
         Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe),
-        chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if _given(context, item)),
+        chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if is_given(context, item)),
         without=tuple(without or ()),
         origin=from_,
         run=request,
@@ -142,16 +121,6 @@ def command(
         _show_made(path, made.options, _size(made))
 
 
-def _check_about_a_run(run: Path | None, *settings: object) -> None:
-    from extractor.values.errors import UsageError
-
-    if run is None and any(settings):
-        raise UsageError(
-            "--set, --config-dir, --cwd, --keep-unknown and --run-verl belong to a run",
-            hint="pass --from-verl-run FILE as well",
-        )
-
-
 def _show_files(head: str, tree: "Tree", verbose: bool) -> None:
     files = [f"add  {file.kind.value:8}  {file.path}" for file in tree]
     screen.show([head], [screen.Section(files, prefix="add  ")], verbose=verbose)
@@ -162,12 +131,6 @@ def _show_made(path: Path, options: "Options", size: str) -> None:
     named = "" if options.package == path.name else f", package {options.package}"
     output.data(f"made {path}{named}: {size}")
     output.data(f"next:\n  cd {in_shell(path)}\n  make setup\n  make train")
-
-
-def _given(context: typer.Context, name: str) -> bool:
-    """Tell whether an option stands on the command line."""
-    where = context.get_parameter_source(name)
-    return where is not None and where.name != "DEFAULT"
 
 
 def _size(made: "NewProject") -> str:

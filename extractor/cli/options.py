@@ -23,6 +23,12 @@ def features(flag: str, purpose: str) -> Any:
     )
 
 
+def is_given(context: typer.Context, name: str) -> bool:
+    """Tell whether an option stands on the command line."""
+    where = context.get_parameter_source(name)
+    return where is not None and where.name != "DEFAULT"
+
+
 def release(text: str) -> Any:
     """Make an option that takes a release of verl; `text` is its help."""
     return typer.Option(metavar="RELEASE", help=text, autocompletion=completion.releases)
@@ -63,3 +69,40 @@ Recipe = Annotated[
     ),
 ]
 With = Annotated[Optional[list[str]], features("--with", "Vendor an optional feature as well")]  # noqa: UP045
+FromRun = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--from-verl-run",
+        metavar="FILE",
+        help="Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, the"
+        " output of Hydra, or a checkpoint of verl to go on from.",
+    ),
+]
+RunVerl = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--run-verl",
+        metavar="RELEASE",
+        help="Release that the run is for; detected by default.",
+        autocompletion=completion.releases,
+    ),
+]
+Variables = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--set", metavar="VAR=VALUE", help="A variable of the run's script; repeatable."),
+]
+ConfigDirs = Annotated[
+    Optional[list[Path]],  # noqa: UP045
+    typer.Option("--config-dir", metavar="DIR", help="Directory of configs that the run names; repeatable."),
+]
+StartedIn = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--cwd",
+        metavar="DIR",
+        help="Directory that the run is started in; by default the one below which the paths that it names exist.",
+    ),
+]
+KeepUnknown = Annotated[
+    bool, typer.Option("--keep-unknown", help="Put settings of the run that no release has into a file of their own.")
+]

@@ -13,11 +13,12 @@ from extractor.usecases.adopt.compare import scores
 from extractor.usecases.adopt.findings import Copy, Edit, ForkFile, Outcome, Score, Share
 from extractor.usecases.adopt.locate import locate
 from extractor.values.errors import SourceError, UsageError
-from extractor.values.tree import FileKind
+from extractor.values.tree import File, FileKind, Tree
 
 if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
+    from extractor.usecases.fromrun import carry_over
     from extractor.values.manifest import Manifest
     from extractor.values.options import Options
 
@@ -74,6 +75,7 @@ class Adoption:
         edits: Every edit, and what became of it.
         own: The fork's files that upstream does not have.
         outside: Packages that edits import and the project does not require by itself, sorted.
+        run: What became of a run of the fork's; None: there is none.
     """
 
     options: Options
@@ -82,6 +84,7 @@ class Adoption:
     edits: tuple[Edit, ...]
     own: tuple[ForkFile, ...]
     outside: tuple[str, ...]
+    run: carry_over.Settled | None = None
 
     @property
     def hunks(self) -> Share:
@@ -173,6 +176,59 @@ def adopt(
         wanted |= methods.carried(adoption.plan, generated.tree, options.package)
         if not wanted.methods(generated.found):
             return adoption
+
+
+def adopt_with_run(
+    recognised: Recognised,
+    asked: Options,
+    chosen: frozenset[str],
+    request: carry_over.Request,
+    manifest: Manifest,
+    say: Callable[[str], None] = lambda step: None,
+) -> Adoption:
+    """Carry the fork's edits over to a new project, and a run's settings with what these name; writes nothing.
+
+    Args:
+        recognised: The fork.
+        asked: What the project's options are where the run says nothing else.
+        chosen: The options that somebody chose: "engine", "algorithm".
+        request: The run.
+        manifest: Of the release.
+        say: Takes the name of each step.
+
+    Raises:
+        UsageError: the run cannot be read, or git is needed and missing.
+    """
+    from extractor.pipeline.generate import complete
+    from extractor.usecases.fromrun import carry_over
+
+    engine = asked.engine if "engine" in chosen else None
+    found = carry_over.read(request, manifest.release, manifest, engine, say)
+    options = complete(carry_over.options(asked, found, chosen, ()), manifest)
+    adoption = adopt(recognised, options, manifest, say)
+    settled = carry_over.settle(_edited(adoption), adoption.options, found, recognised.source, is_adopted=True)
+    return replace(adoption, plan=_with_run(adoption.plan, settled.tree), run=settled)
+
+
+def _edited(adoption: Adoption) -> Tree:
+    """Return the project with the fork's edits."""
+    emitted = {file.path: file for file in adoption.generated.tree}
+    return Tree.of(
+        [
+            replace(emitted.get(action.path) or File(action.path, action.kind, b""), data=action.data)
+            for action in adoption.plan.actions
+            if action.data is not None and action.verdict is not Verdict.ORPHAN
+        ]
+    )
+
+
+def _with_run(plan: Plan, tree: Tree) -> Plan:
+    """Return what is written, with a run's settings, which count as the owner's edits as well."""
+    actions = {action.path: action for action in plan.actions}
+    for file in tree:
+        action = actions.get(file.path) or Action(file.path, Verdict.ADD, file.kind, Reason.OWNED)
+        actions[file.path] = replace(action, data=file.data)
+    return Plan(tuple(actions[path] for path in sorted(actions)))
 
 
 def _carried(recognised: Recognised, generated: Generated, options: Options) -> Adoption:

@@ -211,7 +211,7 @@ def options(asked: Options, found: Found, given: AbstractSet[str], without: tupl
     )
 
 
-def settle(tree: Tree, options: Options, found: Found, source: Source) -> Settled:
+def settle(tree: Tree, options: Options, found: Found, source: Source, *, is_adopted: bool = False) -> Settled:
     """Put the run's settings into a project's tree.
 
     Args:
@@ -219,6 +219,7 @@ def settle(tree: Tree, options: Options, found: Found, source: Source) -> Settle
         options: The project's.
         found: The run.
         source: verl, of the project's release.
+        is_adopted: Whether the tree has the edits of the run's own copy of verl, as far as they have a place there.
     """
 
     project = assemble.before(tree, found.run)
@@ -232,7 +233,7 @@ def settle(tree: Tree, options: Options, found: Found, source: Source) -> Settle
     unknown = dict(found.unknown)
     of_run = Recipient(tree, options.package, found.target.source, found.run.places, settings, options.verl)
     if not found.run.hints:
-        over = _taken_over(of_run, found, project)
+        over = _taken_over(of_run, found, project, is_adopted=is_adopted)
         mended, about = startable.settle(over.project, project, found.experiment.wanted, stated)
         tree, settings = over.project.tree, {**over.project.settings, **mended}
         found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in over.handed})
@@ -294,7 +295,7 @@ def _asked_for(reads: Iterable[str], said: Mapping[str, Any], before: Mapping[st
     }
 
 
-def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> _TakenOver:
+def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any], *, is_adopted: bool) -> _TakenOver:
     """Copy what the run's settings name and the project has not, and leave out what nothing can be made of."""
     remarks: list[Remark] = []
     aside: dict[str, Any] = {}
@@ -317,7 +318,7 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any]) -> 
         project = update(taken)
     scored_otherwise = scorers.take(project, found.run.program, before)
     project = update(scored_otherwise)
-    remarks += own_verl.remarks(project, scored_otherwise.places)
+    remarks += own_verl.remarks(project, scored_otherwise.places, is_adopted=is_adopted)
     said = {**flatten(found.run.defaults), **settings_of.stated_by(found.run)}
     aside = {**aside, **_asked_for(scored_otherwise.reads, said, before)}
     handed = managers.handed_over(project, found.unknown)

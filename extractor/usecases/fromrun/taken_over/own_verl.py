@@ -11,6 +11,7 @@ from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values.fingerprint import fingerprint, of_upstream, of_upstreams_programs
 
 _PACKAGE = "verl"
+_THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carries over what has a place in a project"
 
 
 def changed(project: Recipient) -> list[str]:
@@ -63,16 +64,18 @@ def is_own_manager(text: str) -> bool:
     return manager is not None and fingerprint(manager) not in of_upstreams_programs()
 
 
-def remarks(project: Recipient, taken: tuple[str, ...]) -> list[Remark]:
+def remarks(project: Recipient, taken: tuple[str, ...], *, is_adopted: bool = False) -> list[Remark]:
     """Say in one line which of them the project has as upstream has them.
 
     Args:
         project: The project, and the run.
         taken: The paths, or folders, of what was taken over from the checkout.
+        is_adopted: Whether the project has these edits, as far as they have a place there.
     """
     left = [path for path in changed(project) if not path.startswith(taken)]
     if not left:
         return []
     names = ", ".join(str(PurePosixPath(path).relative_to(_PACKAGE)) for path in left)
     why = f"the run's own copy of verl was changed in {names}: no known version of verl has these so"
-    return [Remark(_PACKAGE, "", "not carried over", f"{why}. The project has verl's; the rest is yours to bring")]
+    rest = "What has a place here was carried over, and the rest lies below orphaned/" if is_adopted else _THE_REST
+    return [Remark(_PACKAGE, "", "not carried over", f"{why}. {rest}")]
