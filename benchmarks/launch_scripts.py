@@ -134,14 +134,14 @@ def project_of(
             request = Request(script, given, folders, keep_unknown=keep_unknown)
             return new.work_out(new.Wanted(options, chosen, run=request), lambda text: None), given
         except VextractError as error:
-            asked = tuple(f"{name}={_made_up(name)}" for name in ASKED.findall(error.hint or ""))
+            asked = tuple(f"{name}={made_up(name)}" for name in ASKED.findall(error.hint or ""))
             if last or not set(asked) - set(given):
                 raise
             given = (*given, *asked)
     raise AssertionError("the last attempt returns or raises")
 
 
-def _made_up(name: str) -> str:
+def made_up(name: str) -> str:
     """Return a value for a variable that a script does not set, by what its name says."""
     if re.search("dtype", name, re.IGNORECASE):
         return "float32"

@@ -121,6 +121,7 @@ SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
 _TEACHER = re.compile(r"distillation\.teacher_models\.\w+\.model_path")
 # What is replaced where a script leaves it empty, as well.
 _ALWAYS = (
+    "trainer.default_local_dir",
     "actor_rollout_ref.model.path",
     "data.train_files",
     "data.val_files",

@@ -1,8 +1,10 @@
-"""Write `manifests/history.toml`: `python scripts/history.py CLONE` of a clone of verl's repository with its history.
+"""Write what upstream ever had: `python scripts/history.py CLONE` of a clone of verl's repository with its history.
 
-It has the fingerprints of every version, on any branch and of every supported release, of the files that decide what is
-trained, and of the reward managers that programs defined before there was a folder of them. By these a copy of verl
-that somebody changed is told from one that is only of another day than a release.
+`manifests/history.toml` has the fingerprints of every version, on any branch and of every supported release, of the
+files that decide what is trained, and of the reward managers that programs defined before there was a folder of them.
+`manifests/history-parts.txt` has those of every top-level statement of any version of any of verl's files, and of its
+files that are not Python. By these a copy of verl that somebody changed is told from one that is only of another day
+than a release. Proposals that were not merged are not upstream's.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import argparse
 import ast
 import subprocess
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -21,9 +23,12 @@ from tomlkit.items import Array
 from extractor.pipeline.source import open_source
 from extractor.usecases.fromrun.taken_over.own_verl import manager_of_program
 from extractor.values import readers, releases
-from extractor.values.fingerprint import fingerprint
+from extractor.values.fingerprint import fingerprint, of_part, of_text
 
-TARGET = Path(__file__).resolve().parents[1] / "manifests" / "history.toml"
+MANIFESTS = Path(__file__).resolve().parents[1] / "manifests"
+FILES, PARTS = MANIFESTS / "history.toml", MANIFESTS / "history-parts.txt"
+EVERY = ":(glob)verl/**"
+SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
 WATCHED = (
     "verl/trainer/ppo/core_algos.py",
     "verl/trainer/ppo/ray_trainer.py",
@@ -39,57 +44,74 @@ PROGRAMS = ("verl/trainer/main_ppo.py", "examples/split_placement/main_ppo_split
 
 
 def versions(clone: Path) -> Iterator[tuple[str, str]]:
-    """Yield path and object of every version of the watched files."""
-    command = ["log", "--all", "--format=", "--raw", "--no-abbrev", "--no-renames", "-m", "--", *_pathspecs()]
-    for line in _git(clone, *command).splitlines():
+    """Yield path and object of each version, on a branch or under a tag, of verl's files and of the programs."""
+    command = ["log", "--branches", "--tags", "--format=", "--raw", "--no-abbrev", "--no-renames", "-m", "--", EVERY]
+    for line in _git(clone, *command, *PROGRAMS).splitlines():
         fields, _, path = line.partition("\t")
         found = fields.split()[3]
-        if found.strip("0"):
+        if found.strip("0") and path.endswith(SUFFIXES):
             yield path, found
-
-
-def _pathspecs() -> list[str]:
-    return [f":(glob){path}" for path in (*WATCHED, *PROGRAMS)]
 
 
 def _git(clone: Path, *command: str) -> str:
     return subprocess.run(["git", "-C", str(clone), *command], capture_output=True, text=True, check=True).stdout
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("clone", type=Path)
-    clone = parser.parse_args().clone
-    found: dict[str, set[str]] = {}
-    programs: set[str] = set()
-
-    def add(path: str, tree: ast.Module) -> None:
-        if path not in PROGRAMS:
-            found.setdefault(path, set()).add(fingerprint(tree))
-        elif (manager := manager_of_program(tree)) is not None:
-            programs.add(fingerprint(manager))
-
-    warnings.simplefilter("ignore", SyntaxWarning)
-    for path, name in sorted(set(versions(clone))):
-        try:
-            add(path, readers.python(_git(clone, "cat-file", "blob", name)))
-        except SyntaxError:
-            continue
+def _contents(clone: Path) -> Iterator[tuple[str, str]]:
+    """Yield path and text of every version, and of every supported release."""
+    command = ["git", "-C", str(clone), "cat-file", "--batch"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        for path, name in sorted(set(versions(clone))):
+            reader.stdin.write(f"{name}\n".encode())
+            reader.stdin.flush()
+            size = int(reader.stdout.readline().split()[2])
+            yield path, reader.stdout.read(size + 1)[:-1].decode(errors="replace")
     for release in releases.supported():
         source = open_source(releases.load(release).pin)
         for path in source.files:
-            if any(fnmatch(path, pattern) for pattern in (*WATCHED, *PROGRAMS)):
-                add(path, readers.python(source.read(path)))
+            if path.endswith(SUFFIXES):
+                yield path, source.read(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("clone", type=Path)
+    files: dict[str, set[str]] = {}
+    programs: set[str] = set()
+    parts: set[str] = set()
+    warnings.simplefilter("ignore", SyntaxWarning)
+    for path, text in _contents(parser.parse_args().clone):
+        if not path.endswith(".py"):
+            parts.add(of_text(text))
+            continue
+        try:
+            tree = readers.python(text)
+        except SyntaxError:
+            continue
+        if path.startswith("verl/"):
+            parts.update(of_part(node) for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom)))
+        if path not in PROGRAMS and any(fnmatch(path, pattern) for pattern in WATCHED):
+            files.setdefault(path, set()).add(fingerprint(tree))
+        if path in PROGRAMS and (manager := manager_of_program(tree)) is not None:
+            programs.add(fingerprint(manager))
+    FILES.write_text(_toml(files, programs), encoding="utf-8")
+    PARTS.write_text("".join(f"{part}\n" for part in sorted(parts)), encoding="utf-8")
+    print(f"{sum(map(len, files.values()))} versions of {len(files)} files, {len(programs)} of managers")
+    print(f"{len(parts)} parts of files")
+
+
+def _toml(files: Mapping[str, Collection[str]], programs: Collection[str]) -> str:
     text = tomlkit.document()
     text.add(tomlkit.comment("Written by scripts/history.py. Fingerprints (extractor/values/fingerprint.py) of every"))
     text.add(tomlkit.comment("version that verl's repository ever had of the files that decide what is trained."))
     text.add("programs", _listed(programs))
-    files = tomlkit.table()
-    for path, names in sorted(found.items()):
-        files.add(path, _listed(names))
-    text.add("files", files)
-    TARGET.write_text(tomlkit.dumps(text), encoding="utf-8")
-    print(f"{TARGET}: {sum(map(len, found.values()))} versions of {len(found)} files, {len(programs)} of managers")
+    table = tomlkit.table()
+    for path, names in sorted(files.items()):
+        table.add(path, _listed(names))
+    text.add("files", table)
+    return tomlkit.dumps(text)
 
 
 def _listed(names: Collection[str]) -> Array:

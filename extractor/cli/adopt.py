@@ -89,7 +89,7 @@ def command(
         written = place is not None and not dry_run
         if place is not None and not dry_run:
             say(f"writing {target}")
-            _write(place, adoption, found)
+            write(place, adoption, found)
     for text in (*found.warnings, *adoption.generated.warnings):
         output.warning(text)
     if json:
@@ -105,7 +105,7 @@ def command(
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
 
 
-def _write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
+def write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
     from extractor import __version__
     from extractor.pipeline import apply
     from extractor.project import base, lock
@@ -132,20 +132,31 @@ def _show(found: "Recognised", adoption: "Adoption", verbose: bool, below: int) 
     )
     if found.copy.says and found.copy.says != score.release:
         head.append(f"its version file says {found.copy.says}")
+    if found.older is not None:
+        older = found.older
+        head.append(f"made from verl {older.release}, which is too old for a project ({older.similarity:.1%})")
     head.append(_behind(found))
     head.append(f"carried over: {_share(adoption.hunks, 'hunks')}, {_share(adoption.symbols, 'symbols')}")
+    if drifted := [edit for edit in adoption.edits if edit.outcome is Outcome.UPSTREAM]:
+        count = "1 place" if len(drifted) == 1 else f"{len(drifted)} places"
+        head.append(f"of another day of upstream's, not edits: {count}; the project has verl {score.release}'s")
     if adoption.options.methods:
         names = ", ".join(name.partition(":")[2] for name in adoption.options.methods)
         head.append(f"methods that are here because your edits need them: {names}")
     if adoption.outside:
         head.append(f"your edits also import: {', '.join(adoption.outside)} (add them to pyproject.toml)")
     edits = {fate: [_line(edit) for edit in adoption.edits if edit.outcome is fate] for fate in Outcome}
-    own = [f"  {file.path}" + (f" -> {file.copied}" if file.copied else "  (not copied)") for file in adoption.own]
+    own = [
+        f"  {file.path}" + (f" -> {file.copied}" if file.copied else "  (not copied)")
+        for file in adoption.own
+        if not file.is_upstreams
+    ]
     others = [f"  verl {other.release}: {other.similarity:.1%}" for other in found.scores if other is not score]
     sections = [
         screen.Section(edits[Outcome.ORPHANED], "without a place, parked below orphaned/:"),
         screen.Section(edits[Outcome.CARRIED], "carried over:"),
         screen.Section(own, "files of your own:"),
+        screen.Section(edits[Outcome.UPSTREAM], "as upstream had it on another day:"),
         screen.Section(others, "other releases:"),
     ]
     screen.show(head, sections, verbose=verbose, below=below)
@@ -159,8 +170,8 @@ def _behind(found: "Recognised") -> str:
 
 
 def _line(edit: "Edit") -> str:
-    place = f"-> {edit.where}" if not edit.why else f"({edit.why})"
-    return f"  {edit.upstream_path}: {edit.symbol}, {edit.what} {place}"
+    place = f" ({edit.why})" if edit.why else f" -> {edit.where}" if edit.where else ""
+    return f"  {edit.upstream_path}: {edit.symbol}, {edit.what}{place}"
 
 
 def _share(share: "Share", noun: str) -> str:
@@ -179,6 +190,7 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
             "says": found.copy.says,
         },
         "release": found.source.release,
+        "made_from": found.older.release if found.older is not None else found.source.release,
         "newer": list(found.newer),
         "scores": [
             {
@@ -210,7 +222,7 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
             }
             for edit in adoption.edits
         ],
-        "own": [{"path": file.path, "copied": file.copied} for file in adoption.own],
+        "own": [{"path": file.path, "copied": file.copied, "upstreams": file.is_upstreams} for file in adoption.own],
         "outside": list(adoption.outside),
         "carried": {
             "hunks": {"carried": adoption.hunks.carried, "total": adoption.hunks.total},

@@ -10,22 +10,39 @@ from functools import cache
 from extractor.values import readers, resources
 
 _LENGTH = 12
-_FILE = "history.toml"
+_SHORT = 8
+_FILE, _PARTS = "history.toml", "history-parts.txt"
 # Of no effect on what is computed, or different between versions of Python.
 _WITHOUT = frozenset({"annotation", "ctx", "kind", "returns", "type_comment", "type_ignores", "type_params"})
 _SAYS = frozenset({"print", "logger", "logging", "warnings"})
 
 
-def fingerprint(tree: ast.Module) -> str:
+def fingerprint(tree: ast.AST) -> str:
     """Return 12 hexadecimal digits that are the same for files which compute the same in the same words.
 
     Comments, docstrings, type annotations, imports, and statements that only print or log make no difference; nor does
     the version of Python that reads the file.
 
     Args:
-        tree: Of the file.
+        tree: Of the file, or of one statement in it.
     """
     return hashlib.sha256("\n".join(_words(tree)).encode()).hexdigest()[:_LENGTH]
+
+
+def of_part(statement: ast.stmt) -> str:
+    """Return the 8 hexadecimal digits by which `history-parts.txt` knows a file's top-level statement."""
+    return fingerprint(statement)[:_SHORT]
+
+
+def of_text(text: str) -> str:
+    """Return the 8 hexadecimal digits by which `history-parts.txt` knows a file that is not Python."""
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:_SHORT]
+
+
+@cache
+def parts_of_upstream() -> frozenset[str]:
+    """Return those of all that upstream's files ever had at their top, and of its files that are not Python."""
+    return frozenset(resources.own_manifests().joinpath(_PARTS).read_text(encoding="utf-8").split())
 
 
 def of_upstream() -> dict[str, frozenset[str]]:

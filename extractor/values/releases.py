@@ -10,8 +10,10 @@ from packaging.version import InvalidVersion, Version
 
 from extractor.values import readers, resources
 from extractor.values.errors import InternalError, UsageError
-from extractor.values.manifest import ChainError, Manifest, combine, parse_manifest, read_toml, renamed
+from extractor.values.manifest import ChainError, Manifest, SourcePin, combine, parse_manifest, read_toml, renamed
 from extractor.values.nearest import nearest
+
+_OLDER = "older.toml"
 
 
 def supported() -> tuple[str, ...]:
@@ -33,6 +35,13 @@ def key_steps() -> dict[str, Mapping[str, str]]:
             assert isinstance(step, Mapping)
             found[release] = step
     return found
+
+
+def older() -> tuple[SourcePin, ...]:
+    """Return the releases before the oldest supported one whose copies can be told, oldest first."""
+    stated = read_toml(readers.read_text(resources.own_manifests() / _OLDER), _OLDER)["releases"]
+    assert isinstance(stated, list)
+    return tuple(SourcePin(item["release"], item["wheel"], item["wheel_sha256"]) for item in stated)
 
 
 def default() -> str:

@@ -128,8 +128,8 @@ def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
     assert report["carried"]["hunks"]["carried"] == sum(item["hunks"] for item in carried) == 8
     assert report["carried"]["symbols"] == {"carried": 6, "total": 12}
     assert report["own"] == [
-        {"path": "verl_copy/utils/groupwise.py", "copied": None},
-        {"path": "verl_copy/utils/mine.py", "copied": None},
+        {"path": "verl_copy/utils/groupwise.py", "copied": None, "upstreams": False},
+        {"path": "verl_copy/utils/mine.py", "copied": None, "upstreams": False},
     ]
 
     found = tree(project)
@@ -175,8 +175,8 @@ def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path)
     fork.into(ALGOS, "agg_loss", "import agent; agent.y")
     report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json").out)
     assert report["own"] == [
-        {"path": "copied/extra/other.py", "copied": None},
-        {"path": "copied/extra/own.py", "copied": "toy/extra/own.py"},
+        {"path": "copied/extra/other.py", "copied": None, "upstreams": False},
+        {"path": "copied/extra/own.py", "copied": "toy/extra/own.py", "upstreams": False},
     ]
     assert edits(report) == {f"verl/{ALGOS}:kl_penalty": "carried", f"verl/{ALGOS}:agg_loss": "orphaned"}
     assert (
@@ -236,7 +236,8 @@ def test_release_can_be_forced(run, tmp_path: Path) -> None:
     report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json", "--verl", "0.6.1").out)
     assert report["release"] == "0.6.1"
     assert [score["release"] for score in report["scores"]] == ["0.6.1"]
-    assert report["carried"]["hunks"]["total"] > 100
+    assert set(edits(report).values()) == {"upstream"}, "all that differs is what upstream had in 0.5.0"
+    assert len(report["edits"]) > 100
 
 
 class TestRefused:

@@ -8,6 +8,7 @@ import pytest
 
 from extractor.usecases.adopt import assemble, narrower
 from extractor.usecases.adopt.combine import combine
+from extractor.usecases.adopt.disagreements import disagreements, unfed
 from extractor.usecases.adopt.segments import join, split
 from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
 from tests.releases import newest_release, source_of
@@ -46,6 +47,74 @@ def test_combine() -> None:
     # Neighbouring lines, which git calls a conflict.
     assert combine(base, "a\nB\nc\n", "A\nb\nc\n") == "A\nB\nc\n"
     assert combine(base, "a\nmine\nc\n", "a\ntheirs\nc\n") is None
+
+
+def test_combine_within_a_line() -> None:
+    """Where vextract changed a line that a fork changed as well, in other words of it."""
+    base, fork = "x = call(a, b=1, **more)\n", "x = call(a, b=1, mine=2, **more)\n"
+    fixed = "y = call(a, b=1, return_dict=False, **more)\n"
+    assert combine(base, fork, fixed) is None
+    merged = combine(base, fork, fixed, finely=True)
+    assert merged == "y = call(a, b=1, mine=2, return_dict=False, **more)\n"
+    assert combine("x = a + b\n", "x = a + c\n", "x = a + d\n", finely=True) is None
+    assert combine("x = f(a)\n", "x = f(b, a)\n", "x = f(c, a)\n", finely=True) is None, "no keywords: the order counts"
+
+
+def test_combine_by_statement() -> None:
+    """Upstream formatted a function after it was copied; comments and layout are upstream's."""
+    base = "def f(a,\n      b):\n    c = 'x'\n    d = g(a,\n          b, c=1)\n    return c, d\n"
+    fork = base.replace("          b, c=1)\n    return", "          b, c=1)\n    d.append(1)\n    return")
+    later = 'def f(a, b):\n    # why\n    c = "x"\n    d = g(\n        a,\n        b,\n        c=1,\n    )\n'
+    later += "    return c, d\n"
+    merged = later.replace("    return", "    d.append(1)\n    return")
+    assert combine(base, fork.replace("'x'", "'x' "), later) == merged
+    assert combine(base, fork.replace("'x'", "'mine'"), later.replace('"x"', '"theirs"')) is None
+
+
+def trees(**files: str) -> dict[str, ast.Module]:
+    return {f"p/{name}.py": ast.parse(text) for name, text in files.items()}
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "what"),
+    [
+        ("def f(a, b=1): ...", "f(1, b=2)", None),
+        ("def f(a): ...", "f(1, b=2)", "hands b to f, which does not take it"),
+        ("def f(a, **more): ...", "f(1, b=2)", None),
+        ("def f(a): ...", "f(1, 2)", "hands 2 arguments to f, which does not take so many"),
+        ("def f(a, *more): ...", "f(1, 2)", None),
+        ("def f(a, b): ...", "f(1)", "does not hand b to f, which needs it"),
+        ("def f(a, *, b): ...", "f(a=1)", "does not hand b to f, which needs it"),
+        ("def f(a, b): ...", "f(*x)", None),
+        ("def f(a, b): ...", "f(1, **x)", None),
+        ("def f():\n    return 1, 2, 3", "a, b = f()", "takes 2 values from f, which returns 3"),
+        ("def f():\n    return 1, 2", "a, b = f()", None),
+        ("def f():\n    if x: return 1, 2\n    return y", "a, b, c = f()", None),
+        ("def f():\n    return 1, 2, 3", "a, *b = f()", None),
+        ("def f():\n    def g(): return 1\n    return 1, 2", "a, b = f()", None),
+        ("@wrapped\ndef f(): ...", "f(1)", None),
+        ("@register_it('f')\ndef f(): ...", "f(1)", "hands 1 arguments to f, which does not take so many"),
+    ],
+)
+def test_calls_that_do_not_fit(function: str, call: str, what: str | None) -> None:
+    for head, name in (
+        ("from p.own import f", "f("),
+        ("import p.own as core", "core.f("),
+        ("from p import own", "own.f("),
+    ):
+        caller = f"{head}\n\ndef g(x):\n    {call.replace('f(', name)}\n"
+        found = list(disagreements(trees(own=function, other=caller)))
+        assert [item.what for item in found] == ([] if what is None else [what]), caller
+        assert all((item.caller, item.called) == (("p.other", "g"), ("p.own", "f")) for item in found)
+    bound = f"from p.own import f\n\ndef g(x, f):\n    {call}\n"
+    assert not list(disagreements(trees(own=function, other=bound)))
+
+
+def test_keys_that_nothing_puts_into_a_batch() -> None:
+    text = "def f(data):\n    return data.meta_info['a'], data.batch['b'], data['c'], data.batch['d']\n"
+    assert list(unfed(trees(own=text, other="NAMES = ['b']\n"))) == [(("p.own", "f"), "a"), (("p.own", "f"), "d")]
+    stores = "def g(data):\n    data.batch['d'] = data.meta_info['a']\n    return {'a': 1}\n"
+    assert list(unfed(trees(own=text, other=stores))) == [(("p.own", "f"), "b")]
 
 
 def test_names() -> None:

@@ -496,6 +496,14 @@ def test_an_estimator_that_a_trainer_chooses_is_registered(tmp_path: Path) -> No
         assert estimators.take(replace(project, settings={key: name})) == Taken(tree)
 
 
+@pytest.mark.parametrize(("temperature", "samples"), [(0, False), (0.6, None)])
+def test_sampling_at_temperature_0_is_greedy(tmp_path: Path, temperature: float, samples: bool | None) -> None:
+    key = "actor_rollout_ref.rollout.val_kwargs"
+    changed, remarks = settled({f"{key}.do_sample": True, f"{key}.temperature": temperature}, tmp_path)
+    assert changed.get(f"{key}.do_sample") is samples
+    assert len(remarks) == (samples is not None)
+
+
 @pytest.mark.parametrize(("lower", "bounds"), [(0.8, "0.5_1.25"), (None, "0.5_2")])
 def test_rejection_sampling_of_earlier_releases(tmp_path: Path, lower: float | None, bounds: str) -> None:
     key = "algorithm.rollout_correction.rollout_rs"

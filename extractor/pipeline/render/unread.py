@@ -82,6 +82,13 @@ def unread_settings(files: Mapping[str, str], shipped: Mapping[str, list[Any]], 
     return {key: values for key, values in shipped.items() if _last(key) not in used}
 
 
+def named(keys: Iterable[str], code: Iterable[str]) -> set[str]:
+    """Return which settings, by their dotted names, code uses the last part of."""
+    keys = list(keys)
+    used = _used(code, {_last(key) for key in keys})
+    return {key for key in keys if _last(key) in used}
+
+
 def readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Name the parts that a project may have which read a setting: "engine vllm", "feature lora".
 

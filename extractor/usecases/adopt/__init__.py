@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,18 @@ from extractor.values.tree import File, FileKind, Tree
 if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
+    from extractor.usecases.adopt.differences import Compared
     from extractor.usecases.fromrun import carry_over
-    from extractor.values.manifest import Manifest
+    from extractor.values.manifest import Manifest, SourcePin
     from extractor.values.options import Options
 
 __all__ = ["Adoption", "Copy", "Edit", "Outcome", "ForkFile", "Recognised", "Score", "Share", "adopt", "recognise"]
 
 _LEAST = 0.1
+# Copies that are nearest to the oldest supported release, and no nearer than so, may be of an older one.
+_OLDER = 0.98
+# Releases besides the nearest one whose text an edit may have been made in.
+_BASES = 4
 # Somebody's files that merely have the places and names of some of verl's are fewer than this share of its files.
 _FEW_FILES = 0.1
 
@@ -39,6 +45,8 @@ class Recognised:
         source: The release that it is taken for.
         newer: Supported releases that are newer, oldest first.
         unread: Releases that could not be read, with the reason.
+        older: How near it is to the release that it was made from, where that is too old for a project.
+        bases: Other releases that it may have parts of, the nearest first.
     """
 
     copy: Copy
@@ -46,11 +54,22 @@ class Recognised:
     source: Source = field(repr=False)
     newer: tuple[str, ...]
     unread: tuple[str, ...]
+    older: Score | None = None
+    bases: Mapping[str, Source] = field(default_factory=dict, repr=False)
 
     @property
     def score(self) -> Score:
         """Return how near it is to the release that it is taken for."""
         return next(score for score in self.scores if score.release == self.source.release)
+
+    @cached_property
+    def compared(self) -> dict[str, Compared]:
+        """Return the modules that are not as in that release, by upstream's path."""
+        from extractor.usecases.adopt.differences import compared
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
+            return compared(self.copy, self.source, tuple(self.bases.values()))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -74,6 +93,7 @@ class Adoption:
         plan: What is written.
         edits: Every edit, and what became of it.
         own: The fork's files that upstream does not have.
+        code: The text of the edits that came along.
         outside: Packages that edits import and the project does not require by itself, sorted.
         run: What became of a run of the fork's; None: there is none.
     """
@@ -83,6 +103,7 @@ class Adoption:
     plan: Plan = field(repr=False)
     edits: tuple[Edit, ...]
     own: tuple[ForkFile, ...]
+    code: tuple[str, ...] = field(repr=False)
     outside: tuple[str, ...]
     run: carry_over.Settled | None = None
 
@@ -90,12 +111,12 @@ class Adoption:
     def hunks(self) -> Share:
         """Return the places that differ, by what became of them."""
         carried = sum(edit.hunks for edit in self.edits if edit.outcome is Outcome.CARRIED)
-        return Share(carried, sum(edit.hunks for edit in self.edits))
+        return Share(carried, sum(edit.hunks for edit in self.edits if edit.outcome is not Outcome.UPSTREAM))
 
     @property
     def symbols(self) -> Share:
         """Return the functions, classes, values and statements that differ, by what became of them."""
-        found = [edit for edit in self.edits if edit.is_symbol]
+        found = [edit for edit in self.edits if edit.is_symbol and edit.outcome is not Outcome.UPSTREAM]
         return Share(sum(edit.outcome is Outcome.CARRIED for edit in found), len(found))
 
 
@@ -114,20 +135,13 @@ def recognise(
         UsageError: there is no copy of verl in it.
         SourceError: no release could be read.
     """
-    from extractor.pipeline.source import open_source
     from extractor.values import releases
 
     known = releases.supported()
-    sources: dict[str, Source] = {}
-    unread = []
-    for item in [release] if release is not None else known:
-        say(f"reading verl {item}")
-        try:
-            sources[item] = open_source(releases.load(item).pin, offline=offline)
-        except SourceError as error:
-            if release is not None or (item == known[-1] and not sources):
-                raise
-            unread.append(f"verl {item} was not compared: {error.message}")
+    wanted = [releases.load(item).pin for item in ([release] if release is not None else known)]
+    sources, unread = _read(wanted, offline, say)
+    if not sources:
+        raise unread[-1][1]
     say("looking for the copy")
     copy = locate(directory, sources)
     say("comparing it with the releases")
@@ -138,9 +152,38 @@ def recognise(
             hint="pass --verl RELEASE to compare it with that release anyway",
         )
     nearest = found[0].release
+    before: tuple[Score, ...] = ()
+    if nearest == known[0] and found[0].similarity < _OLDER:
+        older, more = _read(releases.older(), offline, say)
+        unread += more
+        before = tuple(score for score in scores(copy, older) if score.similarity > found[0].similarity)
+        sources |= older
+    bases = [*before, *found[1:]][:_BASES]
     return Recognised(
-        _of_release(copy, sources[nearest]), found, sources[nearest], known[known.index(nearest) + 1 :], tuple(unread)
+        copy=_of_release(copy, sources[nearest]),
+        scores=found,
+        source=sources[nearest],
+        newer=known[known.index(nearest) + 1 :],
+        unread=tuple(f"verl {item} was not compared: {error.message}" for item, error in unread),
+        older=before[0] if before else None,
+        bases={score.release: sources[score.release] for score in bases},
     )
+
+
+def _read(
+    pins: Iterable[SourcePin], offline: bool, say: Callable[[str], None]
+) -> tuple[dict[str, Source], list[tuple[str, SourceError]]]:
+    """Open releases; returns those that could be read by number, and why the others could not."""
+    from extractor.pipeline.source import open_source
+
+    sources, unread = {}, []
+    for pin in pins:
+        say(f"reading verl {pin.release}")
+        try:
+            sources[pin.release] = open_source(pin, offline=offline)
+        except SourceError as error:
+            unread.append((pin.release, error))
+    return sources, unread
 
 
 def _of_release(copy: Copy, source: Source) -> Copy:
@@ -206,7 +249,7 @@ def adopt_with_run(
     found = carry_over.read(request, manifest.release, manifest, engine, say)
     options = complete(carry_over.options(asked, found, chosen, ()), manifest)
     adoption = adopt(recognised, options, manifest, say)
-    settled = carry_over.settle(_edited(adoption), adoption.options, found, recognised.source, is_adopted=True)
+    settled = carry_over.settle(_edited(adoption), adoption.options, found, recognised.source, adopted=adoption.code)
     return replace(adoption, plan=_with_run(adoption.plan, settled.tree), run=settled)
 
 
@@ -234,12 +277,14 @@ def _with_run(plan: Plan, tree: Tree) -> Plan:
 def _carried(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
     from extractor.usecases.adopt.assemble import assemble, broken
     from extractor.usecases.adopt.carry import carry
+    from extractor.usecases.adopt.differences import all_upstreams
     from extractor.usecases.adopt.ledger import ledger, orphans
+    from extractor.usecases.adopt.own_keys import own_keys, with_keys
     from extractor.usecases.adopt.target_project import OWN, TargetProject, Unit
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        target = TargetProject(recognised.copy, recognised.source, generated, options.package)
+        target = TargetProject(recognised.copy, recognised.source, generated, options.package, recognised.compared)
         barred: dict[Unit, str] = {}
         while True:
             carried = carry(target, barred)
@@ -249,12 +294,15 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
                 break
             barred.update(more)
         edits = ledger(target, recognised.source, carried)
+    code = [work.core for work in carried.works.values()]
+    files |= with_keys(target.files, own_keys(recognised.copy, recognised.source, target.files, code))
     own = []
     for path in recognised.copy.own:
         module = next(name for name, place in target.own.items() if place == path)
         copied = target.own_path(module) if Unit(module, OWN) in carried.works else None
         inside = recognised.copy.root / path.removeprefix("verl/")
-        own.append(ForkFile(inside.relative_to(recognised.copy.top).as_posix(), copied))
+        known = copied is None and all_upstreams(target.fork_text(path))
+        own.append(ForkFile(inside.relative_to(recognised.copy.top).as_posix(), copied, known))
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     return Adoption(
         options=options,
@@ -262,6 +310,7 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
         plan=_plan(generated, files, orphans(target, recognised.source, edits)),
         edits=edits,
         own=tuple(own),
+        code=tuple(code),
         outside=tuple(sorted({line.outside for line in lines if line.outside} - _known(generated, options))),
     )
 

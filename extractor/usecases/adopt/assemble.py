@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from extractor.pipeline.index.syntax import bound_names
 from extractor.usecases.adopt import narrower
 from extractor.usecases.adopt.carry import Carried
+from extractor.usecases.adopt.disagreements import disagreements, unfed
 from extractor.usecases.adopt.needs import Work
 from extractor.usecases.adopt.segments import TOP, Segment, join
 from extractor.usecases.adopt.target_project import OWN, Sides, TargetProject, Unit, is_future
@@ -62,6 +63,24 @@ def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) 
         for line in (*work.lines, *(work.inner if unit.key == OWN else ())):
             if line.module and line.module in graph and importer in reachable([line.module], graph.__getitem__):
                 found[unit] = f"`{line.text}` would make {line.module} and {importer} import each other in a circle"
+    return found or _at_odds(target, carried, files)
+
+
+def _at_odds(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
+    """Return units whose calls do not fit the project's functions, or that the project's calls do not fit."""
+    units = {(module_name(target.sides[unit.module].path), unit.key): unit for unit in carried.works if unit.key != OWN}
+    every = {path: file.data for path, file in target.files.items() if path.endswith(".py")} | dict(files)
+    found: dict[Unit, str] = {}
+    trees = {path: readers.python(data) for path, data in every.items() if not path.startswith("tests/")}
+    for item in disagreements(trees):
+        caller, called = units.get(item.caller), units.get(item.called)
+        if caller is not None and called is None:
+            found[caller] = f"it {item.what}"
+        elif called is not None and caller is None:
+            found[called] = f"the project's {item.caller[1]} {item.what}"
+    for place, key in unfed(trees):
+        if place in units:
+            found[units[place]] = f"it reads {key} from a batch, which nothing in the project puts there"
     return found
 
 

@@ -88,7 +88,7 @@ def _roots(target: TargetProject) -> list[Unit]:
     found = []
     for _, sides in sorted(target.sides.items()):
         for item in sides.found.symbols:
-            if item.new is None:
+            if item.new is None or item.is_upstreams:
                 continue
             if item.old is not None:
                 wanted = item.key in sides.emitted_by_key
@@ -132,8 +132,15 @@ def _work(target: TargetProject, unit: Unit) -> Work:
             raise NoPlace("the project's file begins differently")
         return work_out(target, sides, segment.core, None)
     dropped = sides.dropped.get(unit.key, frozenset())
-    base = new.old.core if new is not None and new.old is not None else segment.core
-    merged = combine(without_methods(base, dropped), without_methods(segment.core, dropped), emitted.core)
+    own = new.old.core if new is not None and new.old is not None else segment.core
+    core = without_methods(segment.core, dropped)
+    merged = None
+    for base in (*(new.bases if new is not None else ()), own):
+        before = without_methods(base, dropped)
+        ways = (combine(before, core, text, finely=base == own) for text in target.emitted(sides, emitted))
+        merged = next((text for text in ways if text is not None), None)
+        if merged is not None:
+            break
     if merged is None:
         raise NoPlace(CONFLICT)
     return work_out(target, sides, merged, emitted)

@@ -2,44 +2,153 @@
 
 from __future__ import annotations
 
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
 
+_Change = tuple[int, int, Sequence[str]]
+_LINE, _WORD = re.compile(r"[^\n]*\n|[^\n]+"), re.compile(r"\w+|\s+|.")
+_ARGUMENT = re.compile(r"[\s,]*\w+\s*=[^=].*")
 _LABELS = Labels("fork", "upstream", "emitted")
 
 
-def combine(base: str, ours: str, theirs: str) -> str | None:
-    """Return both sides' changes to a text; None where they contradict.
+def combine(base: str, ours: str, theirs: str, *, finely: bool = False) -> str | None:
+    """Return both sides' changes to a text; None where they contradict, or give what is not Python.
 
     Git takes changes of neighbouring lines for a conflict. What vextract changes in a symbol are single lines (a
-    redirected import, a fix), so that an edit right beside one is merged nevertheless.
+    redirected import, a fix), so that an edit right beside one is merged nevertheless. Of sides that are laid out in
+    different ways, as upstream's are before and after it was formatted, statements are merged instead of lines.
+
+    Args:
+        base, ours, theirs: The texts.
+        finely: Merge changes of one line, too, where they are of different words in it.
     """
     if ours in (base, theirs):
         return theirs
     if theirs == base:
         return ours
+    pieces = (_LINE, _WORD) if finely else (_LINE,)
+    for text in (
+        _by_line(base, ours, theirs),
+        _touching(base, ours, theirs, pieces),
+        _by_statement(base, ours, theirs),
+    ):
+        if text is not None and _parses(text):
+            return text
+    return None
+
+
+def _by_line(base: str, ours: str, theirs: str) -> str | None:
     merged = merge.three_way(base.encode(), ours.encode(), theirs.encode(), _LABELS)
-    return _touching(base, ours, theirs) if merged.conflicts else merged.data.decode()
+    return None if merged.conflicts else merged.data.decode()
 
 
-def _touching(base: str, ours: str, theirs: str) -> str | None:
-    lines = base.splitlines(keepends=True)
-    changes = sorted({*_changes(lines, ours), *_changes(lines, theirs)})
-    text = list[str]()
-    done = 0
-    last: tuple[int, int] | None = None
-    for start, end, new in changes:
-        if last is not None and (start < last[1] or (start, end) == last):
-            return None
-        text += lines[done:start]
-        text += new
-        done, last = end, (start, end)
-    return "".join(text + lines[done:])
+def _touching(base: str, ours: str, theirs: str, pieces: Sequence[re.Pattern[str]]) -> str | None:
+    """Merge changes that lie side by side; of those that overlap, the same way the smaller pieces of what they change.
+
+    Both sides may give a call another keyword argument.
+    """
+    was = pieces[0].findall(base)
+    sides = [_changes(was, pieces[0].findall(text)) for text in (ours, theirs)]
+    text, done = [], 0
+    for start, end in _regions(sides):
+        text += was[done:start]
+        before = "".join(was[start:end])
+        mine, other = ("".join(_changed(was, side, start, end)) for side in sides)
+        if before in (mine, other) or mine == other:
+            text.append(other if mine == before else mine)
+        else:
+            merged = _touching(before, mine, other, pieces[1:]) if len(pieces) > 1 else None
+            if pieces[0] is _WORD and not before and all(map(_ARGUMENT.fullmatch, (mine, other))):
+                merged = mine + other
+            if merged is None:
+                return None
+            text.append(merged)
+        done = end
+    return "".join(text + was[done:])
 
 
-def _changes(base: list[str], text: str) -> list[tuple[int, int, tuple[str, ...]]]:
+def _changes(was: Sequence[str], now: Sequence[str]) -> list[_Change]:
+    """Return what changed: where it begins and ends, and what stands there now."""
+    codes = SequenceMatcher(None, was, now, autojunk=False).get_opcodes()
+    return [(i1, i2, now[j1:j2]) for tag, i1, i2, j1, j2 in codes if tag != "equal"]
+
+
+def _regions(sides: Sequence[Sequence[_Change]]) -> list[tuple[int, int]]:
+    """Return where anything changed, with changes that overlap, or that insert at the same place, in one."""
+    found = list[tuple[int, int]]()
+    for start, end in sorted({(start, end) for side in sides for start, end, _ in side}):
+        if found and (start < found[-1][1] or (start, end) == found[-1]):
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _changed(was: Sequence[str], side: Sequence[_Change], start: int, end: int) -> list[str]:
+    """Return what a side has in a region that no change of it crosses the ends of."""
+    text, done = list[str](), start
+    for first, last, now in side:
+        inside = start <= first and last <= end and not (first == last and first in (start, end))
+        if inside or (first, last) == (start, end):
+            text += [*was[done:first], *now]
+            done = last
+    return text + list(was[done:end])
+
+
+def _by_statement(base: str, ours: str, theirs: str) -> str | None:
+    """Merge logical lines, whatever their layout and comments; what both sides have is laid out as `theirs` is."""
+    sides = [_statements(text) for text in (base, ours, theirs)]
+    if not all(sides):
+        return None
+    texts = [dict(side) for side in sides]
+    was, mine, emitted = ("".join(f"{key}\n" for key, _ in side).encode() for side in sides)
+    merged = merge.three_way(was, mine, emitted, _LABELS)
+    if merged.conflicts:
+        return None
+    lines = merged.data.decode().splitlines()
+    return "".join(texts[2].get(line) or texts[1].get(line) or texts[0][line] for line in lines)
+
+
+def _statements(text: str) -> list[tuple[str, str]]:
+    """Return what each logical line says, on one line, and its text with what stands above it."""
     lines = text.splitlines(keepends=True)
-    codes = SequenceMatcher(None, base, lines, autojunk=False).get_opcodes()
-    return [(i1, i2, tuple(lines[j1:j2])) for tag, i1, i2, j1, j2 in codes if tag != "equal"]
+    found, said, depth, done = [], list[str](), 0, 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type in (tokenize.INDENT, tokenize.DEDENT):
+                depth += 1 if token.type == tokenize.INDENT else -1
+            elif token.type == tokenize.NEWLINE:
+                found.append((f"{depth} {' '.join(said)}", "".join(lines[done : token.end[0]])))
+                said, done = [], token.end[0]
+            elif token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER):
+                if said and said[-1] == "," and token.string in (")", "]", "}"):
+                    said.pop()
+                said.append(_plain(token))
+    except (tokenize.TokenError, SyntaxError):
+        return []
+    return found
+
+
+def _plain(token: tokenize.TokenInfo) -> str:
+    """Return a token on one line; strings are the same in whatever quotes."""
+    if token.type == tokenize.STRING:
+        try:
+            return repr(ast.literal_eval(token.string))
+        except (ValueError, SyntaxError):
+            return repr(token.string)
+    return repr(token.string) if "\n" in token.string else token.string
+
+
+def _parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True

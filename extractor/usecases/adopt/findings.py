@@ -53,10 +53,11 @@ class Score:
 
 
 class Outcome(str, Enum):
-    """Says what became of an edit."""
+    """Says what became of an edit; UPSTREAM: it is none, upstream had it so on another day than the release's."""
 
     CARRIED = "carried"
     ORPHANED = "orphaned"
+    UPSTREAM = "upstream"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Edit:
         is_symbol: False for imports, comments at the top and files that are not Python.
         hunks: Places that differ.
         outcome: What became of it.
-        where: File of the project that has the edit, or below `orphaned/`.
+        where: File of the project that has the edit, or below `orphaned/`; empty where the project has the release's.
         why: For an orphan, why it has no place.
         old, new: The text before and after, imports under upstream's names.
     """
@@ -94,10 +95,12 @@ class ForkFile:
     Attributes:
         path: Below the fork's directory.
         copied: Where it went in the project; None where no code that came along imports it.
+        is_upstreams: It is not the fork's own either: upstream had all of it on another day than the release's.
     """
 
     path: str
     copied: str | None
+    is_upstreams: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from extractor.pipeline.source import Source
 from extractor.project.beside import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
 from extractor.usecases.adopt.carry import Carried, reason
-from extractor.usecases.adopt.differences import COMMENTS, Difference, differences
+from extractor.usecases.adopt.differences import COMMENTS, Difference
 from extractor.usecases.adopt.findings import Edit, Outcome
+from extractor.usecases.adopt.locate import VERSION
 from extractor.usecases.adopt.segments import TOP, Segment, hunks, split
-from extractor.usecases.adopt.target_project import Sides, TargetProject
+from extractor.usecases.adopt.target_project import Sides, TargetProject, Unit
 from extractor.usecases.adopt.upstream_names import decoded
-from extractor.values.modules import is_package, module_name
+from extractor.values.fingerprint import of_text, parts_of_upstream
 
 _NO_FILE = "the project does not have this file: nothing that was vendored uses it"
 _CONFIG = "the project's configuration is its own: see config/, which has upstream's keys"
@@ -26,7 +28,7 @@ def ledger(target: TargetProject, source: Source, carried: Carried) -> tuple[Edi
     kept = {sides.kept.upstream_path: sides for sides in target.sides.values()}
     for path, data in target.copy.files.items():
         upstream = source.files.get(path)
-        if upstream is None or upstream == data:
+        if upstream is None or upstream == data or path == VERSION:
             continue
         old, new = decoded(upstream), target.fork_text(path)
         if old is None or new is None:
@@ -56,19 +58,25 @@ def orphans(target: TargetProject, source: Source, edits: Sequence[Edit]) -> dic
 
 def _of_file(target: TargetProject, path: str, old: str, new: str, sides: Sides | None, carried: Carried) -> list[Edit]:
     if not path.endswith(".py"):
+        if of_text(new) in parts_of_upstream():
+            return [_whole(path, "", old, new, hunks(old, new), Outcome.UPSTREAM)]
         why = _CONFIG if path.endswith((".yaml", ".yml")) else _NO_FILE
         return [_whole(path, why, old, new, hunks(old, new))]
-    try:
-        after = split(new)
-    except SyntaxError as error:
-        return [_whole(path, f"it is not valid Python: {error.msg}, line {error.lineno}", old, new, hunks(old, new))]
-    if sides is not None:
-        found = sides.found
-    else:
-        found = differences(split(old), after, module_name(path), is_package=is_package(path))
+    compared = target.compared.get(path)
+    if compared is None:
+        try:
+            split(new)
+        except SyntaxError as error:
+            why = f"it is not valid Python: {error.msg}, line {error.lineno}"
+            return [_whole(path, why, old, new, hunks(old, new))]
+        return []
+    found = compared.found
     edits = []
     for item in found.symbols:
         if item.what == "removed" and not _emitted(sides, item):
+            continue
+        if item.is_upstreams and not (sides is not None and Unit(sides.module, item.key) in carried.works):
+            edits.append(replace(_edit(path, item, None, None), outcome=Outcome.UPSTREAM, where=""))
             continue
         absent = _NO_FILE if sides is None else reason(carried, sides, item)
         edits.append(_edit(path, item, sides, absent))
@@ -115,7 +123,7 @@ def _edit(path: str, item: Difference, sides: Sides | None, why: str | None) -> 
         outcome=Outcome.CARRIED if why is None else Outcome.ORPHANED,
         where=sides.path if why is None and sides is not None else parked(path),
         why=why or "",
-        old=item.old.core if item.old is not None else "",
+        old=item.base,
         new=item.new.core if item.new is not None else "",
     )
 
@@ -138,8 +146,9 @@ def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: st
     )
 
 
-def _whole(path: str, why: str, old: str, new: str, places: int) -> Edit:
-    return Edit(path, "the whole file", "edited", False, places, Outcome.ORPHANED, parked(path), why, old, new)
+def _whole(path: str, why: str, old: str, new: str, places: int, outcome: Outcome = Outcome.ORPHANED) -> Edit:
+    where = parked(path) if outcome is Outcome.ORPHANED else ""
+    return Edit(path, "the whole file", "edited", False, places, outcome, where, why, old, new)
 
 
 def _note(path: str, release: str, lost: Sequence[Edit]) -> bytes:

@@ -22,7 +22,7 @@ _FEWEST = 3
 # A second copy has at least so much of what the first has; a recipe beside it that replaces some files has less.
 _LIKE_THE_FIRST = 0.5
 _HINT = "pass the directory that holds your copy of verl, or one above it"
-_VERSION = "version/version"
+VERSION = "verl/version/version"
 
 
 def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
@@ -55,7 +55,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
     prefix = f"{root}/" if root else ""
     inside = {path.removeprefix(prefix): data for path, data in found.items() if path.startswith(prefix)}
     place = top / root if root else top
-    says = inside.get(_VERSION, b"").decode(errors="replace").strip()
+    says = inside.get(VERSION.removeprefix("verl/"), b"").decode(errors="replace").strip()
     return Copy(
         root=place,
         top=top,

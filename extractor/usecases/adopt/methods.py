@@ -11,6 +11,8 @@ from extractor.pipeline.source import Source
 from extractor.usecases.adopt.findings import Copy
 from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
 from extractor.usecases.wanted import Wanted, of_code, of_edits
+from extractor.values import readers
+from extractor.values.fingerprint import of_part, parts_of_upstream
 from extractor.values.tree import FileKind, Tree
 
 
@@ -34,8 +36,21 @@ def edited(copy: Copy, source: Source) -> Wanted:
     for path, data in copy.files.items():
         old, new = decoded(source.files[path]), decoded(data)
         if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
-            found |= of_edits(old, with_upstream_names(new, copy.prefixes), "verl").edited
+            text = with_upstream_names(new, copy.prefixes)
+            edits = of_edits(old, text, "verl").edited
+            found |= edits - _methods_of_another_day(text) if edits else edits
     return Wanted(edited=found)
+
+
+def _methods_of_another_day(text: str) -> frozenset[str]:
+    """Return "Class.method" of the classes that upstream had as they are."""
+    return frozenset(
+        f"{node.name}.{part.name}"
+        for node in readers.python(text).body
+        if isinstance(node, ast.ClassDef) and of_part(node) in parts_of_upstream()
+        for part in node.body
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef))
+    )
 
 
 def carried(plan: Plan, tree: Tree, package: str) -> Wanted:

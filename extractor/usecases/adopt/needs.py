@@ -70,6 +70,8 @@ def work_out(target: TargetProject, sides: Sides, core: str, emitted: Segment | 
                         needs |= target.attribute(item, chain[0])
         elif name in sides.fork_by_name:
             needs.add(Unit(sides.module, sides.fork_by_name[name].key))
+        elif emitted is not None and name not in present and not sides.imports_all:
+            raise NoPlace(f"it needs {name}, which neither your fork nor the project defines there")
     return Work(core, tuple(lines[text] for text in sorted(lines)), inner, frozenset(needs))
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from extractor.pipeline.generate import Generated
+from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
-from extractor.usecases.adopt.differences import Differences, Imported, differences, imports_of
+from extractor.usecases.adopt.differences import Compared, Differences, Imported, imports_of
 from extractor.usecases.adopt.findings import Copy
 from extractor.usecases.adopt.segments import Segment, split
 from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
+from extractor.values import releases
 from extractor.values.modules import module_name
 
 OWN = ""
@@ -102,6 +105,12 @@ class Sides:
         return {name: item for item in self.fork if not item.is_import for name in item.binds}
 
     @cached_property
+    def imports_all(self) -> bool:
+        """Return True where the fork takes all that another module has, so that its names cannot be told."""
+        nodes = (item.node for item in self.fork if isinstance(item.node, ast.ImportFrom))
+        return any(alias.name == "*" for node in nodes for alias in node.names)
+
+    @cached_property
     def fork_imports(self) -> dict[str, Imported]:
         return imports_of(self.fork, self.module, is_package=self.is_package)
 
@@ -109,10 +118,16 @@ class Sides:
 class TargetProject:
     """All kept modules, and the resolution of names."""
 
-    def __init__(self, copy: Copy, source: Source, generated: Generated, package: str) -> None:
+    def __init__(
+        self, copy: Copy, source: Source, generated: Generated, package: str, compared: Mapping[str, Compared]
+    ) -> None:
         self.copy = copy
+        self.compared = compared
         self.package = package
         self._found = generated.found
+        self._release = source.release
+        self._fixes = releases.load(source.release).fixes
+        self._unhurried: dict[str, dict[str, str]] = {}
         self.files = {file.path: file for file in generated.tree}
         self._names: dict[str, frozenset[str]] = {}
         self.own = {module_name(path): path for path in copy.own}
@@ -129,19 +144,21 @@ class TargetProject:
         emitted = decoded(self.files[path].data)
         if old is None or emitted is None:
             return None
-        text = self.fork_text(kept.upstream_path)
-        upstream = split(old)
-        fork = upstream
-        if text is not None and text != old:
-            try:
-                fork = split(text)
-            except SyntaxError:
-                fork = upstream
-        is_package = kept.upstream_path.endswith("__init__.py")
-        found = (
-            differences(upstream, fork, kept.module, is_package=is_package) if fork is not upstream else Differences(())
-        )
+        sides = self.compared.get(kept.upstream_path)
+        upstream = sides.upstream if sides is not None else split(old)
+        fork, found = (sides.fork, sides.found) if sides is not None else (upstream, Differences(()))
         return Sides(kept, path, upstream, fork, split(emitted), found)
+
+    def emitted(self, sides: Sides, segment: Segment) -> Iterator[str]:
+        """Yield the text of a symbol of the project's, and then that without what vextract changed for speed alone."""
+        yield segment.core
+        if sides.module not in self._unhurried:
+            fixes = tuple(fix for fix in self._fixes if fix.parity != "exact")
+            text = rewrite_module(sides.kept, self._found, self.package, self._release, fixes).text
+            self._unhurried[sides.module] = {item.key: item.core for item in split(text)}
+        text = self._unhurried[sides.module].get(segment.key, segment.core)
+        if text != segment.core:
+            yield text
 
     def fork_text(self, upstream_path: str) -> str | None:
         """Return the fork's text under upstream's names; None where it has none."""

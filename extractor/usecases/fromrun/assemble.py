@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from extractor.pipeline.render.unread import shipped_values, unread_settings
 from extractor.usecases.export.project import load
 from extractor.usecases.fromrun import report
@@ -22,6 +20,7 @@ from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import limits, readers
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.compose import merge, read_yaml
+from extractor.values.configtree.written import dumped, nested
 from extractor.values.errors import InternalError
 from extractor.values.tree import File, FileKind, Tree
 
@@ -79,7 +78,7 @@ def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
             File(
                 UNKNOWN,
                 FileKind.HOOK,
-                (head + _yaml({key: _shown(value) for key, value in sorted(unknown.items())})).encode(),
+                (head + dumped({key: _shown(value) for key, value in sorted(unknown.items())})).encode(),
             ),
         ]
     )
@@ -143,10 +142,10 @@ def assemble(project: Recipient, run: Run, experiment: Experiment) -> Assembled:
     files[main.path] = replace(main, data=text.encode())
     recipe = files.get(f"{_CONFIG}recipe/{experiment.recipe}.yaml")
     body = (read_yaml(recipe.data.decode()) or {}) if recipe is not None else {}
-    merge(body, _nested(chosen))
+    merge(body, nested(chosen))
     head = f"# The settings of {Path(run.file).name} where they differ from this project's own.\n"
     path = f"{_CONFIG}recipe/{RECIPE}.yaml"
-    files[path] = File(path, FileKind.HOOK, (head + _yaml(body)).encode())
+    files[path] = File(path, FileKind.HOOK, (head + dumped(body)).encode())
     _over_toy(files, chosen)
     return Assembled(Tree.of(list(files.values())), chosen, tuple(taken.remarks))
 
@@ -163,9 +162,9 @@ def _over_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
         keys = set(flatten(body))
         wrong = {key: value for key, value in settings.items() if key in keys and flatten(body)[key] != value}
         if wrong:
-            merge(body, _nested(wrong))
+            merge(body, nested(wrong))
             first = "".join(line for line in file.data.decode().splitlines(True) if line.startswith("#"))
-            files[file.path] = replace(file, data=(first + _OVER_TOY + _yaml(body)).encode())
+            files[file.path] = replace(file, data=(first + _OVER_TOY + dumped(body)).encode())
 
 
 def _take_hooks(files: dict[str, File], package: str, run: Run) -> None:
@@ -178,33 +177,3 @@ def _take_hooks(files: dict[str, File], package: str, run: Run) -> None:
         data = readers.read_bytes(place, limits.MAX_TEXT)
         if path not in files or files[path].kind is FileKind.HOOK:
             files[path] = File(path, FileKind.HOOK, data)
-
-
-def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for key, value in sorted(settings.items()):
-        parts = key.split(".")
-        node = tree
-        for part in parts[:-1]:
-            node = node.setdefault(part, {})
-        node[parts[-1]] = value
-    return tree
-
-
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
-    """Block style, lists of scalars in one line."""
-
-
-_Dumper.add_representer(
-    list, lambda dumper, value: dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
-)
-_Dumper.add_representer(float, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", _number(value)))
-
-
-def _number(value: float) -> str:
-    text = repr(value)
-    return text.replace("e", ".0e") if "e" in text and "." not in text else text
-
-
-def _yaml(body: Mapping[str, Any]) -> str:
-    return yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110) if body else ""

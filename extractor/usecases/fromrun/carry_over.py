@@ -13,6 +13,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from extractor.pipeline.render.unread import named
 from extractor.pipeline.source import Source, open_source
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, report, startable, turns, unsaid
@@ -211,7 +212,9 @@ def options(asked: Options, found: Found, given: AbstractSet[str], without: tupl
     )
 
 
-def settle(tree: Tree, options: Options, found: Found, source: Source, *, is_adopted: bool = False) -> Settled:
+def settle(
+    tree: Tree, options: Options, found: Found, source: Source, *, adopted: Sequence[str] | None = None
+) -> Settled:
     """Put the run's settings into a project's tree.
 
     Args:
@@ -219,21 +222,23 @@ def settle(tree: Tree, options: Options, found: Found, source: Source, *, is_ado
         options: The project's.
         found: The run.
         source: verl, of the project's release.
-        is_adopted: Whether the tree has the edits of the run's own copy of verl, as far as they have a place there.
+        adopted: The edits of the run's own copy of verl that the tree has; None: it was not looked at for any.
     """
-
     project = assemble.before(tree, found.run)
     renames = Renames(found.target.release, options.verl), Renames(options.verl, found.target.release)
     settings, remarks, wanted = settings_of.settings_for(
         found.experiment, found.run, project, found.target, renames[1], found.experiment.function
     )
     settings = {key: value for key, value in settings.items() if key not in project or project[key] != value}
-    settings, dropped = assemble.without_readers(tree, options.package, settings)
+    own = _of_the_edits(found, remarks, project, adopted or ())
+    remarks = [item for item in remarks if item.key not in own]
+    found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in own})
+    settings, dropped = assemble.without_readers(tree, options.package, {**settings, **own})
     stated = settings_of.stated_by(found.run)
     unknown = dict(found.unknown)
     of_run = Recipient(tree, options.package, found.target.source, found.run.places, settings, options.verl)
     if not found.run.hints:
-        over = _taken_over(of_run, found, project, is_adopted=is_adopted)
+        over = _taken_over(of_run, found, project, is_adopted=adopted is not None)
         mended, about = startable.settle(over.project, project, found.experiment.wanted, stated)
         tree, settings = over.project.tree, {**over.project.settings, **mended}
         found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in over.handed})
@@ -271,6 +276,17 @@ def settle(tree: Tree, options: Options, found: Found, source: Source, *, is_ado
     if not found.run.hints:
         made = assemble.with_report(made, report.text(head, every, found.run.notes))
     return Settled(found, made, dict(done.settings), every, head)
+
+
+def _of_the_edits(
+    found: Found, remarks: Iterable[Remark], project: Mapping[str, Any], code: Sequence[str]
+) -> dict[str, Any]:
+    """Return the settings that verl does not have and that edits of the run's own copy read which came along."""
+    others = {item.key: item.value for item in remarks if item.what == "not carried over" and item.key not in project}
+    new = {**others, **found.unknown}
+    sections = {key.partition(".")[0] for key in project}
+    read = named([key for key in new if key.partition(".")[0] in sections], code)
+    return {key: value for key, value in new.items() if key in read or (key in found.unknown and key in project)}
 
 
 @dataclass(frozen=True)

@@ -40,16 +40,27 @@ def defaults_of(folder: Path | None, main: str, places: Places) -> Mapping[str, 
     """
     verls = places.find(f"{_CONFIG}/{main}.yaml")
     for place in (folder, None if verls is None else verls.parent):
-        if place is None or not (place / f"{main}.yaml").is_file():
-            continue
-        try:
-            files = {
-                file.relative_to(place).as_posix(): readers.read_text(file)
-                for file in readers.files_below(place)
-                if file.suffix == ".yaml"
-            }
-            if len(files) <= limits.MAX_CONFIG_PARTS:
-                return compose(files, f"{main}.yaml").config
-        except (OSError, yaml.YAMLError):
-            continue
+        found = composed(place, main) if place is not None else {}
+        if found:
+            return found
     return {}
+
+
+def composed(folder: Path, main: str) -> Mapping[str, Any]:
+    """Return a config of a checkout's, composed; empty where it is not there, or cannot be read.
+
+    Args:
+        folder: Its directory.
+        main: Its name.
+    """
+    if not (folder / f"{main}.yaml").is_file():
+        return {}
+    try:
+        files = {
+            file.relative_to(folder).as_posix(): readers.read_text(file)
+            for file in readers.files_below(folder)
+            if file.suffix == ".yaml"
+        }
+        return compose(files, f"{main}.yaml").config if len(files) <= limits.MAX_CONFIG_PARTS else {}
+    except (OSError, yaml.YAMLError):
+        return {}

@@ -25,6 +25,8 @@ _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
 _EPOCHS, _ONLY_VALIDATES = "trainer.total_epochs", "trainer.val_only"
 _CLIP = "actor_rollout_ref.actor.clip_ratio"
 _CLIPS = (f"{_CLIP}_low", f"{_CLIP}_high")
+_SAMPLES = "actor_rollout_ref.rollout.val_kwargs.do_sample"
+_TEMPERATURE = "actor_rollout_ref.rollout.val_kwargs.temperature"
 # Of settings that are null here unless they are given, those that are numbers.
 _NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
 # The tokens of a pass, each with what says that passes are formed by tokens.
@@ -151,6 +153,9 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
         if isinstance(settings.get(key), (int, float)) and settings[key] < 0:
             changed[key] = whole.get(_CLIP)
             remarks.append(Remark(key, settings[key], "changed", f"below 0, as not given: {_CLIP}, {whole.get(_CLIP)}"))
+    if whole.get(_SAMPLES) and whole.get(_TEMPERATURE) == 0:
+        changed[_SAMPLES] = False
+        remarks.append(Remark(_SAMPLES, whole[_SAMPLES], "changed", f"False: {_TEMPERATURE} is 0"))
     mode = settings.get(_RESUME)
     if _RESUME in settings and mode not in _RESUMES:
         changed[_RESUME] = "disable" if mode in (None, False, "none") else "auto"

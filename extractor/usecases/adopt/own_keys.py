@@ -1,0 +1,88 @@
+"""Config keys that a fork has added for its own code: the project's code that came along reads them there, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from extractor.pipeline.render.unread import named
+from extractor.values.configtree import compose, flatten
+from extractor.values.configtree.written import dumped, nested
+from extractor.values.tree import File
+
+if TYPE_CHECKING:
+    from extractor.pipeline.source import Source
+    from extractor.usecases.adopt.findings import Copy
+
+FILE = "config/fork/keys.yaml"
+_FOLDER, _MAIN = "verl/trainer/config/", "ppo_trainer"
+_PROJECTS = f"config/{_MAIN}.yaml"
+_HEAD = "# @package _global_\n# Settings that the fork has added to verl's, for its own code.\n"
+_SELF = "  - _self_\n"
+_LINE = f"  # Settings that came with the fork: {FILE.removeprefix('config/')}.\n  - fork@_global_: keys\n{_SELF}"
+
+
+def own_keys(copy: Copy, source: Source, project: Mapping[str, File], code: Iterable[str]) -> dict[str, Any]:
+    """Return the settings that a release's config lacks and a fork's code reads by name, flat, with their defaults.
+
+    Args:
+        copy: The fork.
+        source: The release.
+        project: The project's files, by path: a section of verl's config that theirs does not have stays out of it.
+        code: The fork's code that comes along.
+    """
+    from extractor.usecases.fromrun.checkout import composed
+
+    theirs = flatten(composed(copy.root / "trainer" / "config", _MAIN))
+    known = flatten(_of_release(source))
+    without = _sections(known) - _sections(_of_project(project))
+    new = {
+        key: value
+        for key, value in sorted(theirs.items())
+        if key not in known
+        and key.partition(".")[0] not in without
+        and all(map(str.isidentifier, key.split(".")))
+        and not (isinstance(value, str) and "${" in value)
+    }
+    read = named(new, code)
+    return {key: value for key, value in new.items() if key in read}
+
+
+def with_keys(tree: Mapping[str, File], keys: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the files that give a project's config these keys; none where it has them all.
+
+    Args:
+        tree: The project's files, by path.
+        keys: Flat.
+    """
+    have = flatten(_of_project(tree))
+    new = {key: value for key, value in keys.items() if not _stands_in_the_way(key, have)}
+    main = tree[_PROJECTS].data.decode()
+    if not new or main.count(_SELF) != 1:
+        return {}
+    return {FILE: (_HEAD + dumped(nested(new))).encode(), _PROJECTS: main.replace(_SELF, _LINE).encode()}
+
+
+def _of_release(source: Source) -> Mapping[str, Any]:
+    files = {path.removeprefix(_FOLDER): source.read(path) for path in source.files if path.startswith(_FOLDER)}
+    return compose({path: text for path, text in files.items() if path.endswith(".yaml")}, f"{_MAIN}.yaml").config
+
+
+def _of_project(tree: Mapping[str, File]) -> Mapping[str, Any]:
+    files = {path.removeprefix("config/"): file.data.decode() for path, file in tree.items() if _is_config(path)}
+    return compose(files, f"{_MAIN}.yaml").config
+
+
+def _is_config(path: str) -> bool:
+    return path.startswith("config/") and path.endswith(".yaml")
+
+
+def _sections(keys: Iterable[str]) -> set[str]:
+    return {key.partition(".")[0] for key in keys}
+
+
+def _stands_in_the_way(key: str, have: Mapping[str, Any]) -> bool:
+    """Tell whether a config has a key, a section of its name, or a value where it would need a section."""
+    parts = key.split(".")
+    above = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+    return any((name in above and have[name] is not None) or name.startswith(f"{key}.") for name in have)

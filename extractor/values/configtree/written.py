@@ -1,0 +1,40 @@
+"""Settings as the text of a YAML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return flat settings, dotted key -> value, as the tree that they stand for."""
+    tree: dict[str, Any] = {}
+    for key, value in sorted(settings.items()):
+        parts = key.split(".")
+        node = tree
+        for part in parts[:-1]:
+            node = node.setdefault(part, {})
+        node[parts[-1]] = value
+    return tree
+
+
+def dumped(body: Mapping[str, Any]) -> str:
+    """Return the text of a tree: block style, lists of scalars in one line; nothing for an empty one."""
+    return yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110) if body else ""
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Block style, lists of scalars in one line."""
+
+
+_Dumper.add_representer(
+    list, lambda dumper, value: dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
+)
+_Dumper.add_representer(float, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", _number(value)))
+
+
+def _number(value: float) -> str:
+    text = repr(value)
+    return text.replace("e", ".0e") if "e" in text and "." not in text else text
