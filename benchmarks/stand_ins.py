@@ -265,7 +265,11 @@ _ASKED = re.compile(r"data_source\w*\s*(?:==|in\s*[\[({]|\.startswith\()\s*[\"']
 _KEYS = {
     "ground_truth": re.compile(r"ground_truth(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
     "extra_info": re.compile(r"extra_info(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
+    "reward_model": re.compile(r"[\"']reward_model[\"']\]\[\s*[\"'](\w+)[\"']"),
+    "row": re.compile(r"non_tensor_batch(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
 }
+# What is in a batch besides the columns of its rows.
+_OF_A_BATCH = {"uid", "index", "multi_modal_data", "multi_modal_inputs", "raw_prompt", "raw_prompt_ids", "tools_kwargs"}
 
 
 def rows(folder: Path, config: Config, number: int) -> Path:
@@ -273,6 +277,7 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     import pandas
 
     files = [*Path().glob("*/custom/verl_*.py"), *Path().glob("*/custom/from_run/**/reward_score/__init__.py")]
+    files += Path().glob("*/custom/from_run/**/reward_manager/*.py")
     code = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
     named = f"{config['data.train_files']} {config['data.val_files']} {config['trainer.project_name']}"
     known = [*_ASKED.findall(code), *_keys_looked_up(code)]
@@ -296,11 +301,11 @@ def rows(folder: Path, config: Config, number: int) -> Path:
         question = f"{index} + {1 - index} = ?"
         truth: Any = _TRUTHS.get(source) or dict.fromkeys(keys["ground_truth"], "1") or "1"
         row = {
-            **dict.fromkeys(columns, "1"),
+            **dict.fromkeys((*columns, *sorted({*keys["row"]} - _OF_A_BATCH)), "1"),
             str(config["data.prompt_key"]): question if is_text else [*system, {"role": "user", "content": question}],
             str(config["data.reward_fn_key"]): source,
             "ability": "math",
-            "reward_model": {"style": "rule", "ground_truth": truth},
+            "reward_model": {**dict.fromkeys(keys["reward_model"], "1"), "style": "rule", "ground_truth": truth},
             "extra_info": {
                 **dict.fromkeys(keys["extra_info"], "1"),
                 "index": index,

@@ -171,7 +171,8 @@ def _behind(found: "Recognised") -> str:
 
 def _line(edit: "Edit") -> str:
     place = f" ({edit.why})" if edit.why else f" -> {edit.where}" if edit.where else ""
-    return f"  {edit.upstream_path}: {edit.symbol}, {edit.what}{place}"
+    parts = f" in {', '.join(edit.parts)}" if edit.parts else ""
+    return f"  {edit.upstream_path}: {edit.symbol}, {edit.what}{parts}{place}"
 
 
 def _share(share: "Share", noun: str) -> str:
@@ -215,6 +216,7 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
                 "upstream": edit.upstream_path,
                 "symbol": edit.symbol,
                 "what": edit.what,
+                "parts": list(edit.parts),
                 "hunks": edit.hunks,
                 "fate": edit.outcome.value,
                 "where": edit.where,

@@ -132,6 +132,12 @@ def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
         {"path": "verl_copy/utils/mine.py", "copied": None, "upstreams": False},
     ]
 
+    said = {item["symbol"]: (item["parts"], item["why"]) for item in report["edits"]}
+    its_own = "the project has its own instead: toy/training/trainer.py, toy/training/run_loop.py"
+    assert said["RayPPOTrainer"] == (["fit"], its_own)
+    assert said["ActorRolloutRefWorker"][0] == ["init_model"]
+    assert said["DataParallelPPOActor"] == (["update_policy"], None)
+
     found = tree(project)
     tokens = [f"token_{number}" for number in (1, 7, 9, 10, 11, 12, 13, 14)]
     tokens += ["helper_2", "unused_3", "mine_4", "new_5", "lost_6", "unused_package_8", "broken_15"]
@@ -140,7 +146,8 @@ def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
     for item in report["edits"]:
         if item["fate"] == "orphaned":
             note = found[f"{item['where']}.note"].decode()
-            assert f"- {item['symbol']} ({item['what']})" in note
+            what = f"{item['what']} in {', '.join(item['parts'])}" if item["parts"] else item["what"]
+            assert f"- {item['symbol']} ({what})" in note
             assert found[item["where"]] == (fork.root / item["upstream"].removeprefix("verl/")).read_bytes()
     shown = states(run, project)
     assert {path for path, state in shown.items() if state == "edited"} == {item["where"] for item in carried}

@@ -71,8 +71,8 @@ def test_combine_by_statement() -> None:
     assert combine(base, fork.replace("'x'", "'mine'"), later.replace('"x"', '"theirs"')) is None
 
 
-def trees(**files: str) -> dict[str, ast.Module]:
-    return {f"p/{name}.py": ast.parse(text) for name, text in files.items()}
+def files(**texts: str) -> dict[str, bytes]:
+    return {f"p/{name}.py": text.encode() for name, text in texts.items()}
 
 
 @pytest.mark.parametrize(
@@ -103,18 +103,18 @@ def test_calls_that_do_not_fit(function: str, call: str, what: str | None) -> No
         ("from p import own", "own.f("),
     ):
         caller = f"{head}\n\ndef g(x):\n    {call.replace('f(', name)}\n"
-        found = list(disagreements(trees(own=function, other=caller)))
+        found = list(disagreements(files(own=function, other=caller)))
         assert [item.what for item in found] == ([] if what is None else [what]), caller
         assert all((item.caller, item.called) == (("p.other", "g"), ("p.own", "f")) for item in found)
     bound = f"from p.own import f\n\ndef g(x, f):\n    {call}\n"
-    assert not list(disagreements(trees(own=function, other=bound)))
+    assert not list(disagreements(files(own=function, other=bound)))
 
 
 def test_keys_that_nothing_puts_into_a_batch() -> None:
     text = "def f(data):\n    return data.meta_info['a'], data.batch['b'], data['c'], data.batch['d']\n"
-    assert list(unfed(trees(own=text, other="NAMES = ['b']\n"))) == [(("p.own", "f"), "a"), (("p.own", "f"), "d")]
+    assert list(unfed(files(own=text, other="NAMES = ['b']\n"))) == [(("p.own", "f"), "a"), (("p.own", "f"), "d")]
     stores = "def g(data):\n    data.batch['d'] = data.meta_info['a']\n    return {'a': 1}\n"
-    assert list(unfed(trees(own=text, other=stores))) == [(("p.own", "f"), "b")]
+    assert list(unfed(files(own=text, other=stores))) == [(("p.own", "f"), "b")]
 
 
 def test_names() -> None:

@@ -397,6 +397,29 @@ def test_what_the_run_names_scores(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("verl")
+def test_a_manager_that_the_checkout_registers_scores_by_its_scorers(tmp_path: Path) -> None:
+    """verl hands every manager its default function, which is the checkout's own there."""
+    own = REGISTERED.replace("    pass", "    def __init__(self, tokenizer, num_examine, compute_score=None): ...")
+    texts = {"src/verl/utils/reward_score/__init__.py": SCORERS, "src/verl/workers/reward_manager/mine.py": own}
+    places = chosen_by_name(tmp_path, **texts)
+    below = Places((*places.folders, tmp_path / "fork/src"))
+    _, changed, _ = scored(below, {KEY: "mine"})
+    assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
+    assert scored(below, {KEY: "others"}) == (TREE, {}, []), "which the checkout does not register"
+
+
+@pytest.mark.usefixtures("verl")
+def test_the_projects_own_scorer_is_not_handed_over_as_one_that_somebody_named(tmp_path: Path, imports: Path) -> None:
+    def default_compute_score(item: int) -> int:
+        raise AssertionError("verl's, which knows none of the checkout's rows")
+
+    tree, _ = take(chosen_by_name(tmp_path))
+    make = registered(tree, imports)
+    assert make(tokenizer=None, num_examine=0, compute_score=default_compute_score)([1, 3]) == [1.0, 2.0]
+    assert make(tokenizer=None, num_examine=0, compute_score=lambda item: 8)([1]) == [4.0]
+
+
+@pytest.mark.usefixtures("verl")
 def test_rows_that_the_release_knows_are_scored_by_the_project(tmp_path: Path) -> None:
     path = "verl/utils/reward_score/__init__.py"
     usual = "# Said by nobody else.\n" + source_of(NEWEST[-1]).read(path)

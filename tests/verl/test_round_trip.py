@@ -163,6 +163,24 @@ def converted(tmp_path: Path, *lines: str) -> tuple[dict[str, Any], Any]:
     return settings(tmp_path / "p"), result.json
 
 
+@pytest.mark.parametrize(
+    ("release", "key"),
+    [
+        ("0.5.0", "reward_model.reward_manager"),
+        ("0.7.0", "reward_manager.name"),
+        (NEWEST[-1], "reward.reward_manager.name"),
+    ],
+)
+def test_a_run_that_names_no_manager_is_scored_by_verls(tmp_path: Path, release: str, key: str) -> None:
+    """A project's own manager, which scores the toy, is none that verl would have taken."""
+    file = tmp_path / "run.sh"
+    file.write_text(f"{RUN} {BASE} actor_rollout_ref.rollout.name=hf\n")
+    result = vextract("new", tmp_path / "p", "--verl", release, "--from-verl-run", file, "--json")
+    assert result.code == 0, result.err
+    assert settings(tmp_path / "p")[key] == "naive"
+    assert "scorers" in result.json["options"]["features"]
+
+
 def test_names_that_no_release_has_and_keys_that_follow_others(tmp_path: Path) -> None:
     made, report = converted(
         tmp_path,

@@ -69,17 +69,20 @@ def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) 
 def _at_odds(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
     """Return units whose calls do not fit the project's functions, or that the project's calls do not fit."""
     units = {(module_name(target.sides[unit.module].path), unit.key): unit for unit in carried.works if unit.key != OWN}
-    every = {path: file.data for path, file in target.files.items() if path.endswith(".py")} | dict(files)
+    before = {
+        path: file.data for path, file in target.files.items() if path.endswith(".py") and not path.startswith("tests/")
+    }
+    after = {**before, **files}
     found: dict[Unit, str] = {}
-    trees = {path: readers.python(data) for path, data in every.items() if not path.startswith("tests/")}
-    for item in disagreements(trees):
+    for item in disagreements(after):
         caller, called = units.get(item.caller), units.get(item.called)
         if caller is not None and called is None:
             found[caller] = f"it {item.what}"
         elif called is not None and caller is None:
             found[called] = f"the project's {item.caller[1]} {item.what}"
-    for place, key in unfed(trees):
-        if place in units:
+    usual = {key for _, key in unfed(before)}
+    for place, key in unfed(after):
+        if place in units and key not in usual:
             found[units[place]] = f"it reads {key} from a batch, which nothing in the project puts there"
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
@@ -47,6 +47,14 @@ class Difference:
     def what(self) -> str:
         """Say "edited", "added" or "removed"."""
         return "added" if self.old is None else "removed" if self.new is None else "edited"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the methods of a class that differ from the text that it was made from."""
+        if self.new is None or not isinstance(self.new.node, ast.ClassDef) or not self.base:
+            return ()
+        was, now = ({name: of_part(node) for name, node in _methods(text)} for text in (self.base, self.new.core))
+        return tuple(name for name, part in now.items() if was.get(name) != part)
 
     @property
     def hunks(self) -> int:
@@ -218,6 +226,13 @@ def _says_nothing(item: Difference) -> bool:
     """Tell whether only upstream's side computes anything, or both compute the same."""
     old, new = (side.node if side is not None else None for side in (item.old, item.new))
     return new is None or (old is not None and of_part(old) == of_part(new))
+
+
+def _methods(text: str) -> Iterator[tuple[str, ast.stmt]]:
+    (node,) = (node for node in readers.python(text).body if isinstance(node, ast.ClassDef))
+    for part in node.body:
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield part.name, part
 
 
 def _names(segment: Segment) -> set[str]:

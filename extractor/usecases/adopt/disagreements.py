@@ -8,9 +8,11 @@ the fork's trainer puts there.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from extractor.values import readers
 from extractor.values.modules import module_name
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -31,52 +33,82 @@ class Disagreement:
     what: str
 
 
-def disagreements(files: Mapping[str, ast.Module]) -> Iterator[Disagreement]:
+@dataclass(frozen=True)
+class _Facts:
+    """What is looked at of a file.
+
+    Attributes:
+        functions: Those at its top, by name.
+        imports: The import statements at its top.
+        defined: Functions and classes at its top.
+        calls: Top-level name, call of a name, and into how many names its value is taken apart.
+        read: Top-level name and key of what is read from batches.
+        strings: All other strings.
+    """
+
+    functions: Mapping[str, _Function]
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    defined: frozenset[str]
+    calls: tuple[tuple[str, ast.Call, int | None], ...]
+    read: tuple[tuple[str, str], ...]
+    strings: frozenset[str]
+
+
+@lru_cache(maxsize=2048)
+def _facts(data: bytes) -> _Facts:
+    body = readers.python(data).body
+    defined = [node for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+    calls: list[tuple[str, ast.Call, int | None]] = []
+    read: list[tuple[str, str]] = []
+    strings: set[str] = set()
+    for node in body:
+        name, nodes = getattr(node, "name", ""), list(ast.walk(node))
+        calls += [(name, call, targets) for call, targets in _calls(nodes)]
+        keys = dict(_keys_read(nodes))
+        read += [(name, key) for key in keys.values()]
+        constants = (item for item in nodes if isinstance(item, ast.Constant) and id(item) not in keys)
+        strings.update(item.value for item in constants if isinstance(item.value, str))
+    return _Facts(
+        {item.name: item for item in defined if not isinstance(item, ast.ClassDef) and _is_plain(item)},
+        tuple(node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))),
+        frozenset(item.name for item in defined),
+        tuple(calls),
+        tuple(read),
+        frozenset(strings),
+    )
+
+
+def disagreements(files: Mapping[str, bytes]) -> Iterator[Disagreement]:
     """Yield the calls of functions at the top of a project's files that cannot work.
 
     Args:
-        files: Each file, by its path in the project.
+        files: Each Python file, by its path in the project.
     """
-    trees = {module_name(path): tree for path, tree in files.items()}
-    functions = {
-        (module, node.name): node
-        for module, tree in trees.items()
-        for node in tree.body
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_plain(node)
-    }
-    for module, tree in trees.items():
-        names = _names(module, tree, trees)
-        for node in tree.body:
-            for call, targets in _calls(node):
-                called = _called(call.func, names)
-                function = functions.get(called) if called is not None else None
-                if called is not None and function is not None and (what := _misfit(call, targets, function)):
-                    yield Disagreement((module, getattr(node, "name", "")), called, what)
+    facts = {module_name(path): _facts(data) for path, data in files.items()}
+    for module, file in facts.items():
+        names = _names(module, file, facts)
+        for caller, call, targets in file.calls:
+            called = _called(call.func, names)
+            function = facts[called[0]].functions.get(called[1]) if called is not None and called[0] in facts else None
+            if called is not None and function is not None and (what := _misfit(call, targets, function)):
+                yield Disagreement((module, caller), called, what)
 
 
-def unfed(files: Mapping[str, ast.Module]) -> Iterator[tuple[tuple[str, str], str]]:
+def unfed(files: Mapping[str, bytes]) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield what reads a key of a batch that no code names otherwise: module and top-level name, and the key.
 
     Args:
-        files: Each file, by its path in the project.
+        files: Each Python file, by its path in the project.
     """
-    reads: list[tuple[tuple[str, str], str]] = []
-    known: set[str] = set()
-    for path, tree in files.items():
-        for node in tree.body:
-            mine = dict(_keys_read(node))
-            reads += [((module_name(path), getattr(node, "name", "")), key) for key in mine.values()]
-            known |= {
-                item.value
-                for item in ast.walk(node)
-                if isinstance(item, ast.Constant) and isinstance(item.value, str) and id(item) not in mine
-            }
-    yield from ((place, key) for place, key in reads if key not in known)
+    facts = {module_name(path): _facts(data) for path, data in files.items()}
+    known = frozenset().union(*(file.strings for file in facts.values()))
+    for module, file in facts.items():
+        yield from (((module, name), key) for name, key in file.read if key not in known)
 
 
-def _keys_read(node: ast.stmt) -> Iterator[tuple[int, str]]:
-    """Yield the keys that a statement reads from a batch, and where: `data.meta_info["key"]`."""
-    for item in ast.walk(node):
+def _keys_read(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Yield the keys that code reads from a batch, and where: `data.meta_info["key"]`."""
+    for item in nodes:
         if (
             isinstance(item, ast.Subscript)
             and isinstance(item.ctx, ast.Load)
@@ -94,31 +126,31 @@ def _is_plain(function: _Function) -> bool:
     return all(ast.unparse(name).rpartition(".")[2].startswith("register") for name in names)
 
 
-def _names(module: str, tree: ast.Module, trees: Mapping[str, ast.Module]) -> dict[str, tuple[str, str]]:
+def _names(module: str, file: _Facts, modules: Collection[str]) -> dict[str, tuple[str, str]]:
     """Return what a module's names stand for: a name in a module, or a module and an empty name."""
-    found = {node.name: (module, node.name) for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    for node in tree.body:
+    found = {name: (module, name) for name in file.defined}
+    for node in file.imports:
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                found[alias.asname or alias.name] = (inner, "") if inner in trees else (node.module, alias.name)
+                found[alias.asname or alias.name] = (inner, "") if inner in modules else (node.module, alias.name)
         elif isinstance(node, ast.Import):
             found.update({alias.asname: (alias.name, "") for alias in node.names if alias.asname})
     return found
 
 
-def _calls(node: ast.stmt) -> Iterator[tuple[ast.Call, int | None]]:
+def _calls(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, int | None]]:
     """Yield each call of plain names, and into how many names its value is taken apart."""
     apart = {
         id(item.value): len(item.targets[0].elts)
-        for item in ast.walk(node)
+        for item in nodes
         if isinstance(item, ast.Assign)
         and isinstance(item.targets[0], ast.Tuple)
         and not any(isinstance(target, ast.Starred) for target in item.targets[0].elts)
     }
-    own = {item.arg for item in ast.walk(node) if isinstance(item, ast.arg)}
-    own |= {item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)}
-    for item in ast.walk(node):
+    own = {item.arg for item in nodes if isinstance(item, ast.arg)}
+    own |= {item.id for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)}
+    for item in nodes:
         if isinstance(item, ast.Call) and _first(item.func) not in own:
             yield item, apart.get(id(item))
 

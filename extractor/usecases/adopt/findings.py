@@ -73,6 +73,7 @@ class Edit:
         outcome: What became of it.
         where: File of the project that has the edit, or below `orphaned/`; empty where the project has the release's.
         why: For an orphan, why it has no place.
+        parts: For a class, the methods that differ, in the fork's order.
         old, new: The text before and after, imports under upstream's names.
     """
 
@@ -84,6 +85,7 @@ class Edit:
     outcome: Outcome
     where: str
     why: str = ""
+    parts: tuple[str, ...] = ()
     old: str = field(default="", repr=False)
     new: str = field(default="", repr=False)
 

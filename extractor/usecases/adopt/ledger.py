@@ -9,16 +9,18 @@ from dataclasses import replace
 from extractor.pipeline.source import Source
 from extractor.project.beside import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
-from extractor.usecases.adopt.carry import Carried, reason
+from extractor.usecases.adopt.carry import DROPPED, Carried, reason
 from extractor.usecases.adopt.differences import COMMENTS, Difference
 from extractor.usecases.adopt.findings import Edit, Outcome
 from extractor.usecases.adopt.locate import VERSION
+from extractor.usecases.adopt.roles import played_by
 from extractor.usecases.adopt.segments import TOP, Segment, hunks, split
 from extractor.usecases.adopt.target_project import Sides, TargetProject, Unit
 from extractor.usecases.adopt.upstream_names import decoded
 from extractor.values.fingerprint import of_text, parts_of_upstream
 
 _NO_FILE = "the project does not have this file: nothing that was vendored uses it"
+_ITS_OWN = "the project has its own instead"
 _CONFIG = "the project's configuration is its own: see config/, which has upstream's keys"
 
 
@@ -57,10 +59,12 @@ def orphans(target: TargetProject, source: Source, edits: Sequence[Edit]) -> dic
 
 
 def _of_file(target: TargetProject, path: str, old: str, new: str, sides: Sides | None, carried: Carried) -> list[Edit]:
+    instead = ", ".join(played_by(path, target.package, target.files))
+    no_file = f"{_ITS_OWN}: {instead}" if instead else _NO_FILE
     if not path.endswith(".py"):
         if of_text(new) in parts_of_upstream():
             return [_whole(path, "", old, new, hunks(old, new), Outcome.UPSTREAM)]
-        why = _CONFIG if path.endswith((".yaml", ".yml")) else _NO_FILE
+        why = _CONFIG if path.endswith((".yaml", ".yml")) else no_file
         return [_whole(path, why, old, new, hunks(old, new))]
     compared = target.compared.get(path)
     if compared is None:
@@ -78,7 +82,9 @@ def _of_file(target: TargetProject, path: str, old: str, new: str, sides: Sides 
         if item.is_upstreams and not (sides is not None and Unit(sides.module, item.key) in carried.works):
             edits.append(replace(_edit(path, item, None, None), outcome=Outcome.UPSTREAM, where=""))
             continue
-        absent = _NO_FILE if sides is None else reason(carried, sides, item)
+        absent = no_file if sides is None else reason(carried, sides, item)
+        if absent == DROPPED and instead:
+            absent = f"{_ITS_OWN}: {instead}"
         edits.append(_edit(path, item, sides, absent))
     used = _used(sides, carried)
     for imported in found.imports:
@@ -86,7 +92,7 @@ def _of_file(target: TargetProject, path: str, old: str, new: str, sides: Sides 
             None if (imported.local, imported.module.partition(".")[0]) in used else "no code that came along uses it"
         )
         if sides is None:
-            missing = _NO_FILE
+            missing = no_file
         origin = f"from {imported.module} import {imported.name}" if imported.name else f"import {imported.module}"
         edits.append(_line(path, origin, sides, missing))
     if found.comments:
@@ -123,6 +129,7 @@ def _edit(path: str, item: Difference, sides: Sides | None, why: str | None) -> 
         outcome=Outcome.CARRIED if why is None else Outcome.ORPHANED,
         where=sides.path if why is None and sides is not None else parked(path),
         why=why or "",
+        parts=item.parts,
         old=item.base,
         new=item.new.core if item.new is not None else "",
     )
@@ -148,7 +155,7 @@ def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: st
 
 def _whole(path: str, why: str, old: str, new: str, places: int, outcome: Outcome = Outcome.ORPHANED) -> Edit:
     where = parked(path) if outcome is Outcome.ORPHANED else ""
-    return Edit(path, "the whole file", "edited", False, places, outcome, where, why, old, new)
+    return Edit(path, "the whole file", "edited", False, places, outcome, where, why, old=old, new=new)
 
 
 def _note(path: str, release: str, lost: Sequence[Edit]) -> bytes:
@@ -159,8 +166,9 @@ def _note(path: str, release: str, lost: Sequence[Edit]) -> bytes:
         "",
     ]
     for edit in lost:
-        lines += textwrap.wrap(f"- {edit.symbol} ({edit.what}): {edit.why}", 118, subsequent_indent="  ")
-    lines += ["", "What your fork has there, against upstream's:", "", ""]
+        where = f"{edit.what} in {', '.join(edit.parts)}" if edit.parts else edit.what
+        lines += textwrap.wrap(f"- {edit.symbol} ({where}): {edit.why}", 118, subsequent_indent="  ")
+    lines += ["", "What your fork has there, against the text of upstream's that it is nearest to:", "", ""]
     note = "\n".join(lines).encode()
     for edit in lost:
         note += f"{edit.symbol}:\n".encode() + diff.unified(path, edit.old.encode(), edit.new.encode()) + b"\n"

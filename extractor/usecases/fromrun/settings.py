@@ -177,13 +177,14 @@ def _local(
 
 # A reference that was not resolved, to a key or a function of a fork's; what the environment has, a project resolves.
 _LEADS_NOWHERE = re.compile(r"\$\{(?!oc\.(?:env|select|decode))")
-# Of what is about the machine otherwise, this says what a run reads, how long it is and when it looks: as it would be
-# with verl.
+# Of what is about the machine otherwise, this says what a run reads, by what it is scored, how long it is and when it
+# looks: as it would be with verl.
 _OF_THE_RUN = (
     "data.seed",
     "data.train_files",
     "data.trust_remote_code",
     "data.val_files",
+    "reward_model.reward_manager",
     "trainer.max_actor_ckpt_to_keep",
     "trainer.resume_mode",
     "trainer.save_freq",

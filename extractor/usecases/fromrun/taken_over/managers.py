@@ -70,7 +70,10 @@ class RunRewardManager({cls}):
     """The run's manager, called as a project calls one: with the arguments that it takes."""
 
     def __init__(self, *, config: Any = None, **given: Any) -> None:
-        given["compute_score"] = given.get("compute_score") or {scorer}
+        function = given.get("compute_score")
+        if getattr(function, "__name__", "") == "default_compute_score":  # nobody has named one
+            function = {scorer} or function
+        given["compute_score"] = function or {scorer}
         given["config"] = None if config is None else with_unknown(config)
         taken = inspect.signature({cls}).parameters
 {handed}        every = any(item.kind is item.VAR_KEYWORD for item in taken.values())

@@ -72,7 +72,8 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
     changed = _changed_class(project, before, program)
     if changed.settings:
         return changed
-    if function is None or named - _BY_DEFAULT:
+    others = named - _BY_DEFAULT
+    if function is None or not others <= _registered(project, others):
         return Taken(project.tree)
     if any(settings.get(key) for key in _FUNCTIONS):
         return _calling(project, before) if named <= {"naive"} else Taken(project.tree)
@@ -97,6 +98,15 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
                     return taken
             return _copied(_Scoring(path, names[-1], text, key, ", ".join(sorted(new))), project)
     return Taken(project.tree)
+
+
+def _registered(project: Recipient, names: Collection[str]) -> set[str]:
+    """Return which reward managers the run's checkout registers itself: verl hands these its default function."""
+    found: set[str] = set()
+    for place, text in registered.python_files(project.places) if names else ():
+        if _CLASSES in place and "compute_score" in text:
+            found.update(name for name in names if re.search(rf"@register\(\s*[\"']{re.escape(name)}[\"']", text))
+    return found
 
 
 def _file_of(program: str) -> str:
