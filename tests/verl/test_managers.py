@@ -317,6 +317,25 @@ def test_a_text_file_that_a_copied_module_opens_comes_along(tmp_path: Path, impo
 
 
 @pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("joined", ["os.path.join(HERE, '..', 'prompts')", "Path(HERE) / 'prompts'"])
+def test_a_folder_of_text_files_that_a_copied_module_names_comes_along(
+    tmp_path: Path, imports: Path, joined: str
+) -> None:
+    """Beside the module, or beside its own folder, which it is named from by two points."""
+    helper = (
+        "import os\nfrom pathlib import Path\n\nHERE = os.path.dirname(os.path.abspath(__file__))\n"
+        f"PROMPTS = {joined}\n\n\ndef half(number):\n"
+        "    return number * float(open(os.path.join(PROMPTS, f'{int(number > 0)}.txt')).read())\n"
+    )
+    utils = "src/verl/utils"
+    folder = f"{utils}/prompts" if "'..'" in joined else f"{utils}/reward_score/prompts"
+    files = {f"{utils}/reward_score/mine.py": helper, f"{folder}/1.txt": "0.25", f"{folder}/deeper/code.py": ""}
+    tree, _ = take(chosen_by_name(tmp_path, **files))
+    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [0.5]
+    assert not [file.path for file in tree if file.path.endswith("code.py")]
+
+
+@pytest.mark.usefixtures("verl")
 def test_a_class_that_is_called_with_the_step_and_returns_more_is_adapted(tmp_path: Path, imports: Path) -> None:
     own = CLASS.replace("def __call__(self, data):", "def __call__(self, data, step):")
     own = own.replace("for item in data]", "for item in data], [step]")

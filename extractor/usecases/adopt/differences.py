@@ -229,10 +229,10 @@ def _says_nothing(item: Difference) -> bool:
 
 
 def _methods(text: str) -> Iterator[tuple[str, ast.stmt]]:
-    (node,) = (node for node in readers.python(text).body if isinstance(node, ast.ClassDef))
-    for part in node.body:
-        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield part.name, part
+    for node in readers.python(text).body:
+        for part in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield part.name, part
 
 
 def _names(segment: Segment) -> set[str]:

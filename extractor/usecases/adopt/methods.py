@@ -17,11 +17,13 @@ from extractor.values.tree import FileKind, Tree
 
 
 def without_methods(code: str, names: Collection[str]) -> str:
-    """Return the text of a class without methods of these names."""
+    """Return the text of a class without methods of these names; that of anything else as it is."""
     if not names:
         return code
-    (node,) = ast.parse(code).body
-    assert isinstance(node, ast.ClassDef)
+    body = readers.python(code).body
+    if len(body) != 1 or not isinstance(body[0], ast.ClassDef):
+        return code
+    node = body[0]
     positions = [
         position
         for position, part in enumerate(node.body)

@@ -1,4 +1,7 @@
-"""Text files that a module opens beside itself: `open(os.path.join(os.path.dirname(__file__), "prompts.txt"))`."""
+"""Text files that a module opens beside itself: `open(os.path.join(os.path.dirname(__file__), "prompts.txt"))`.
+
+Of a folder that it names, `os.path.join(here, "..", "prompts")`, all of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from extractor.values import readers
 from extractor.values.errors import UsageError
 
 _LONGEST = 200
+_MOST = 50
 
 
 def opened(text: str, place: Path | str | None, released: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
@@ -22,7 +26,8 @@ def opened(text: str, place: Path | str | None, released: Mapping[str, bytes]) -
     """
     if "__file__" not in text or place is None:
         return
-    constants = (node.value for node in ast.walk(readers.python(text)) if isinstance(node, ast.Constant))
+    tree = readers.python(text)
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     for name in dict.fromkeys(value for value in constants if isinstance(value, str) and 0 < len(value) < _LONGEST):
         path = PurePosixPath(name)
         if not name.isprintable() or path.is_absolute() or ".." in path.parts or path.suffix == ".py":
@@ -34,6 +39,41 @@ def opened(text: str, place: Path | str | None, released: Mapping[str, bytes]) -
                 yield str(path), released[str(PurePosixPath(place).parent / path)].decode()
         except (KeyError, OSError, UnicodeDecodeError, UsageError):
             continue
+
+    if isinstance(place, Path):
+        for name in _folders(tree):
+            yield from _below(place.parent, name)
+
+
+def _folders(tree: ast.Module) -> Iterator[str]:
+    """Yield the paths that code joins to another, in the order of their parts: `join(x, "..", "a")`, `x / "a"`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "join":
+            parts = [item.value for item in node.args[1:] if isinstance(item, ast.Constant)]
+            if parts and len(parts) == len(node.args) - 1 and all(isinstance(part, str) for part in parts):
+                yield "/".join(map(str, parts))
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            value = node.right.value if isinstance(node.right, ast.Constant) else None
+            if isinstance(value, str):
+                yield value
+
+
+def _below(folder: Path, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the text files of a folder beside a module, or beside its own folder."""
+    path = PurePosixPath(name)
+    inner = path.relative_to("..") if path.parts[:1] == ("..",) else path
+    if not name.isprintable() or path.is_absolute() or ".." in inner.parts or not inner.parts:
+        return
+    place = folder / path
+    try:
+        files = sorted(readers.files_below(place)) if place.is_dir() and not place.is_symlink() else []
+        if len(files) > _MOST:
+            return
+        for file in files:
+            if file.suffix != ".py" and not file.is_symlink():
+                yield f"{path}/{file.relative_to(place).as_posix()}", readers.read_text(file)
+    except (OSError, UnicodeDecodeError, UsageError):
+        return
 
 
 def _read(folder: Path, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -245,7 +246,8 @@ class Copying:
         is_released = module in self._index and not self._is_of_checkout(module, None)
         place = self._index[module].path if is_released else self._file_of(module)
         held = beside.opened(text, place, self._source.files)
-        self.files.update({f"{folder}/{name}": content for name, content in held})
+        named = {posixpath.normpath(f"{folder}/{name}"): content for name, content in held}
+        self.files.update({name: content for name, content in named.items() if name.startswith("custom/")})
         return None
 
     def _text_of(self, module: str) -> tuple[str, bool] | None:
