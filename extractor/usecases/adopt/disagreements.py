@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from extractor.values import readers
-from extractor.values.modules import module_name
+from extractor.values.modules import absolute, module_name
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -85,8 +85,9 @@ def disagreements(files: Mapping[str, bytes]) -> Iterator[Disagreement]:
         files: Each Python file, by its path in the project.
     """
     facts = {module_name(path): _facts(data) for path, data in files.items()}
-    for module, file in facts.items():
-        names = _names(module, file, facts)
+    for path in files:
+        module, file = module_name(path), facts[module_name(path)]
+        names = _names(module, file, facts, is_package=path.endswith("__init__.py"))
         for caller, call, targets in file.calls:
             called = _called(call.func, names)
             function = facts[called[0]].functions.get(called[1]) if called is not None and called[0] in facts else None
@@ -126,15 +127,16 @@ def _is_plain(function: _Function) -> bool:
     return all(ast.unparse(name).rpartition(".")[2].startswith("register") for name in names)
 
 
-def _names(module: str, file: _Facts, modules: Collection[str]) -> dict[str, tuple[str, str]]:
+def _names(module: str, file: _Facts, modules: Collection[str], *, is_package: bool) -> dict[str, tuple[str, str]]:
     """Return what a module's names stand for: a name in a module, or a module and an empty name."""
     found = {name: (module, name) for name in file.defined}
     for node in file.imports:
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        if isinstance(node, ast.ImportFrom):
+            origin = absolute(node, module, is_package=is_package)
             for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                found[alias.asname or alias.name] = (inner, "") if inner in modules else (node.module, alias.name)
-        elif isinstance(node, ast.Import):
+                inner = f"{origin}.{alias.name}"
+                found[alias.asname or alias.name] = (inner, "") if inner in modules else (origin, alias.name)
+        else:
             found.update({alias.asname: (alias.name, "") for alias in node.names if alias.asname})
     return found
 
@@ -196,8 +198,27 @@ def _missing(call: ast.Call, function: _Function) -> list[str]:
     needed = places[len(call.args) : len(places) - len(function.args.defaults)]
     only = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     needed += [item for item, default in only if default is None]
-    given = {item.arg for item in call.keywords}
-    return [item.arg for item in needed if item.arg not in given]
+    given = {*(item.arg for item in call.keywords), *(item.arg for item in places[: len(call.args)])}
+    names = dict.fromkeys([*(item.arg for item in needed), *_used_as_given(function)])
+    return [name for name in names if name not in given]
+
+
+@lru_cache(maxsize=1024)
+def _used_as_given(function: _Function) -> tuple[str, ...]:
+    """Return the arguments that are None by default and whose members are used all the same, without a look at them."""
+    taken = function.args
+    last = [*taken.posonlyargs, *taken.args][len(taken.posonlyargs) + len(taken.args) - len(taken.defaults) :]
+    pairs = [*zip(last, taken.defaults, strict=True), *zip(taken.kwonlyargs, taken.kw_defaults, strict=True)]
+    empty = [item.arg for item, default in pairs if isinstance(default, ast.Constant) and default.value is None]
+    if not empty:
+        return ()
+    nodes = [node for statement in function.body for node in ast.walk(statement)]
+    tests = [node.test for node in nodes if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert))]
+    tests += [node for node in nodes if isinstance(node, (ast.BoolOp, ast.Compare))]
+    seen = {item.id for test in tests for item in ast.walk(test) if isinstance(item, ast.Name)}
+    seen |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    used = {node.value.id for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)}
+    return tuple(name for name in empty if name in used - seen)
 
 
 def _returns(function: _Function) -> Iterator[ast.Return]:
