@@ -166,6 +166,7 @@ def converted(tmp_path: Path, *lines: str) -> tuple[dict[str, Any], Any]:
 @pytest.mark.parametrize(
     ("release", "key"),
     [
+        ("0.4.0", "reward_model.reward_manager"),
         ("0.5.0", "reward_model.reward_manager"),
         ("0.7.0", "reward_manager.name"),
         (NEWEST[-1], "reward.reward_manager.name"),
@@ -179,6 +180,7 @@ def test_a_run_that_names_no_manager_is_scored_by_verls(tmp_path: Path, release:
     assert result.code == 0, result.err
     assert settings(tmp_path / "p")[key] == "naive"
     assert "scorers" in result.json["options"]["features"]
+    assert not [item for item in result.json["run"]["remarks"] if item["key"] == key and item["what"] == "to do"]
 
 
 def test_names_that_no_release_has_and_keys_that_follow_others(tmp_path: Path) -> None:

@@ -85,5 +85,5 @@ def put_aside(project: Recipient, before: Mapping[str, Any]) -> tuple[Taken, dic
 
 def _is_there(project: Recipient, key: str, name: str) -> bool:
     if key in managers.KEYS:
-        return name in {*managers.AS_NAIVE, *managers.names(project.code)}
+        return name in {managers.PLAIN, *managers.AS_NAIVE, *managers.names(project.code)}
     return registered.is_known(project.code, key, name)
