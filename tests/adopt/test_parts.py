@@ -9,6 +9,7 @@ import pytest
 from extractor.usecases.adopt import assemble, narrower
 from extractor.usecases.adopt.combine import combine
 from extractor.usecases.adopt.disagreements import disagreements, unfed
+from extractor.usecases.adopt.own_keys import without_field
 from extractor.usecases.adopt.segments import join, split
 from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
 from tests.releases import newest_release, source_of
@@ -120,6 +121,13 @@ def test_keys_that_nothing_puts_into_a_batch() -> None:
     assert list(unfed(files(own=text, other="NAMES = ['b']\n"))) == [(("p.own", "f"), "a"), (("p.own", "f"), "d")]
     stores = "def g(data):\n    data.batch['d'] = data.meta_info['a']\n    return {'a': 1}\n"
     assert list(unfed(files(own=text, other=stores))) == [(("p.own", "f"), "b")]
+
+
+def test_settings_that_a_typed_config_could_not_hold() -> None:
+    typed = b"from dataclasses import dataclass\n\n@dataclass\nclass PolicyLossConfig(Base):\n    known: int = 1\n"
+    more = b"from dataclasses import dataclass\n\n@dataclass\nclass FSDPPolicyLossConfig(Base):\n    further: int = 1\n"
+    keys = ["actor.policy_loss.known", "actor.policy_loss.further", "actor.policy_loss.mine.a", "algorithm.mine"]
+    assert without_field(keys, [typed, more, b"x = 1"]) == {"actor.policy_loss.mine.a": "PolicyLossConfig"}
 
 
 def test_names() -> None:

@@ -19,7 +19,9 @@ from extractor.values.tree import File, FileKind, Tree
 if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
+    from extractor.usecases.adopt.carry import Carried
     from extractor.usecases.adopt.differences import Compared
+    from extractor.usecases.adopt.target_project import TargetProject, Unit
     from extractor.usecases.fromrun import carry_over
     from extractor.values.manifest import Manifest, SourcePin
     from extractor.values.options import Options
@@ -291,11 +293,14 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
             files = assemble(target, carried)
             more = broken(target, carried, files)
             if not more:
+                code = [work.core for work in carried.works.values()]
+                keys = own_keys(recognised.copy, recognised.source, target.files, code)
+                more = _without_field(target, carried, files, keys)
+            if not more:
                 break
             barred.update(more)
         edits = ledger(target, recognised.source, carried)
-    code = [work.core for work in carried.works.values()]
-    files |= with_keys(target.files, own_keys(recognised.copy, recognised.source, target.files, code))
+    files |= with_keys(target.files, keys)
     own = []
     for path in recognised.copy.own:
         module = next(name for name, place in target.own.items() if place == path)
@@ -313,6 +318,22 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
         code=tuple(code),
         outside=tuple(sorted({line.outside for line in lines if line.outside} - _known(generated, options))),
     )
+
+
+def _without_field(
+    target: TargetProject, carried: Carried, files: Mapping[str, bytes], keys: Iterable[str]
+) -> dict[Unit, str]:
+    """Return units that read settings for which the project's typed config has no field, with the reason."""
+    from extractor.pipeline.render.unread import named
+    from extractor.usecases.adopt.own_keys import without_field
+
+    before = {path: file.data for path, file in target.files.items() if path.endswith(".py")}
+    lacking = without_field(keys, {**before, **files}.values())
+    return {
+        unit: f"it reads {key}, for which the project's {lacking[key]} has no field"
+        for unit, work in carried.works.items()
+        for key in sorted(named(lacking, [work.core]))
+    }
 
 
 def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str, bytes]) -> Plan:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from extractor.pipeline.render.unread import named
+from extractor.values import readers
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.written import dumped, nested
 from extractor.values.tree import File
@@ -46,6 +49,30 @@ def own_keys(copy: Copy, source: Source, project: Mapping[str, File], code: Iter
     }
     read = named(new, code)
     return {key: value for key, value in new.items() if key in read}
+
+
+def without_field(keys: Iterable[str], files: Iterable[bytes]) -> dict[str, str]:
+    """Return the settings that a project's typed config could not hold, each with the class that has no such field.
+
+    Args:
+        keys: Dotted names.
+        files: The project's Python files.
+    """
+    fields: dict[str, set[str]] = {}
+    for data in files:
+        for node in readers.python(data).body if b"dataclass" in data else ():
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Config"):
+                targets = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
+                fields.setdefault(node.name, set()).update(item.id for item in targets if isinstance(item, ast.Name))
+    found = {}
+    for key in keys:
+        parts = key.split(".")
+        for section, name in pairwise(parts):
+            cls = "".join(map(str.capitalize, section.split("_"))) + "Config"
+            held = set().union(*(have for other, have in fields.items() if other.endswith(cls)))
+            if cls in fields and name not in held:
+                found[key] = cls
+    return found
 
 
 def with_keys(tree: Mapping[str, File], keys: Mapping[str, Any]) -> dict[str, bytes]:
