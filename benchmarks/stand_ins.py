@@ -7,10 +7,13 @@ the script's columns and its data source, and of a reward function of its own th
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from extractor.values import readers
 
 PROMPT, RESPONSE, PROMPTS, ROWS = 192, 24, 2, 8
 IN_TEMPLATE = 1000  # a prompt in a run's own words
@@ -59,10 +62,18 @@ def _cut(config: Config, folder: Path) -> Any:
 
 def _longest(config: Config, folder: Path) -> int:
     """Return how long prompts may be, in characters."""
-    return IN_TEMPLATE if [*Path().glob(_WRITES)] else PROMPT
+    return IN_TEMPLATE if [*Path().glob(_WRITES)] or _dataset_is_edited() else PROMPT
+
+
+def _dataset_is_edited() -> bool:
+    """Tell whether a fork's dataset is in the project: it may write prompts of its own words."""
+    lock = readers.toml(Path("vextract.lock").read_text(encoding="utf-8"))
+    emitted = {file["path"]: file["sha256"] for file in lock["files"] if file.get("upstream") == _DATASET}
+    return any(hashlib.sha256(Path(path).read_bytes()).hexdigest() != digest for path, digest in emitted.items())
 
 
 # The dataset class of a run of EasyR1's that has a template for prompts.
+_DATASET = "verl/utils/dataset/rl_dataset.py"
 _WRITES = "*/custom/easyr1_dataset.py"
 
 
