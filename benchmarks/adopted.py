@@ -108,7 +108,7 @@ def outcomes(root: Path, scripts: list[Path], folder: Path) -> Iterator[tuple[st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkouts", type=Path, nargs="+")
-    parser.add_argument("--take", type=int, default=2, help="at most so many launch scripts of each checkout")
+    parser.add_argument("--take", type=int, default=2, help="at most so many launch scripts of each checkout; 0: none")
     parser.add_argument("--into", type=Path, help="keep the projects here")
     options = parser.parse_args()
     alone: Counter[str] = Counter()
@@ -116,7 +116,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.into or Path(temporary)
         for root, scripts in scripts_of([path.resolve() for path in options.checkouts], "", options.take, 0):
-            for name, what, why in outcomes(root, scripts, folder):
+            for name, what, why in outcomes(root, scripts if options.take else [], folder):
                 (alone if name == ALONE else run)[what] += 1
                 print(f"  {what:12}  {name}: {' '.join(why.split())[:300]}", flush=True)
     print(f"alone: {summary(alone)}")

@@ -69,6 +69,24 @@ def test_what_upstream_had_is_no_edit(run: Any, tmp_path: Path) -> None:
     assert "as upstream had it on another day:" in shown
 
 
+def test_what_registers_itself_comes_along_whoever_wrote_it(run: Any, tmp_path: Path) -> None:
+    """A loss of a later release, which a run can choose by its name; the copy stays one of its release."""
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    text = source_of("0.6.1").read(f"verl/{ALGOS}")
+    later = {item.key: item.core for item in split(text)}["compute_policy_loss_geo_mean"]
+    assert "@register_policy_loss" in later
+    fork.append(ALGOS, f"\n\n{later}")
+    fork.append(ALGOS, "\n\n@register_adv_est(AdvantageEstimator.MINE_1)\ndef mine_1(**kwargs):\n    return kwargs\n")
+    fork.into("trainer/ppo/ray_trainer.py", "apply_kl_penalty", "print('token_2')")
+    report = report_of(run, fork, tmp_path / "toy")
+    fates = edits(report)
+    assert fates.pop(f"verl/{ALGOS}:compute_policy_loss_geo_mean") == "carried"
+    assert fates.pop("verl/trainer/ppo/ray_trainer.py:apply_kl_penalty") == "carried", "it is an edit, and no other day"
+    assert fates == {f"verl/{ALGOS}:mine_1": "orphaned"}
+    (lost,) = [item for item in report["edits"] if item["symbol"] == "mine_1"]
+    assert lost["why"] == "it is registered as AdvantageEstimator.MINE_1, which the project does not have"
+
+
 def test_an_edit_of_another_day_is_put_into_the_releases_text(run: Any, tmp_path: Path) -> None:
     """The fork's function is of an older release, with one line of its own: only that line comes along."""
     fork = Fork(tmp_path / "repo", source_of(RELEASE))

@@ -59,6 +59,9 @@ def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) 
         if early := sorted(_early(readers.python(files[path]), unit.key)):
             found[unit] = f"it needs {', '.join(early)} as it is defined, which the project's file defines below it"
             continue
+        if absent := sorted(_absent_members(readers.python(files[path]), unit.key)):
+            found[unit] = f"it is registered as {', '.join(absent)}, which the project does not have"
+            continue
         importer = module_name(path)
         for line in (*work.lines, *(work.inner if unit.key == OWN else ())):
             if line.module and line.module in graph and importer in reachable([line.module], graph.__getitem__):
@@ -84,6 +87,19 @@ def _at_odds(target: TargetProject, carried: Carried, files: Mapping[str, bytes]
     for place, key in unfed(after):
         if place in units and key not in usual:
             found[units[place]] = f"it reads {key} from a batch, which nothing in the project puts there"
+    return found
+
+
+def _absent_members(tree: ast.Module, name: str) -> set[str]:
+    """Return the members of a module's own classes that the decorators of a definition name, and that are not there."""
+    node = next((node for node in tree.body if getattr(node, "name", None) == name), None)
+    plain = {item.name: item for item in tree.body if isinstance(item, ast.ClassDef)}
+    found = set()
+    for decorator in getattr(node, "decorator_list", ()):
+        for item in ast.walk(decorator):
+            if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id in plain:
+                members = {name for part in plain[item.value.id].body for name in bound_names(part)}
+                found |= {f"{item.value.id}.{item.attr}"} if item.attr not in members else set()
     return found
 
 

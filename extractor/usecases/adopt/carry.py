@@ -88,9 +88,11 @@ def _roots(target: TargetProject) -> list[Unit]:
     found = []
     for _, sides in sorted(target.sides.items()):
         for item in sides.found.symbols:
-            if item.new is None or item.is_upstreams:
+            if item.new is None:
                 continue
-            if item.old is not None:
+            if item.is_upstreams:  # what the release lacks can be chosen by its name, whoever wrote it
+                wanted = item.old is None and _registers(sides, item.new)
+            elif item.old is not None:
                 wanted = item.key in sides.emitted_by_key
             else:
                 wanted = _registers(sides, item.new) or _acts(item.new)

@@ -111,9 +111,9 @@ class Compared:
 def compared(copy: Copy, source: Source, bases: Sequence[Source]) -> dict[str, Compared]:
     """Compare the modules of a copy that are not as in a release, by upstream's path; none that cannot be read.
 
-    What upstream had on another day is marked as such. A copy that has any of it is of that day; then nothing
-    is said by what it lacks, nor by imports that no edit uses, nor by differences that only a reader sees: comments,
-    annotations, what is printed.
+    What upstream had on another day is marked as such. A copy with a definition of another day is of that day; then
+    nothing is said by what it lacks, nor by imports that no edit uses, nor by differences that only a reader sees:
+    comments, annotations, what is printed.
     """
     pairs = {}
     for path, data in copy.files.items():
@@ -125,7 +125,7 @@ def compared(copy: Copy, source: Source, bases: Sequence[Source]) -> dict[str, C
         except SyntaxError:
             continue
     found = {path: _symbols(*sides) for path, sides in pairs.items()}
-    of_another_day = any(item.is_upstreams for items in found.values() for item in items)
+    of_another_day = any(_is_older_or_newer(item) for items in found.values() for item in items)
     if of_another_day:
         for path, items in found.items():
             found[path] = [replace(item, is_upstreams=item.is_upstreams or _says_nothing(item)) for item in items]
@@ -220,6 +220,11 @@ def _was_upstreams(item: Difference) -> bool:
         and not _says_nothing(item)
         and of_part(item.new.node) in parts_of_upstream()
     )
+
+
+def _is_older_or_newer(item: Difference) -> bool:
+    """Tell whether upstream had a definition otherwise; one that was added may have been copied from another file."""
+    return item.is_upstreams and item.old is not None and item.new is not None and item.new.is_definition
 
 
 def _says_nothing(item: Difference) -> bool:
