@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from extractor.usecases.fromrun import startable
-from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.files import Places, beside
 from extractor.usecases.fromrun.taken_over import estimators, managers, named_files, scorers, unregistered
 from extractor.usecases.fromrun.taken_over import registered as registration
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
@@ -333,6 +333,18 @@ def test_a_folder_of_text_files_that_a_copied_module_names_comes_along(
     tree, _ = take(chosen_by_name(tmp_path, **files))
     assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [0.5]
     assert not [file.path for file in tree if file.path.endswith("code.py")]
+
+
+@pytest.mark.parametrize("name", ["../secrets", "linked"])
+def test_a_folder_outside_the_checkout_is_not_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/key.txt").write_text("private")
+    root = tmp_path / "fork"
+    root.mkdir()
+    (root / "linked").symlink_to(tmp_path / "secrets")
+    text = f"import os\nPLACE = os.path.join(os.path.dirname(__file__), '{name}')\n"
+    assert list(beside.opened(text, root / "reward.py", {}, root)) == []
+    assert list(beside.opened(text, root / "reward.py", {}, tmp_path)) == [(f"{name}/key.txt", "private")]
 
 
 @pytest.mark.usefixtures("verl")

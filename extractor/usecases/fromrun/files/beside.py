@@ -16,13 +16,16 @@ _LONGEST = 200
 _MOST = 50
 
 
-def opened(text: str, place: Path | str | None, released: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+def opened(
+    text: str, place: Path | str | None, released: Mapping[str, bytes], root: Path | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield the files that a module's text names below its own folder, by their paths there, each with what it holds.
 
     Args:
         text: The module's.
         place: The module's file, or its path in a release.
         released: The files of that release.
+        root: The checkout that the module lies in; of folders outside it nothing is read.
     """
     if "__file__" not in text or place is None:
         return
@@ -39,10 +42,9 @@ def opened(text: str, place: Path | str | None, released: Mapping[str, bytes]) -
                 yield str(path), released[str(PurePosixPath(place).parent / path)].decode()
         except (KeyError, OSError, UnicodeDecodeError, UsageError):
             continue
-
-    if isinstance(place, Path):
+    if isinstance(place, Path) and root is not None:
         for name in _folders(tree):
-            yield from _below(place.parent, name)
+            yield from _below(place.parent, name, root)
 
 
 def _folders(tree: ast.Module) -> Iterator[str]:
@@ -58,7 +60,7 @@ def _folders(tree: ast.Module) -> Iterator[str]:
                 yield value
 
 
-def _below(folder: Path, name: str) -> Iterator[tuple[str, str]]:
+def _below(folder: Path, name: str, root: Path) -> Iterator[tuple[str, str]]:
     """Yield the text files of a folder beside a module, or beside its own folder."""
     path = PurePosixPath(name)
     inner = path.relative_to("..") if path.parts[:1] == ("..",) else path
@@ -66,12 +68,12 @@ def _below(folder: Path, name: str) -> Iterator[tuple[str, str]]:
         return
     place = folder / path
     try:
-        files = sorted(readers.files_below(place)) if place.is_dir() and not place.is_symlink() else []
-        if len(files) > _MOST:
-            return
-        for file in files:
-            if file.suffix != ".py" and not file.is_symlink():
-                yield f"{path}/{file.relative_to(place).as_posix()}", readers.read_text(file)
+        is_inside = place.is_dir() and place.resolve().is_relative_to(root.resolve())
+        files = sorted(readers.files_below(place)) if is_inside else []
+        for file in files if len(files) <= _MOST else ():
+            if file.suffix != ".py":
+                inside = file.relative_to(place).as_posix()
+                yield f"{path}/{inside}", _read(place, inside)
     except (OSError, UnicodeDecodeError, UsageError):
         return
 

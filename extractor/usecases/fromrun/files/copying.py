@@ -245,7 +245,7 @@ class Copying:
         folder = path if is_package else path.rpartition("/")[0]
         is_released = module in self._index and not self._is_of_checkout(module, None)
         place = self._index[module].path if is_released else self._file_of(module)
-        held = beside.opened(text, place, self._source.files)
+        held = beside.opened(text, place, self._source.files, self._places.root)
         named = {posixpath.normpath(f"{folder}/{name}"): content for name, content in held}
         self.files.update({name: content for name, content in named.items() if name.startswith("custom/")})
         return None
