@@ -7,19 +7,16 @@ these come is told as by `benchmarks.launch_scripts`: `trials` starts them and t
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.environment import on_one_thread
-from benchmarks.launch_scripts import ASKED, ROOT, made_up, scripts_of, summary
+from benchmarks.launch_scripts import request_of, scripts_of, summary, tried, with_variables
 from extractor.cli.adopt import write
+from extractor.pipeline.generate import complete
 from extractor.usecases.adopt import Adoption, Outcome, Recognised, adopt, adopt_with_run, recognise
-from extractor.usecases.fromrun.carry_over import Request
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
@@ -34,25 +31,17 @@ def adopted(found: Recognised, script: Path | None, target: Path) -> Adoption:
     Raises:
         VextractError: it cannot be made.
     """
-    from extractor.pipeline.generate import complete
-
     manifest = releases.load(found.source.release)
     asked = Options(PACKAGE, manifest.release, "hf", "grpo", (), "toy")
     if script is None:
         adoption = adopt(found, complete(asked, manifest), manifest)
-        write(target, adoption, found)
-        return adoption
-    given: tuple[str, ...] = ()
-    for last in (*[False] * 4, True):
-        try:
-            request = Request(script, given, (script.parent, script.parent / "config"), keep_unknown=True)
-            adoption = adopt_with_run(found, asked, frozenset({"engine"}), request, manifest)
-            break
-        except VextractError as error:
-            more = tuple(f"{name}={made_up(name)}" for name in ASKED.findall(error.hint or ""))
-            if last or not set(more) - set(given):
-                raise
-            given = (*given, *more)
+    else:
+
+        def make(given: tuple[str, ...]) -> Adoption:
+            request = request_of(script, given, keep_unknown=True)
+            return adopt_with_run(found, asked, frozenset({"engine"}), request, manifest)
+
+        adoption, _ = with_variables(make)
     write(target, adoption, found)
     return adoption
 
@@ -72,16 +61,7 @@ def outcomes(root: Path, scripts: list[Path], folder: Path) -> Iterator[tuple[st
         return
     score = found.score
     print(f"{root.name}: verl {score.release} {score.similarity:.0%}, says {found.copy.says}", flush=True)
-    with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.trials"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=on_one_thread(),
-        cwd=ROOT,
-    ) as driver:
-        assert driver.stdin is not None
-        assert driver.stdout is not None
+    with tried() as attempt:
         for number, script in enumerate([None, *scripts]):
             name = str(script.relative_to(root)) if script is not None else ALONE
             target = folder / f"{root.name}-{number}" / PACKAGE
@@ -95,13 +75,7 @@ def outcomes(root: Path, scripts: list[Path], folder: Path) -> Iterator[tuple[st
                 continue
             if script is None:
                 print(f"  {said(adoption)}", flush=True)
-                why = Counter(edit.why for edit in adoption.edits if edit.outcome is Outcome.ORPHANED)
-                (target.parent / "why.txt").write_text(
-                    "\n".join(f"{count} {text}" for text, count in why.most_common()), encoding="utf-8"
-                )
-            driver.stdin.write(f"{json.dumps([str(target), True])}\n")
-            driver.stdin.flush()
-            what, reason, supplied = json.loads(driver.stdout.readline())
+            what, reason, supplied = attempt(target, True)
             yield name, what, f"{reason}{f' (supplied {chr(44).join(supplied)})' if supplied else ''}"
 
 

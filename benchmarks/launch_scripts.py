@@ -19,9 +19,11 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.environment import on_one_thread
 from extractor.pipeline import generate
@@ -43,6 +45,7 @@ ELSEWHERE = re.compile(
     r"megatron|(?<![a-z])npu(?![a-z])|ascend|trtllm|torchtitan|veomni|mindspeed|automodel", re.IGNORECASE
 )
 WHOLE = "whole"
+T = TypeVar("T")
 # As the report says it of a setting that nothing in a project does.
 NOWHERE = "the project has no such setting|no release of verl has it"
 ASKED = re.compile(r"--set (\w+)=")
@@ -128,11 +131,28 @@ def project_of(
     Raises:
         VextractError: it cannot be made.
     """
+
+    def make(variables: tuple[str, ...]) -> new.NewProject:
+        request = request_of(script, variables, keep_unknown)
+        return new.work_out(new.Wanted(options, chosen, run=request), lambda text: None)
+
+    return with_variables(make, given)
+
+
+def request_of(script: Path, given: tuple[str, ...], keep_unknown: bool) -> Request:
+    """Return what is asked of a script: its configs are beside it, or in `config/`."""
+    return Request(script, given, (script.parent, script.parent / "config"), keep_unknown=keep_unknown)
+
+
+def with_variables(make: Callable[[tuple[str, ...]], T], given: tuple[str, ...] = ()) -> tuple[T, tuple[str, ...]]:
+    """Make something of a script, with the variables made up that it asks for; returns these as well.
+
+    Raises:
+        VextractError: it cannot be made.
+    """
     for last in (*[False] * 4, True):
         try:
-            folders = (script.parent, script.parent / "config")
-            request = Request(script, given, folders, keep_unknown=keep_unknown)
-            return new.work_out(new.Wanted(options, chosen, run=request), lambda text: None), given
+            return make(given), given
         except VextractError as error:
             asked = tuple(f"{name}={made_up(name)}" for name in ASKED.findall(error.hint or ""))
             if last or not set(asked) - set(given):
@@ -169,12 +189,7 @@ def outcomes(
     scripts: list[Path], folder: Path, release: str, root: Path, keep_unknown: bool = False, train: bool = True
 ) -> Iterator[Outcome]:
     """Convert each script, start its project, and train it for two steps."""
-    command = [sys.executable, "-m", "benchmarks.trials"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=on_one_thread(), cwd=ROOT
-    ) as driver:
-        assert driver.stdin is not None
-        assert driver.stdout is not None
+    with tried() as attempt:
         for number, script in enumerate(scripts):
             name, target = str(script.relative_to(root)), folder / f"{root.name}-{number}" / "proj"
             try:
@@ -185,10 +200,28 @@ def outcomes(
             except Exception as error:
                 yield Outcome(name, "bug", f"{type(error).__name__}: {error}")
                 continue
-            driver.stdin.write(f"{json.dumps([str(target), train])}\n")
-            driver.stdin.flush()
-            what, why, supplied = json.loads(driver.stdout.readline())
+            what, why, supplied = attempt(target, train)
             yield Outcome(name, what, why or " ".join(given), tuple(supplied), set_aside(target))
+
+
+@contextmanager
+def tried() -> Iterator[Callable[[Path, bool], tuple[str, str, list[str]]]]:
+    """Give a function that tries a project, as `trials.trial` does, in a process that is ready for it."""
+    command = [sys.executable, "-m", "benchmarks.trials"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=on_one_thread(), cwd=ROOT
+    ) as driver:
+        reading, writing = driver.stdout, driver.stdin
+        assert reading is not None
+        assert writing is not None
+
+        def attempt(project: Path, train: bool) -> tuple[str, str, list[str]]:
+            writing.write(f"{json.dumps([str(project), train])}\n")
+            writing.flush()
+            what, why, supplied = json.loads(reading.readline())
+            return what, why, supplied
+
+        yield attempt
 
 
 def set_aside(project: Path) -> tuple[str, ...]:
