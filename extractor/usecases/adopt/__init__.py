@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -321,12 +321,14 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
 
 
 def _without_field(
-    target: TargetProject, carried: Carried, files: Mapping[str, bytes], keys: Iterable[str]
+    target: TargetProject, carried: Carried, files: Mapping[str, bytes], keys: Collection[str]
 ) -> dict[Unit, str]:
     """Return units that read settings for which the project's typed config has no field, with the reason."""
     from extractor.pipeline.render.unread import named
     from extractor.usecases.adopt.own_keys import without_field
 
+    if not keys:
+        return {}
     before = {path: file.data for path, file in target.files.items() if path.endswith(".py")}
     lacking = without_field(keys, {**before, **files}.values())
     return {

@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from extractor.pipeline.index.syntax import attribute_chain
+from extractor.usecases.adopt.differences import bound_by
 from extractor.values import readers
-from extractor.values.modules import absolute, module_name
+from extractor.values.modules import module_name
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -131,13 +133,11 @@ def _names(module: str, file: _Facts, modules: Collection[str], *, is_package: b
     """Return what a module's names stand for: a name in a module, or a module and an empty name."""
     found = {name: (module, name) for name in file.defined}
     for node in file.imports:
-        if isinstance(node, ast.ImportFrom):
-            origin = absolute(node, module, is_package=is_package)
-            for alias in node.names:
-                inner = f"{origin}.{alias.name}"
-                found[alias.asname or alias.name] = (inner, "") if inner in modules else (origin, alias.name)
-        else:
-            found.update({alias.asname: (alias.name, "") for alias in node.names if alias.asname})
+        for item in bound_by(node, module, is_package=is_package):
+            inner = item.module if item.name is None else f"{item.module}.{item.name}"
+            if not item.dotted:
+                is_module = item.name is None or inner in modules
+                found[item.local] = (inner, "") if is_module else (item.module, item.name or "")
     return found
 
 
@@ -150,27 +150,19 @@ def _calls(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, int | None]]:
         and isinstance(item.targets[0], ast.Tuple)
         and not any(isinstance(target, ast.Starred) for target in item.targets[0].elts)
     }
-    own = {item.arg for item in nodes if isinstance(item, ast.arg)}
-    own |= {item.id for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)}
+    own = {(item.arg,) for item in nodes if isinstance(item, ast.arg)}
+    own |= {(item.id,) for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)}
     for item in nodes:
-        if isinstance(item, ast.Call) and _first(item.func) not in own:
+        if isinstance(item, ast.Call) and attribute_chain(item.func)[:1] not in own:
             yield item, apart.get(id(item))
 
 
-def _first(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def _called(node: ast.expr, names: Mapping[str, tuple[str, str]]) -> tuple[str, str] | None:
-    if isinstance(node, ast.Name):
-        found = names.get(node.id)
-        return found if found is not None and found[1] else None
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        module, name = names.get(node.value.id, ("", "."))
-        return (module, node.attr) if not name else None
-    return None
+    """Return the module and the name of what is called by its name, or as a member of a module."""
+    first, *rest = attribute_chain(node) or ("",)
+    module, name = names.get(first, ("", ""))
+    path = [part for part in (name, *rest) if part]
+    return (module, path[0]) if module and len(path) == 1 else None
 
 
 def _misfit(call: ast.Call, targets: int | None, function: _Function) -> str:

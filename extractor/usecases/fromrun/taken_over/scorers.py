@@ -102,11 +102,8 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
 
 def _registered(project: Recipient, names: Collection[str]) -> set[str]:
     """Return which reward managers the run's checkout registers itself: verl hands these its default function."""
-    found: set[str] = set()
-    for place, text in registered.python_files(project.places) if names else ():
-        if _CLASSES in place and "compute_score" in text:
-            found.update(name for name in names if re.search(rf"@register\(\s*[\"']{re.escape(name)}[\"']", text))
-    return found
+    files = registered.python_files(project.places) if names else ()
+    return managers.names({path: text for path, text in files if _CLASSES in path and "compute_score" in text})
 
 
 def _file_of(program: str) -> str:
