@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -19,32 +19,43 @@ import psutil
 import pytest
 
 Library = Callable[[str], ModuleType]
+Workers = Callable[[], set[psutil.Process]]
 
 
 def samples(*texts: str) -> list[dict[str, object]]:
     return [{"data_source": "d", "solution_str": text, "ground_truth": "", "extra_info": None} for text in texts]
 
 
-def workers() -> list[psutil.Process]:
-    """The processes that score for this one: children of the server that it forks them from."""
-    found = []
+def _grandchildren() -> set[psutil.Process]:
+    found = set()
     for child in psutil.Process().children(recursive=True):
-        if child.status() != psutil.STATUS_ZOMBIE and child.ppid() != os.getpid():
-            found.append(child)
+        with suppress(psutil.NoSuchProcess):
+            if child.status() != psutil.STATUS_ZOMBIE and child.ppid() != os.getpid():
+                found.add(child)
     return found
 
 
+@pytest.fixture
+def workers() -> Workers:
+    """The processes that score for a test: children of the server that it forks them from.
+
+    Those of other tests, which may not have ended yet, are not among them.
+    """
+    before = _grandchildren()
+    return lambda: _grandchildren() - before
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_scores_come_in_order(library: Library, functions: ModuleType, num_workers: int) -> None:
+def test_scores_come_in_order(library: Library, functions: ModuleType, num_workers: int, workers: Workers) -> None:
     scorer = library("scoring").Scorer(functions.length, num_workers)
     results = scorer(samples(*("a" * n for n in range(200))))
     scorer.close()
     assert [result["score"] for result in results] == list(range(200))
-    assert workers() == []
+    assert workers() == set()
 
 
 def test_samples_that_hang_or_kill_their_process_cost_themselves_only(
-    library: Library, functions: ModuleType, capsys: pytest.CaptureFixture[str]
+    library: Library, functions: ModuleType, workers: Workers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scorer = library("scoring").Scorer(functions.unreliable, num_workers=2, timeout=1.0, timeout_score=-1.0)
     start = time.monotonic()
@@ -55,7 +66,7 @@ def test_samples_that_hang_or_kill_their_process_cost_themselves_only(
     assert [result["unscored"] for result in results] == [0, 1, 0, 1, 1, 0]
     assert [result["text"] for result in results] == ["a", "", "bb", "", "", "ccc"]
     assert capsys.readouterr().out.count("warning: a sample took longer than 1 s and scores -1") == 1
-    assert workers() == []
+    assert workers() == set()
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -68,7 +79,7 @@ def test_samples_that_hang_or_kill_their_process_cost_themselves_only(
     ],
 )
 def test_the_first_sample_that_raises_is_named(
-    library: Library, functions: ModuleType, num_workers: int, text: str, message: str
+    library: Library, functions: ModuleType, num_workers: int, text: str, message: str, workers: Workers
 ) -> None:
     scoring = library("scoring")
     scorer = scoring.Scorer(functions.unreliable, num_workers)
@@ -77,7 +88,7 @@ def test_the_first_sample_that_raises_is_named(
     scorer.close()
     assert caught.value.row == 2
     assert "scored_by.py:" in caught.value.hook_file
-    assert workers() == []
+    assert workers() == set()
 
 
 def test_a_coroutine_that_would_end_the_program_is_an_error(library: Library) -> None:

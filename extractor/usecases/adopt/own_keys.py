@@ -25,21 +25,20 @@ _SELF = "  - _self_\n"
 _LINE = f"  # Settings that came with the fork: {FILE.removeprefix('config/')}.\n  - fork@_global_: keys\n{_SELF}"
 
 
-def own_keys(copy: Copy, source: Source, project: Mapping[str, File], code: Iterable[str]) -> dict[str, Any]:
-    """Return the settings that a release's config lacks and a fork's code reads by name, flat, with their defaults.
+def added(copy: Copy, source: Source, project: Mapping[str, File]) -> dict[str, Any]:
+    """Return the settings of a fork that a release's config lacks, flat, with their defaults.
 
     Args:
         copy: The fork.
         source: The release.
         project: The project's files, by path: a section of verl's config that theirs does not have stays out of it.
-        code: The fork's code that comes along.
     """
     from extractor.usecases.fromrun.checkout import composed
 
     theirs = flatten(composed(copy.root / "trainer" / "config", _MAIN))
     known = flatten(_of_release(source))
     without = _sections(known) - _sections(_of_project(project))
-    new = {
+    return {
         key: value
         for key, value in sorted(theirs.items())
         if key not in known
@@ -47,6 +46,10 @@ def own_keys(copy: Copy, source: Source, project: Mapping[str, File], code: Iter
         and all(map(str.isidentifier, key.split(".")))
         and not (isinstance(value, str) and "${" in value)
     }
+
+
+def read_by(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
+    """Return those of the fork's settings that code reads by name: the code that comes along."""
     read = named(new, code)
     return {key: value for key, value in new.items() if key in read}
 
