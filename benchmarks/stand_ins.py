@@ -23,6 +23,7 @@ Config = Mapping[str, Any]
 # Of the project's config, flat, and a folder: the value, or `KEEP`.
 Chosen = Callable[[Config, Path], Any]
 KEEP = object()
+_POINTER, _PARQUET = b"version https://git-lfs", b"PAR1"
 
 
 def _at_most(most: int) -> dict[str, int]:
@@ -51,7 +52,15 @@ def _rows(key: str, config: Config, folder: Path, number: int) -> Any:
 
 def _are_there(said: Any) -> bool:
     files = [said] if isinstance(said, str) else said or []
-    return bool(files) and all(file and Path(file).expanduser().exists() for file in files)
+    return bool(files) and all(file and _is_whole(Path(file).expanduser()) for file in files)
+
+
+def _is_whole(path: Path) -> bool:
+    """Tell whether a file is there, and neither cut off nor a pointer of Git LFS to one."""
+    if not path.is_file():
+        return path.exists()
+    data = path.read_bytes()
+    return not data.startswith(_POINTER) and (path.suffix != ".parquet" or data.endswith(_PARQUET))
 
 
 def _cut(config: Config, folder: Path) -> Any:

@@ -161,7 +161,7 @@ def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path
 
 @pytest.mark.usefixtures("verl")
 def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
-    own = {"src/verl/workers/reward_manager/mine.py": f"from ray.util import queue\n{CLASS}"}
+    own = {"src/verl/workers/reward_manager/mine.py": f"from ray.util import queue\nWAITING = queue.Queue()\n{CLASS}"}
     tree, said = take(chosen_by_name(tmp_path, **own))
     assert tree == TREE
     assert said[0].startswith("to do: src/verl/trainer/main_ppo.py has it, and cannot be imported here:")
@@ -172,7 +172,7 @@ def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
 def test_another_of_the_same_name_is_tried_where_one_cannot_be_imported(tmp_path: Path, imports: Path) -> None:
     first = "src/recipe/mine/main_mine.py"
     chooses = CHOOSES.replace("from verl.workers.reward_manager import Mine", "from recipe.mine.wants import Mine")
-    wants = f"from ray.util import queue\n{CLASS}"
+    wants = f"from ray.util import queue\nWAITING = queue.Queue()\n{CLASS}"
     places = chosen_by_name(tmp_path, **{first: chooses, "src/recipe/mine/wants.py": wants})
     tree, said = take(places)
     assert [line.partition(" from ")[2].partition(" ")[0] for line in said] == ["src/verl/trainer/main_ppo.py"]
@@ -245,7 +245,7 @@ def test_what_scores_in_parallel_scores_in_the_process(tmp_path: Path, imports: 
 @pytest.mark.usefixtures("verl")
 def test_what_a_module_that_cannot_be_had_imports_is_not_left_behind(tmp_path: Path) -> None:
     later = "def half(number):\n    from far.away import more\n    return more(number) / 2\n"
-    far = "from far.near import less\nfrom ray.util import queue\n"
+    far = "from far.near import less\nfrom ray.util import queue\nWAITING = queue.Queue()\n"
     own = {"src/verl/utils/reward_score/mine.py": later, "far/away.py": far, "far/near.py": "less = 1\n"}
     tree, _ = take(chosen_by_name(tmp_path, **own))
     paths = [file.path for file in tree]

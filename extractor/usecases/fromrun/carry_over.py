@@ -30,6 +30,7 @@ from extractor.usecases.fromrun.taken_over import (
     own_verl,
     registered,
     scorers,
+    surroundings,
     trl_rewards,
     unregistered,
 )
@@ -260,10 +261,13 @@ def settle(
             of_run = replace(of_run, settings={**of_run.settings, **part})
             done = assemble.assemble(of_run, found.run, found.experiment)
             wrong = assemble.differing(done.tree, expected)
-    made = assemble.with_unknown(done.tree, found.run, unknown)
+    exported = {} if found.run.hints else {**found.run.environment}
+    set_there = surroundings.take(replace(of_run, tree=done.tree), exported)
+    made = assemble.with_unknown(set_there.tree, found.run, unknown)
     remarks = [item for item in remarks if item.key not in found.unknown]
     aside = [Remark(key, value, "not carried over", _ASIDE) for key, value in sorted(found.unknown.items())]
-    every = (*found.run.remarks, *found.experiment.remarks, *remarks, *aside, *dropped, *done.remarks)
+    remarks = [*found.run.remarks, *found.experiment.remarks, *remarks, *aside, *dropped]
+    every = (*remarks, *done.remarks, *set_there.remarks)
     config = assemble.load_config(made)
     if not found.run.hints and not found.run.is_bare:
         usual = Defaults.of(Target.of(source))

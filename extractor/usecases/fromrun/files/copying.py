@@ -10,13 +10,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from extractor.pipeline.index import Index, Module
-from extractor.pipeline.index.syntax import attribute_chain, first_line
+from extractor.pipeline.index.syntax import attribute_chain
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files import beside, in_process, runtime_module
 from extractor.usecases.fromrun.files.imports import Name, names_of, rewritten, statements
+from extractor.usecases.fromrun.files.needed import (
+    loaded_by,
+    names_loaded,
+    needed_part,
+    unused,
+    without_imports,
+    without_statements,
+)
 from extractor.usecases.fromrun.files.packages import package_of, required_modules
 from extractor.usecases.fromrun.files.places import Places
 from extractor.values import readers
+from extractor.values.fingerprint import fingerprint
 from extractor.values.modules import module_name
 from extractor.values.reachable import reachable
 from extractor.values.tree import FileKind, Tree
@@ -70,12 +79,21 @@ class Copying:
         self._taken: dict[str, str | None] = {}
         self._before: tuple[dict[str, str | None], dict[str, str]] = ({}, {})
         self._packages: set[str] = set()
+        # Modules that others take from what they themselves only import.
+        self._handing_on: set[str] = set()
         self._own_of_verl: str | None = None
         # What the file asked for is called as a module.
         self._itself = ""
         self.files: dict[str, str] = {}
 
-    def copy(self, text: str, roots: Collection[str], own: str | None = None, place: Path | None = None) -> Copied:
+    def copy(
+        self,
+        text: str,
+        roots: Collection[str],
+        own: str | None = None,
+        place: Path | None = None,
+        version_of: str | None = None,
+    ) -> Copied:
         """Copy a file.
 
         Args:
@@ -83,6 +101,8 @@ class Copying:
             roots: The names in it that the project calls.
             own: A package of verl that is taken from the run's release, also where the project has it.
             place: Where it is, for its relative imports.
+            version_of: The path upstream of which it is a version, or that it has in the checkout's verl: of such a
+                file only what the roots need is copied, and what the project has of it stays the project's.
 
         Raises:
             SyntaxError: it is no Python.
@@ -91,6 +111,9 @@ class Copying:
         self._packages = set()
         taken, files = self._before = dict(self._taken), dict(self.files)
         text = _without_launch(text, readers.python(text))
+        if version_of is not None:
+            text = needed_part(text, roots, self._of_project(text, version_of))
+        text = self._without_unused(text)
         self._itself = "" if place is None else self._module_of(place)
         text, left_out = self._without_unavailable(text, roots)
         if left_out:  # what only they need was gathered for nothing
@@ -102,6 +125,45 @@ class Copying:
     def undo(self) -> None:
         """Forget what the last copy has gathered: it is of no use."""
         self._taken, self.files = dict(self._before[0]), dict(self._before[1])
+
+    def _of_project(self, text: str, path: str) -> dict[str, str]:
+        """Return the definitions of a module's text that are the project's own, with the module that has each.
+
+        These are what is as the project has it, and what registers under a name: a copy would fill its own registry.
+        """
+        theirs = Module("file", "file.py", text)
+        found: dict[str, str] = {}
+        for place, known in self._vendored.values():
+            found.update(dict.fromkeys(known.registering.keys() & theirs.bindings.keys(), place))
+        if path not in self._vendored:
+            return found
+        place, known = self._vendored[path]
+        registries = {name for names in known.registering.values() for name in names}
+        same = {
+            name
+            for name in theirs.bindings.keys() & known.bindings.keys()
+            if name in found or name in registries or _prints(theirs, name) == _prints(known, name)
+        }
+        users = {name: loaded_by(theirs, theirs.bindings[name]) & theirs.bindings.keys() for name in same}
+        changed = True
+        while changed:  # what needs something that is not the same is not the same either
+            others = {name for name in same if not users[name] <= same and name not in found}
+            changed = bool(others)
+            same -= others
+        return found | dict.fromkeys(same, place)
+
+    def _without_unused(self, text: str) -> str:
+        """Leave out packages that a module imports and does not use: nobody needs to install them."""
+        nodes = [node for node, needed in statements(readers.python(text)) if needed and not getattr(node, "level", 0)]
+        names = [name for node in nodes for name in names_of(node, "", is_package=False, needed=True)]
+        left = {name.local for name in names if self._is_package(name.module.partition(".")[0])} & unused(text)
+        return without_imports(text, left) if left else text
+
+    def _is_package(self, root: str) -> bool:
+        """Tell whether a module's first name is of something that a project does not require."""
+        if root == "verl" or root in sys.stdlib_module_names or root in self._required:
+            return False
+        return self._file_of(root) is None and not any((folder / root).is_dir() for folder in self._places.folders)
 
     def _redirected(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
         """Return a module's text with its imports redirected, and what it needs and cannot have."""
@@ -156,14 +218,14 @@ class Copying:
         return runtime_module.FORMER in text and runtime_module.NAME in text
 
     def _own(self, name: Name, root: str, verls: bool) -> tuple[str, str | None] | str | None:
-        if self._file_of(root) is None and not any((folder / root).is_dir() for folder in self._places.folders):
+        if self._is_package(root):
             if name.needed or not verls:
                 self._packages.add(package_of(name.module if name.name is None else f"{name.module}.{name.name}"))
             return None
         module, inner = name.module, name.name
         if inner is not None and self._file_of(f"{module}.{inner}") is not None:
             module, inner = f"{module}.{inner}", None
-        problem = self._take(module) or self._lacks(module, inner)
+        problem = self._take(module, inner) or self._lacks(module, inner)
         return problem or (self._new(module), inner)
 
     def _lacks(self, module: str, name: str | None) -> str | None:
@@ -185,7 +247,7 @@ class Copying:
         if module == "verl":  # it reads files that lie beside it, and imports much that needs Ray
             return f"{module}{f'.{inner}' if inner else ''}: no project has the whole of verl"
         if self._is_of_checkout(module, inner):
-            problem = self._take(module) or self._lacks(module, inner)
+            problem = self._take(module, inner) or self._lacks(module, inner)
             return problem or (self._new(module), inner)
         if module not in self._index:
             return f"{module}: this release of verl has no such module"
@@ -198,7 +260,7 @@ class Copying:
             gone = _methods(self._index[module], inner) - _methods(known, inner)
             if wanted <= known.bindings.keys() and not gone & set(inherited):
                 return place, inner
-        problem = self._take(module)
+        problem = self._take(module, inner)
         return problem or (self._new(module), inner)
 
     def _is_of_checkout(self, module: str, name: str | None) -> bool:
@@ -222,8 +284,11 @@ class Copying:
             module, name = found.module, found.name
         return module, name
 
-    def _take(self, module: str) -> str | None:
-        """Copy a module, once; says why it cannot be had."""
+    def _take(self, module: str, name: str | None = None) -> str | None:
+        """Copy a module, once, from which a name is taken; says why it cannot be had."""
+        if name is not None and module not in self._handing_on and self._hands_on(module, name):
+            self._handing_on.add(module)
+            self._taken.pop(module, None)
         if module in self._taken:
             return self._taken[module]
         if sum(not name.startswith(SCORERS) for name in self._taken) >= _MOST:
@@ -235,6 +300,7 @@ class Copying:
             self._taken[module] = f"{module}: no such module"
             return self._taken[module]
         text, is_package = found
+        text = text if module in self._handing_on else self._without_unused(text)
         text, missing = self._redirected(text, module, is_package=is_package)
         if missing:  # what only it needs is gathered for nothing, and a package's own module would be imported
             self._taken, self.files, self._packages = before
@@ -249,6 +315,11 @@ class Copying:
         named = {posixpath.normpath(f"{folder}/{name}"): content for name, content in held}
         self.files.update({name: content for name, content in named.items() if name.startswith("custom/")})
         return None
+
+    def _hands_on(self, module: str, name: str) -> bool:
+        """Tell whether a module has a name, or any of all, only because it imports it."""
+        text, _ = self._text_of(module) or ("", False)
+        return name == "*" or name in Module(module, "", text).imports
 
     def _text_of(self, module: str) -> tuple[str, bool] | None:
         if module in self._index and not self._is_of_checkout(module, None):
@@ -276,7 +347,7 @@ class Copying:
         }
         if not lost or not all(name in module.bindings for name in roots):
             return text, []
-        users = {name: _loaded(module, indices) for name, indices in module.bindings.items()}
+        users = {name: loaded_by(module, indices) for name, indices in module.bindings.items()}
         starts = [name for name in (*roots, *_loaded_elsewhere(module)) if name in users]
         kept = reachable(starts, lambda name: users[name] & users.keys())
         out = {name for name, used in users.items() if used & lost and name not in kept}
@@ -286,10 +357,10 @@ class Copying:
             out |= more
             grown = bool(more)
         indices = {index for name in out for index in module.bindings[name]}
-        left = _without(text, module, indices)
-        used = _names_loaded(readers.python(left))
-        gone = _names_loaded(readers.python(text)) | lost
-        return _without_imports(left, gone - used), sorted(out)
+        left = without_statements(text, module, indices)
+        used = names_loaded(readers.python(left))
+        gone = names_loaded(readers.python(text)) | lost
+        return without_imports(left, gone - used), sorted(out)
 
 
 def _scores(module: str) -> bool:
@@ -303,6 +374,11 @@ def _vendored(tree: Tree, package: str) -> Iterator[tuple[str, tuple[str, Module
         if file.kind is FileKind.VENDORED and file.upstream_path and file.path.endswith(".py"):
             name = module_name(file.path)
             yield file.upstream_path, (name, Module(name, file.path, file.data.decode()))
+
+
+def _prints(module: Module, name: str) -> list[str]:
+    """Return what a name of a module is, up to what makes no difference."""
+    return [fingerprint(module.statements[index].node) for index in module.bindings[name]]
 
 
 def _methods(module: Module, cls: str | None) -> set[str]:
@@ -340,51 +416,16 @@ def _top_names(module: Module) -> Iterator[Name]:
             yield from names_of(node, module.name, is_package=False, needed=True)
 
 
-def _names_loaded(node: ast.AST) -> set[str]:
-    return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
-
-
-def _loaded(module: Module, indices: Collection[int]) -> set[str]:
-    return set().union(*(_names_loaded(module.statements[index].node) for index in indices))
-
-
 def _loaded_elsewhere(module: Module) -> set[str]:
     """Return what the statements that define nothing use."""
     nodes = [statement.node for statement in module.statements if not statement.binds and not statement.imports]
-    return set().union(*map(_names_loaded, nodes))
+    return set().union(*map(names_loaded, nodes))
 
 
 def _without_launch(text: str, tree: ast.Module) -> str:
     """Leave out what a module does only as a program: `if __name__ == "__main__"`."""
     lines = text.split("\n")
     for node in reversed(tree.body):
-        if isinstance(node, ast.If) and not node.orelse and "__name__" in _names_loaded(node.test):
+        if isinstance(node, ast.If) and not node.orelse and "__name__" in names_loaded(node.test):
             del lines[node.lineno - 1 : node.end_lineno]
     return "\n".join(lines)
-
-
-def _without(text: str, module: Module, indices: Collection[int]) -> str:
-    lines = text.split("\n")
-    for index in sorted(indices, reverse=True):
-        node = module.statements[index].node
-        assert node.end_lineno is not None
-        del lines[first_line(node) : node.end_lineno]
-    return "\n".join(lines)
-
-
-def _without_imports(text: str, locals_: Collection[str]) -> str:
-    """Leave out names that a module's top imports and nothing uses any more."""
-    lines = text.split("\n")
-    for node in reversed(readers.python(text).body):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            kept = [alias for alias in node.names if (alias.asname or alias.name) not in locals_]
-            if len(kept) < len(node.names):
-                new = [] if not kept else [ast.unparse(_with_names(node, kept))]
-                lines[node.lineno - 1 : node.end_lineno] = new
-    return "\n".join(lines)
-
-
-def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
-    if isinstance(node, ast.Import):
-        return ast.Import(names)
-    return ast.ImportFrom(node.module, names, node.level)

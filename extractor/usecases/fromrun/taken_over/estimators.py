@@ -58,7 +58,7 @@ def take(project: Recipient) -> Taken:
     function, arguments = call
     copying = project.copying()
     try:
-        copied = copying.copy(formulas, [function])
+        copied = copying.copy(formulas, [function], version_of=_FORMULAS)
     except (SyntaxError, UsageError):
         return Taken(project.tree)
     if copied.missing:
@@ -74,15 +74,7 @@ def _calls(tree: ast.Module, name: str) -> Iterator[tuple[str, list[str]]]:
 
     Such a branch does no more than name columns, call, and store: what does more is not an estimator alone.
     """
-    constants = {
-        f"{node.name}.{target.id}": item.value.value
-        for node in tree.body
-        if isinstance(node, ast.ClassDef)
-        for item in node.body
-        if isinstance(item, ast.Assign) and isinstance(item.value, ast.Constant)
-        for target in item.targets
-        if isinstance(target, ast.Name)
-    }
+    constants = registered.constants_of(tree)
     for node in ast.walk(tree):
         if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
             continue

@@ -9,6 +9,7 @@ from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values.fingerprint import fingerprint, of_upstream, of_upstreams_programs
+from extractor.values.modules import absolute
 
 _PACKAGE = "verl"
 _THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carries over what has a place in a project"
@@ -41,6 +42,29 @@ def classes_of_program(tree: ast.Module) -> list[str]:
         and isinstance(node.func, ast.Name)
         and node.func.id in defined
         and any(item.arg == "num_examine" for item in node.keywords)
+    ]
+
+
+def imported_by_program(tree: ast.Module, module: str) -> list[tuple[str, str]]:
+    """Return the classes that a program imports and makes reward managers of, each with its module.
+
+    Args:
+        tree: The program.
+        module: What it is called, for its relative imports.
+    """
+    made = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and any(item.arg == "num_examine" for item in node.keywords)
+    }
+    return [
+        (absolute(node, module, is_package=False), alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if (alias.asname or alias.name) in made
     ]
 
 

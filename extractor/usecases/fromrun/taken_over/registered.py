@@ -43,13 +43,13 @@ def take(project: Recipient) -> Taken:
     remarks: list[Remark] = []
     texts: dict[str, str] = {}
     for number, (key, name, decorator) in enumerate(wanted):
-        registered = re.compile(rf"@(?:\w+\.)*{decorator}\(\s*[\"']{re.escape(name)}[\"']")
-        found = next((item for item in python_files(project.places) if registered.search(item[1])), None)
+        found = next(_registering(project.places, decorator, name), None)
         if found is None:
             continue
-        place, text = found
+        place, text, definition = found
+        is_verls = place.startswith("verl/") or f"def {decorator}(" in text
         try:
-            copied = copying.copy(text, registered_by(text, registered))
+            copied = copying.copy(text, [definition], version_of=place if is_verls else None)
         except (SyntaxError, UsageError):
             copying.undo()
             continue
@@ -65,6 +65,45 @@ def take(project: Recipient) -> Taken:
         return Taken(project.tree, remarks)
     files = {**{f"{target}.py": text for target, text in texts.items()}, **copying.files}
     return Taken(project.with_hooks(files, dict.fromkeys(texts, IMPORTED_BY)), remarks)
+
+
+def _registering(places: Places, decorator: str, name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield files that register something under a name: their paths, texts and what they register.
+
+    In these texts the name is a literal: a member of an enumeration is no member of the project's.
+    """
+    for place, text in python_files(places):
+        if decorator not in text or name not in text:
+            continue
+        tree = tree_of(text)
+        constants = constants_of(tree)
+        for node in tree.body:
+            for call in getattr(node, "decorator_list", ()):
+                if not isinstance(call, ast.Call) or ast.unparse(call.func).rpartition(".")[2] != decorator:
+                    continue
+                argument = call.args[0] if call.args else ast.Constant(None)
+                said = constants.get(ast.unparse(argument).removesuffix(".value"))
+                if isinstance(argument, ast.Constant) and argument.value == name:
+                    yield place, text, node.name  # type: ignore[attr-defined]
+                elif said == name and argument.lineno == argument.end_lineno:
+                    lines = text.encode().split(b"\n")
+                    line = lines[argument.lineno - 1]
+                    before, behind = line[: argument.col_offset], line[argument.end_col_offset :]
+                    lines[argument.lineno - 1] = before + f'"{name}"'.encode() + behind
+                    yield place, b"\n".join(lines).decode(), node.name  # type: ignore[attr-defined]
+
+
+def constants_of(tree: ast.Module) -> dict[str, object]:
+    """Return the constants of a module's classes: `GRPO` of `AdvantageEstimator` by "AdvantageEstimator.GRPO"."""
+    return {
+        f"{node.name}.{target.id}": item.value.value
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        for item in node.body
+        if isinstance(item, ast.Assign) and isinstance(item.value, ast.Constant)
+        for target in item.targets
+        if isinstance(target, ast.Name)
+    }
 
 
 def is_known(code: Mapping[str, str], key: str, name: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,6 +20,7 @@ from extractor.usecases.fromrun.taken_over import managers, own_verl, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import readers
 from extractor.values.errors import UsageError
+from extractor.values.modules import module_name
 
 _FUNCTIONS = ("reward.custom_reward_function.path", "custom_reward_function.path")
 _SCORERS = f"{SCORERS.replace('.', '/')}/__init__.py"
@@ -80,6 +81,9 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
     manager = next((key for key in managers.KEYS if key in before), None) if named <= {"naive"} else None
     known = _sources(source.read(_SCORERS)) if _SCORERS in source.files else set()
     known |= {name for file in project.tree if file.upstream_path == _SCORERS for name in _sources(file.data.decode())}
+    imported = _imported(project, program)
+    if imported is not None and manager is not None:
+        return _copied(replace(imported, key=manager), project)
     for path, key in ((_file_of(program), manager), (_SCORERS, function)):
         text = project.text(path)
         new = _sources(text) - known
@@ -109,6 +113,18 @@ def _registered(project: Recipient, names: Collection[str]) -> set[str]:
 def _file_of(program: str) -> str:
     """Return the path of what a run launches: a file, or a module."""
     return f"{program.removesuffix('.py') if '/' in program else program.removesuffix('.py').replace('.', '/')}.py"
+
+
+def _imported(project: Recipient, program: str) -> _Scoring | None:
+    """Return the class of a reward manager that a program imports from a file which no release of verl has."""
+    file = _file_of(program)
+    found = own_verl.imported_by_program(registered.tree_of(project.text(file)), module_name(file))
+    for module, name in found:  # the first is what trains, and others may only validate
+        path = f"{module.replace('.', '/')}.py"
+        text = project.text(path)
+        if not path.startswith(f"verl/{_CLASSES}") and path not in project.source.files and f"class {name}" in text:
+            return _Scoring(path, name, text, "", _NOT_VERLS, program)
+    return None
 
 
 def _changed_class(project: Recipient, before: Mapping[str, Any], program: str) -> Taken:
@@ -182,7 +198,8 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
     asked = found.text if is_class else f"from {SCORERS} import {found.name}\n"
     copying = project.copying()
     try:
-        copied = copying.copy(asked, [found.name], place=project.places.find(found.path) if is_class else None)
+        place = project.places.find(found.path) if is_class else None
+        copied = copying.copy(asked, [found.name], place=place, version_of=found.path if is_class else None)
     except (SyntaxError, UsageError, OSError):
         return Taken(project.tree)
     what = f"{found.path}, which scores by rules of its own ({found.new}),"

@@ -1,0 +1,126 @@
+"""The part of a module that some of its definitions need, and imports that nothing in it uses."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+
+from extractor.pipeline.index import Module
+from extractor.pipeline.index.syntax import first_line
+from extractor.values import readers
+from extractor.values.reachable import reachable
+
+
+def names_loaded(node: ast.AST) -> set[str]:
+    """Return the names that code reads."""
+    return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+
+
+def loaded_by(module: Module, indices: Collection[int]) -> set[str]:
+    """Return the names that statements of a module read."""
+    return set().union(*(names_loaded(module.statements[index].node) for index in indices))
+
+
+def needed_part(text: str, roots: Collection[str], elsewhere: Mapping[str, str]) -> str:
+    """Return what some definitions of a module need of it, in its order.
+
+    What it only does when it is imported comes along where that is about something that is needed: `REGISTRY.clear()`
+    does with `REGISTRY`, and `wandb.login()` where a definition that is needed uses wandb.
+
+    Args:
+        text: Of the module. One that lacks a root is returned as it is.
+        roots: What is needed.
+        elsewhere: Definitions that are imported instead, each from its module, with what they need.
+    """
+    module = Module("file", "file.py", text)
+    if not all(name in module.bindings for name in roots):
+        return text
+    about = {name: [*indices, *module.effects_on.get(name, ())] for name, indices in module.bindings.items()}
+    users = {name: loaded_by(module, indices) for name, indices in about.items()}
+    kept = reachable(roots, lambda name: (users[name] & users.keys()) - elsewhere.keys())
+    used = kept.union(*(users[name] for name in kept))
+    out = []
+    for statement in module.statements:
+        if statement.binds:
+            is_kept = not kept.isdisjoint(statement.binds)
+        elif statement.imports:
+            is_kept = True
+        elif statement.effect_on is not None:
+            is_kept = statement.effect_on in used - elsewhere.keys()
+        else:
+            read = names_loaded(statement.node) & (users.keys() | module.imports.keys())
+            is_kept = not statement.effect or (bool(read) and read <= used)
+        if not is_kept:
+            out.append(statement.index)
+    left = without_statements(text, module, out)
+    imported = [f"from {elsewhere[name]} import {name}" for name in sorted(used & elsewhere.keys())]
+    return without_unused(with_first(left, imported))
+
+
+def without_statements(text: str, module: Module, indices: Collection[int]) -> str:
+    """Return a module's text without some of its statements, and the comments that stand above these."""
+    lines = text.split("\n")
+    for index in sorted(indices, reverse=True):
+        node = module.statements[index].node
+        assert node.end_lineno is not None
+        start = first_line(node)
+        while index and lines[start - 1].startswith("#"):
+            start -= 1
+        del lines[start : node.end_lineno]
+    return "\n".join(lines)
+
+
+def without_unused(text: str, needed: Collection[str] = ()) -> str:
+    """Return a module's text without the imports at its top that nothing in it uses.
+
+    Args:
+        text: Of the module.
+        needed: Names that are used all the same.
+    """
+    return without_imports(text, unused(text) - set(needed))
+
+
+def unused(text: str) -> set[str]:
+    """Return the names that a module's top imports and nothing in it uses; what it exports counts as used."""
+    tree = readers.python(text)
+    found = {alias.asname or alias.name for node in _imports(tree) for alias in node.names if alias.name != "*"}
+    texts = {item.value for item in ast.walk(tree) if isinstance(item, ast.Constant) and isinstance(item.value, str)}
+    return {name for name in found if name.partition(".")[0] not in names_loaded(tree) and name not in texts}
+
+
+def without_imports(text: str, locals_: Collection[str]) -> str:
+    """Leave out names that a module's top imports."""
+    lines = text.split("\n")
+    for node in reversed(list(_imports(readers.python(text)))):
+        kept = [alias for alias in node.names if (alias.asname or alias.name) not in locals_]
+        if len(kept) < len(node.names):
+            new = [] if not kept else [ast.unparse(_with_names(node, kept))]
+            lines[node.lineno - 1 : node.end_lineno] = new
+    return "\n".join(lines)
+
+
+def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the import statements at a module's top that have their lines to themselves."""
+    ends = [(node.lineno, node.end_lineno) for node in tree.body]
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__":
+            shared = [span for span in ends if span[0] <= (node.end_lineno or 0) and (span[1] or 0) >= node.lineno]
+            if len(shared) == 1:
+                yield node
+
+
+def with_first(text: str, lines: Collection[str]) -> str:
+    """Return a module's text with more lines, before its first statement but its docstring and `__future__`."""
+    found, place = text.split("\n"), 0
+    for node in readers.python(text).body:
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not is_docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            place = first_line(node)
+            break
+    return "\n".join([*found[:place], *lines, *found[place:]])
+
+
+def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
+    if isinstance(node, ast.Import):
+        return ast.Import(names)
+    return ast.ImportFrom(node.module, names, node.level)

@@ -1,0 +1,111 @@
+"""What files that were copied from a run's checkout count on: variables that its script exports, and data files."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from extractor.usecases.fromrun.files.needed import with_first
+from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.taken_over import registered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
+from extractor.usecases.fromrun.unknowns import readable, unknowns
+from extractor.values.tree import FileKind, Tree
+
+_COPIED = ("custom/from_run/", "custom/verl_")
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_ANYONES = {"HOME", "PATH", "PWD", "USER"}
+_READS = {"os.getenv", "getenv", "os.environ.get", "environ.get", "os.environ.setdefault"}
+# A path of a file that holds data: with a folder, and without anything that is filled in.
+_DATA = re.compile(
+    r"(?!https?:)[\w./~@=+-]*[\w~.]/[\w.@=+-]*\w\.(?:txt|jsonl?|csv|tsv|parquet|pkl|npy|npz|pt|db|ya?ml)"
+)
+
+
+def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
+    """Have the copies find what the run's script exports, and the data files of its checkout; say what is not there.
+
+    Args:
+        project: The project, with the copies.
+        environment: What the run's command would see; secrets of it are not written down.
+    """
+    below = tuple(f"{project.package}/{folder}" for folder in _COPIED)
+    files, remarks = [], {}
+    for file in project.tree:
+        if file.kind is FileKind.HOOK and file.path.startswith(below) and file.path.endswith(".py"):
+            text, said = _with_variables(file.data.decode(), file.path, environment, project)
+            text, more = _with_data(text, file.path, project)
+            remarks.update({(item.key, item.why): item for item in (*said, *more)})
+            file = replace(file, data=text.encode())
+        files.append(file)
+    return Taken(Tree.of(files), list(remarks.values()))
+
+
+def _with_variables(
+    text: str, path: str, environment: Mapping[str, str], project: Recipient
+) -> tuple[str, list[Remark]]:
+    found, remarks = {}, []
+    for name in sorted(set(_read_by(registered.tree_of(text))) & environment.keys() - _ANYONES):
+        value = environment[name]
+        if _SECRET.search(name) or unknowns(value):
+            why = f"{path} reads it, and the run's script exports it: export it before a run"
+            remarks.append(Remark(f"${name}", None, "to do", why))
+            continue
+        there = project.places.find(value) if "/" in value else None
+        found[name] = value if there is None else str(there)
+        why = f"{path} reads it, and sets it where nobody else has"
+        remarks.append(Remark(f"${name}", readable(value), "changed", why))
+    if found:
+        lines = [f"os.environ.setdefault({name!r}, {value!r})" for name, value in found.items()]
+        text = with_first(text, ["import os", "", "# As the run's script exports them.", *lines, ""])
+    return text, remarks
+
+
+def _read_by(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of the variables that a module reads."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in _READS and node.args:
+            name = node.args[0]
+        elif isinstance(node, ast.Subscript) and ast.unparse(node.value) in {"os.environ", "environ"}:
+            name = node.slice
+        else:
+            continue
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            yield name.value
+
+
+def _with_data(text: str, path: str, project: Recipient) -> tuple[str, list[Remark]]:
+    """Name the checkout's data files by absolute paths, since a project is started elsewhere."""
+    tree, remarks = registered.tree_of(text), []
+    lines = text.encode().split(b"\n")
+    written = [item for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for item in ast.walk(node)]
+    calls = [node for node in ast.walk(tree) if isinstance(node, (ast.Call, ast.Assign, ast.arguments, ast.keyword))]
+    given = {id(child) for node in calls if not _writes(node) for child in ast.iter_child_nodes(node)}
+    given -= set(map(id, written))
+    for node in sorted(ast.walk(tree), key=lambda item: (-getattr(item, "lineno", 0), -getattr(item, "col_offset", 0))):
+        if not isinstance(node, ast.Constant) or id(node) not in given or not isinstance(node.value, str):
+            continue
+        if _DATA.fullmatch(node.value) is None or node.lineno != node.end_lineno:
+            continue
+        there = project.places.find(node.value)
+        if there is None:
+            why = f"{path}, line {node.lineno}, names it: not here, put it there"
+            remarks.append(Remark("file", node.value, "to do", why))
+        elif not node.value.startswith(("/", "~")):
+            line = lines[node.lineno - 1]
+            new = repr(str(there)).encode()
+            lines[node.lineno - 1] = line[: node.col_offset] + new + line[node.end_col_offset :]
+            remarks.append(Remark("file", node.value, "changed", f"{path} names it: here it is {there}"))
+    return b"\n".join(lines).decode(), remarks[::-1]
+
+
+def _writes(node: ast.AST) -> bool:
+    """Tell whether a call writes the file that it names."""
+    if not isinstance(node, ast.Call):
+        return False
+    modes = [*node.args[1:], *(item.value for item in node.keywords if item.arg == "mode")]
+    texts = [str(item.value) for item in modes if isinstance(item, ast.Constant)]
+    is_open = any(re.fullmatch(r"[wax]b?\+?|[wax]\+b", text) for text in texts)
+    return is_open or ast.unparse(node.func).rpartition(".")[2].startswith(("to_", "save", "dump", "write"))

@@ -1,0 +1,278 @@
+"""Copies of a checkout's files: only what is needed of a version of verl's, and what they count on around them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from extractor.usecases.fromrun.files import Copied, Places
+from extractor.usecases.fromrun.files.needed import needed_part, without_unused
+from extractor.usecases.fromrun.taken_over import registered, scorers, surroundings
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
+from extractor.values.tree import File, FileKind, Tree
+from tests.releases import NEWEST, source_of
+
+CORE = "verl/trainer/ppo/core_algos.py"
+ESTIMATORS = '''
+from enum import Enum
+
+FOUND = {}
+
+
+class AdvantageEstimator(str, Enum):
+    GRPO = "grpo"
+
+
+def register_adv_est(name):
+    """Register an estimator."""
+    def decorated(function):
+        FOUND[name.value if isinstance(name, AdvantageEstimator) else name] = function
+        return function
+    return decorated
+
+
+def centred(scores):
+    return [score - sum(scores) / len(scores) for score in scores]
+
+
+def scale():
+    return 1
+
+
+@register_adv_est(AdvantageEstimator.GRPO)
+def grpo(scores):
+    return [scale() * score for score in centred(scores)]
+'''
+# A fork's: one more estimator, whose name is a member of the enumeration, and one helper of its own.
+OF_A_FORK = (
+    ESTIMATORS.replace('    GRPO = "grpo"', '    GRPO = "grpo"\n    MINE = "mine"').replace("return 1", "return 2")
+    + """
+
+@register_adv_est(AdvantageEstimator.MINE)
+def mine(scores):
+    return [scale() * score for score in centred(scores)]
+
+
+@register_adv_est("other")
+def other(scores):
+    return wanted_by_others(scores)
+"""
+)
+
+
+def checkout(folder: Path, files: dict[str, str]) -> Places:
+    for path, text in {"setup.py": "", **files}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(dedent(text))
+    return Places((folder,))
+
+
+def recipient(places: Places, settings: dict[str, Any], *more: File) -> Recipient:
+    hooks = [File(f"pkg/custom/{name}.py", FileKind.HOOK, b"") for name in ("algorithms", "reward_manager", "__init__")]
+    core = File("pkg/vendored/core_algos.py", FileKind.VENDORED, ESTIMATORS.encode(), CORE)
+    tree = Tree.of([*hooks, core, *more])
+    return Recipient(tree, "pkg", source_of(NEWEST[-1]), places, settings, NEWEST[-1])
+
+
+@pytest.fixture
+def pkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(str(tmp_path / "project"))
+    yield tmp_path / "project"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
+        del sys.modules[name]
+
+
+def text_of(taken: Taken, path: str) -> str:
+    return next(file.data.decode() for file in taken.tree if file.path == path)
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("decorated", ["AdvantageEstimator.MINE", "AdvantageEstimator.MINE.value", '"mine"'])
+def test_an_estimator_of_a_forks_own_core_algos_is_registered_with_the_projects(
+    tmp_path: Path, pkg: Path, decorated: str
+) -> None:
+    fork = OF_A_FORK.replace("AdvantageEstimator.MINE", decorated)
+    project = recipient(checkout(tmp_path / "fork", {CORE: fork}), {"algorithm.adv_estimator": "mine"})
+    taken = registered.take(project)
+    for file in taken.tree:
+        place = pkg / file.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(file.data)
+    importlib.invalidate_caches()
+    importlib.import_module("pkg.custom.algorithms")
+    core = importlib.import_module("pkg.vendored.core_algos")
+    assert core.FOUND["mine"]([1.0, 3.0]) == [-2.0, 2.0]  # by the fork's own helper
+    assert core.FOUND["grpo"]([1.0, 3.0]) == [-1.0, 1.0]  # and the project's estimators are as they were
+    assert sorted(core.FOUND) == ["grpo", "mine"]
+    copied = text_of(taken, "pkg/custom/verl_algorithms.py")
+    assert "from pkg.vendored.core_algos import centred" in copied
+    assert "wanted_by_others" not in copied
+
+
+PROGRAM = """
+import wandb
+from verl.trainer.mine import Mine, MineInValidation
+
+wandb.login(key="x")
+
+def main(config):
+    reward_fn = Mine(tokenizer=None, num_examine=0, config=config)
+    val_reward_fn = MineInValidation(tokenizer=None, num_examine=1)
+"""
+MANAGER = """
+import snooper
+import json
+
+class Mine:
+    def __init__(self, tokenizer, num_examine, config=None):
+        self.threshold = json.loads("0.5")
+
+    def __call__(self, data, return_dict=False):
+        return {"reward_tensor": [self.threshold for _ in data], "reward_extra_info": {}}
+
+class MineInValidation(Mine):
+    pass
+"""
+
+
+@pytest.mark.usefixtures("verl")
+def test_the_manager_that_a_program_imports_scores(tmp_path: Path) -> None:
+    files = {"verl/trainer/main_ppo.py": PROGRAM, "verl/trainer/mine.py": MANAGER}
+    before = {"reward.custom_reward_function.path": None, "reward.reward_manager.name": "naive"}
+    taken = scorers.take(recipient(checkout(tmp_path, files), {}), "verl.trainer.main_ppo", before)
+    assert taken.settings == {"reward.reward_manager.name": "of_the_run"}
+    assert "class Mine:" in text_of(taken, "pkg/custom/verl_program.py")
+    assert "verl/trainer/mine.py" in taken.remarks[0].why
+    assert [item.what for item in taken.remarks] == ["changed"]  # no package is to be installed: it is not used
+
+
+def copied(folder: Path, text: str, roots: tuple[str, ...], files: dict[str, str] | None = None) -> Copied:
+    return recipient(checkout(folder, files or {}), {}).copying().copy(dedent(text), roots)
+
+
+@pytest.mark.usefixtures("verl")
+def test_packages_that_are_imported_and_not_used_need_not_be_there(tmp_path: Path) -> None:
+    text = """
+        import wandb, nltk
+        import ray
+        from snooper import snoop
+        from helpers import half
+
+        nltk.download("punkt")
+
+        def score(text):
+            return half(nltk.word_tokenize(text))
+        """
+    found = copied(tmp_path, text, ("score",), {"helpers.py": "import sacrebleu\n\ndef half(x):\n    return x / 2\n"})
+    assert found.packages == ("nltk",)
+    assert found.missing == ()
+    assert "wandb" not in found.text
+    assert "snoop" not in found.text
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("taken", ["from helpers import half, parsed", "from helpers import *"])
+def test_what_a_module_hands_on_stays_in_it(tmp_path: Path, taken: str) -> None:
+    helpers = "from sympy_like import parsed\n\ndef half(x):\n    return x / 2\n"
+    files = {"helpers.py": helpers, "before.py": "from helpers import half\n"}
+    text = f"from before import half as other\n{taken}\n\ndef score(text):\n    return half(parsed(other(text)))\n"
+    copying = recipient(checkout(tmp_path, files), {}).copying()
+    found = copying.copy(text, ("score",))
+    assert found.packages == ("sympy_like",)
+    assert "from sympy_like import parsed" in copying.files["custom/from_run/helpers.py"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("import a\nimport b\n\n\ndef f():\n    return a.x\n\n\nb.login()\n", "import a\n\n\ndef f():"),
+        ("import a\na.login()\n\ndef f():\n    return a.x\n", "import a\na.login()\n\ndef f():"),
+        ("REG = {}\nREG.update(x=1)\nOTHER = {}\nOTHER.update(x=1)\n\ndef f():\n    return REG\n", "REG.update(x=1)"),
+        ("def g():\n    return h()\n\n# of h\ndef h():\n    pass\n\ndef f():\n    pass\n", "def f():"),
+    ],
+)
+def test_what_is_not_needed_is_left_out(text: str, kept: str) -> None:
+    found = needed_part(text, ["f"], {})
+    assert kept in found
+    for gone in ("b.login", "OTHER", "def g", "def h", "# of h"):
+        assert gone not in found
+    ast.parse(found)
+
+
+def test_names_of_elsewhere_are_imported_behind_the_docstring() -> None:
+    text = (
+        '"""What it is."""\nfrom __future__ import annotations\n\ndef g():\n    pass\n\n@g\ndef f():\n    return g()\n'
+    )
+    found = needed_part(text, ["f"], {"g": "far.away"})
+    assert found.startswith('"""What it is."""\nfrom __future__ import annotations\n')
+    assert found.rstrip().endswith("from far.away import g\n@g\ndef f():\n    return g()")
+    assert "def g" not in found
+    assert needed_part(text, ["not_there"], {}) == text
+
+
+def test_imports_that_share_a_line_or_are_exported_stay() -> None:
+    text = "import a; x = 1\nimport b\n__all__ = ['b']\nimport c.d\nc.d.e()\nimport f\n"
+    assert without_unused(text).split("\n") == [
+        "import a; x = 1",
+        "import b",
+        "__all__ = ['b']",
+        "import c.d",
+        "c.d.e()",
+        "",
+    ]
+
+
+def surrounded(tmp_path: Path, text: str, environment: dict[str, str]) -> tuple[str, list[str]]:
+    places = checkout(tmp_path, {"data/items.json": "{}"})
+    hook = File("pkg/custom/verl_reward.py", FileKind.HOOK, dedent(text).encode())
+    taken = surroundings.take(recipient(places, {}, hook), environment)
+    return text_of(taken, hook.path), [f"{item.what}: {item.key}={item.value}" for item in taken.remarks]
+
+
+@pytest.mark.usefixtures("verl")
+def test_copies_find_what_the_script_exports_and_secrets_are_not_written_down(tmp_path: Path) -> None:
+    text = '''
+        """Score."""
+        import os
+        ITEMS = os.environ.get("ITEMS", "nowhere")
+        HOME = os.getenv("HOME")
+        KEY = os.environ["JUDGE_API_KEY"]
+        '''
+    exported = {"ITEMS": "data/items.json", "JUDGE_API_KEY": "sk-1", "HOME": "/root", "NOT_READ": "1"}
+    found, said = surrounded(tmp_path, text, exported)
+    known: dict[str, Any] = {"__name__": "hook"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ITEMS", raising=False)
+        patch.setenv("JUDGE_API_KEY", "of the owner")
+        exec(found, known)
+        patch.setenv("ITEMS", "the owner's")
+        again: dict[str, Any] = {}
+        exec(found, again)
+        patch.delenv("ITEMS")
+    assert (known["ITEMS"], known["KEY"]) == (str(tmp_path / "data/items.json"), "of the owner")
+    assert again["ITEMS"] == "the owner's"
+    assert "sk-1" not in found
+    assert said == ["changed: $ITEMS=data/items.json", "to do: $JUDGE_API_KEY=None"]
+
+
+@pytest.mark.usefixtures("verl")
+def test_data_files_of_the_checkout_are_found_from_a_project(tmp_path: Path) -> None:
+    text = """
+        import json
+        def read(path="data/items.json"):
+            with open("data/log.txt", "w") as file, open("/else/where/names.txt") as names:
+                file.write(f"{path}/data/items.json")
+            return json.load(open("data/items.json")), "data/items.json is read"
+        """
+    found, said = surrounded(tmp_path, text, {})
+    assert found.count(repr(str(tmp_path / "data/items.json"))) == 2
+    assert 'open("data/log.txt", "w")' in found
+    assert sorted(set(said)) == ["changed: file=data/items.json", "to do: file=/else/where/names.txt"]
+    ast.parse(found)
