@@ -290,6 +290,7 @@ _KEYS = {
 }
 # What is in a batch besides the columns of its rows.
 _OF_A_BATCH = {"uid", "index", "multi_modal_data", "multi_modal_inputs", "raw_prompt", "raw_prompt_ids", "tools_kwargs"}
+_OF_A_BATCH |= {"__num_turns__", "agent_name", "interaction_kwargs"}
 
 
 def rows(folder: Path, config: Config, number: int) -> Path:
@@ -321,13 +322,14 @@ def rows(folder: Path, config: Config, number: int) -> Path:
         question = f"{index} + {1 - index} = ?"
         truth: Any = _TRUTHS.get(source) or dict.fromkeys(keys["ground_truth"], "1") or "1"
         row = {
-            **dict.fromkeys((*columns, *sorted({*keys["row"]} - _OF_A_BATCH)), "1"),
+            **dict.fromkeys(columns, "1"),
+            **{name: _value(name, code) for name in sorted({*keys["row"]} - _OF_A_BATCH)},
             str(config["data.prompt_key"]): question if is_text else [*system, {"role": "user", "content": question}],
             str(config["data.reward_fn_key"]): source,
             "ability": "math",
             "reward_model": {**dict.fromkeys(keys["reward_model"], "1"), "style": "rule", "ground_truth": truth},
             "extra_info": {
-                **dict.fromkeys(keys["extra_info"], "1"),
+                **{name: _value(name, code) for name in keys["extra_info"]},
                 "index": index,
                 "split": "train",
                 "question": question,
@@ -345,6 +347,13 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     pandas.DataFrame(made).to_parquet(file)
     return place
+
+
+def _value(name: str, code: str) -> Any:
+    """Return what a row has of a name: what code compares it with, or scores under the names that it looks up in it."""
+    compared = re.search(rf"[\"']{name}[\"'][\])]+\s*(?:==|in\s*[\[({{])\s*[\"']([^\"']+)[\"']", code)
+    looked_up = re.findall(rf"\b{name}(?:\[|\.get\()\s*[\"'](\w+)[\"']", code)
+    return compared[1] if compared else dict.fromkeys(looked_up, 1.0) or "1"
 
 
 def _own_sources() -> list[str]:

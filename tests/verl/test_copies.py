@@ -276,3 +276,16 @@ def test_data_files_of_the_checkout_are_found_from_a_project(tmp_path: Path) -> 
     assert 'open("data/log.txt", "w")' in found
     assert sorted(set(said)) == ["changed: file=data/items.json", "to do: file=/else/where/names.txt"]
     ast.parse(found)
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_only_the_forks_trainer_puts_into_a_batch_is_named(tmp_path: Path) -> None:
+    text = """
+        def score(data):
+            data.batch["made_here"] = 1
+            return data.batch["turn_scores"], data.batch["made_here"], data.batch["responses"]
+        """
+    hook = File("pkg/vendored/rollout.py", FileKind.VENDORED, b'COLUMNS = ("responses", "prompts")\n')
+    copy = File("pkg/custom/verl_program.py", FileKind.HOOK, dedent(text).encode())
+    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, copy), {})
+    assert [(item.key, item.value, item.what) for item in taken.remarks] == [("batch", "turn_scores", "to do")]

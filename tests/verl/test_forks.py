@@ -559,6 +559,22 @@ def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
     ]
 
 
+def test_a_directory_of_data_is_its_files(tmp_path: Path) -> None:
+    for name in ("b.parquet", "a.parquet", "notes.txt"):
+        (tmp_path / "rows" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "rows" / name).touch()
+    run = {"data.train_files": ["rows"], "data.val_files": "rows"}
+    changed, remarks = settled(run, tmp_path)
+    files = [str(tmp_path / "rows" / name) for name in ("a.parquet", "b.parquet")]
+    assert changed == {"data.train_files": files, "data.val_files": files}
+    assert [(item.key, item.what) for item in remarks] == [
+        ("data.train_files", "changed"),
+        ("data.val_files", "changed"),
+    ]
+    changed, remarks = settled({**run, "data.custom_cls.path": "dataset.py"}, tmp_path)
+    assert changed["data.val_files"] == str(tmp_path / "rows")
+
+
 def test_a_critic_that_the_run_does_not_say_starts_from_the_policys_model(tmp_path: Path) -> None:
     critic = {"critic.model.path": "~/models/no-such-model"}
     changed, remarks = startable.settle(recipient(tmp_path, critic), {"critic.model.path": "m"}, {}, ())

@@ -8,10 +8,11 @@ the fork's trainer puts there.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from extractor.pipeline.index.batch_keys import keys_read
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.usecases.adopt.differences import bound_by
 from extractor.values import readers
@@ -66,7 +67,7 @@ def _facts(data: bytes) -> _Facts:
     for node in body:
         name, nodes = getattr(node, "name", ""), list(ast.walk(node))
         calls += [(name, call, targets) for call, targets in _calls(nodes)]
-        keys = dict(_keys_read(nodes))
+        keys = dict(keys_read(nodes))
         read += [(name, key) for key in keys.values()]
         constants = (item for item in nodes if isinstance(item, ast.Constant) and id(item) not in keys)
         strings.update(item.value for item in constants if isinstance(item.value, str))
@@ -107,20 +108,6 @@ def unfed(files: Mapping[str, bytes]) -> Iterator[tuple[tuple[str, str], str]]:
     known = frozenset().union(*(file.strings for file in facts.values()))
     for module, file in facts.items():
         yield from (((module, name), key) for name, key in file.read if key not in known)
-
-
-def _keys_read(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
-    """Yield the keys that code reads from a batch, and where: `data.meta_info["key"]`."""
-    for item in nodes:
-        if (
-            isinstance(item, ast.Subscript)
-            and isinstance(item.ctx, ast.Load)
-            and isinstance(item.value, ast.Attribute)
-            and item.value.attr in ("batch", "meta_info")
-            and isinstance(item.slice, ast.Constant)
-            and isinstance(item.slice.value, str)
-        ):
-            yield id(item.slice), item.slice.value
 
 
 def _is_plain(function: _Function) -> bool:

@@ -37,7 +37,7 @@ _BUDGETS = {
     "critic.ppo_max_token_len_per_gpu": "critic.use_dynamic_bsz",
     "critic.forward_max_token_len_per_gpu": "critic.use_dynamic_bsz",
 }
-_DATA = ("data.train_files", "data.val_files")
+_DATA, _DATASET_CLASS = ("data.train_files", "data.val_files"), "data.custom_cls.path"
 _JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
 _JUDGE_ENABLED = ("reward.reward_model.enable", "reward_model.enable")
 _POLICY, _CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
@@ -205,6 +205,10 @@ def _paths(
             )
             continue
         at, missing = _located(settings.get(key), places, _is_model if key in _MODELS else _is_data)
+        if key in _DATA and not settings.get(_DATASET_CLASS):  # a class of the run's own may read directories
+            at, folders = _with_their_files(at)
+            why = "the Parquet files of it: a project takes files"
+            remarks += [Remark(key, folder, "changed", why) for folder in folders]
         if at != settings.get(key):
             changed[key] = at
         if missing and key == _CRITIC and key not in stated and key in project:
@@ -238,6 +242,18 @@ def _is_model(path: Path) -> bool:
 
 def _is_data(path: Path) -> bool:
     return path.exists()
+
+
+def _with_their_files(value: Any) -> tuple[Any, list[str]]:
+    """Return data files with the Parquet files of a directory in its place, and the directories: pandas reads these."""
+    paths = value if isinstance(value, list) else [value]
+    found: list[Any] = []
+    folders = []
+    for path in paths:
+        files = sorted(map(str, Path(path).expanduser().glob("*.parquet"))) if isinstance(path, str) and path else []
+        found += files or [path]
+        folders += [path] if files else []
+    return (found, folders) if folders else (value, [])
 
 
 def _located(value: Any, places: Places, is_there: Callable[[Path], bool]) -> tuple[Any, list[str]]:

@@ -85,7 +85,8 @@ class RunRewardManager({cls}):
         known = dict.fromkeys(("step", "global_step", "global_steps"), step)
         known["return_dict"] = True
         found = super().__call__(data, **{{key: value for key, value in known.items() if key in taken}})
-        found = found[0] if isinstance(found, tuple) else found  # the scores come first
+        if isinstance(found, tuple):  # what is for each token, among other things
+            found = next((item for item in found if isinstance(item, dict) or getattr(item, "ndim", 0) == 2), found[0])
         found = dict(found) if isinstance(found, dict) else {{"reward_tensor": found}}
         found.setdefault("reward_extra_info", {{}})
         return found if return_dict else found["reward_tensor"]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from extractor.pipeline.index.batch_keys import keys_read
 from extractor.usecases.fromrun.files.needed import with_first
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
@@ -33,11 +34,13 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
     """
     below = tuple(f"{project.package}/{folder}" for folder in _COPIED)
     files, remarks = [], {}
+    code = "\n".join(project.code.values())
     for file in project.tree:
         if file.kind is FileKind.HOOK and file.path.startswith(below) and file.path.endswith(".py"):
             text, said = _with_variables(file.data.decode(), file.path, environment, project)
             text, more = _with_data(text, file.path, project)
-            remarks.update({(item.key, item.why): item for item in (*said, *more)})
+            more += _unfed(text, file.path, code)
+            remarks.update({(item.key, item.value, item.why): item for item in (*said, *more)})
             file = replace(file, data=text.encode())
         files.append(file)
     return Taken(Tree.of(files), list(remarks.values()))
@@ -74,6 +77,17 @@ def _read_by(tree: ast.Module) -> Iterator[str]:
             continue
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
             yield name.value
+
+
+def _unfed(text: str, path: str, code: str) -> list[Remark]:
+    """Say which keys of a batch a copy reads that nothing in the project names otherwise: its trainer made them."""
+    tree = registered.tree_of(text)
+    stored = [item for item in ast.walk(tree) if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store)]
+    made = {item.slice.value for item in stored if isinstance(item.slice, ast.Constant)}
+    keys = {key for _, key in keys_read(ast.walk(tree))} - made
+    lacking = [key for key in sorted(keys) if not re.search(rf"(?<!batch\[)(?<!meta_info\[)[\"']{key}[\"']", code)]
+    why = f"{path} reads it from a batch, where only the trainer of the run's checkout puts it"
+    return [Remark("batch", key, "to do", why) for key in lacking]
 
 
 def _with_data(text: str, path: str, project: Recipient) -> tuple[str, list[Remark]]:
