@@ -178,6 +178,20 @@ def test_packages_that_are_imported_and_not_used_need_not_be_there(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("verl")
+def test_a_module_that_nothing_uses_is_not_copied_unless_it_registers(tmp_path: Path) -> None:
+    files = {
+        "heavy.py": "import scipy_like\n\ndef unlikely():\n    return scipy_like.stats()\n",
+        "losses.py": "from algos import register_policy_loss\n\n@register_policy_loss('x')\ndef loss():\n    pass\n",
+        "algos.py": "def register_policy_loss(name):\n    return lambda found: found\n",
+    }
+    text = "from heavy import unlikely\nfrom losses import loss\n\ndef score(text):\n    return 1.0\n"
+    copying = recipient(checkout(tmp_path, files), {}).copying()
+    found = copying.copy(text, ("score",))
+    assert found.packages == ()
+    assert sorted(copying.files) == ["custom/from_run/algos.py", "custom/from_run/losses.py"]
+
+
+@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("taken", ["from helpers import half, parsed", "from helpers import *"])
 def test_what_a_module_hands_on_stays_in_it(tmp_path: Path, taken: str) -> None:
     helpers = "from sympy_like import parsed\n\ndef half(x):\n    return x / 2\n"

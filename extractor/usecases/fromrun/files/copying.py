@@ -113,8 +113,8 @@ class Copying:
         text = _without_launch(text, readers.python(text))
         if version_of is not None:
             text = needed_part(text, roots, self._of_project(text, version_of))
-        text = self._without_unused(text)
         self._itself = "" if place is None else self._module_of(place)
+        text = self._without_unused(text, self._itself, is_package=False, roots=roots)
         text, left_out = self._without_unavailable(text, roots)
         if left_out:  # what only they need was gathered for nothing
             self._taken, self.files = dict(taken), dict(files)
@@ -152,12 +152,29 @@ class Copying:
             same -= others
         return found | dict.fromkeys(same, place)
 
-    def _without_unused(self, text: str) -> str:
-        """Leave out packages that a module imports and does not use: nobody needs to install them."""
-        nodes = [node for node, needed in statements(readers.python(text)) if needed and not getattr(node, "level", 0)]
-        names = [name for node in nodes for name in names_of(node, "", is_package=False, needed=True)]
-        left = {name.local for name in names if self._is_package(name.module.partition(".")[0])} & unused(text)
+    def _without_unused(self, text: str, module: str, *, is_package: bool, roots: Collection[str] = ()) -> str:
+        """Leave out what a module imports and does not use, packages and what drags them in: nobody needs to have it.
+
+        What is imported to register something stays, and so does what a package hands on.
+        """
+        idle = unused(text).difference(roots)
+        nodes = [node for node, needed in statements(readers.python(text)) if needed] if idle else []
+        names = [name for node in nodes for name in names_of(node, module, is_package=is_package, needed=True)]
+        left = {name.local for name in names if name.local in idle and self._is_idle(name, inside=is_package)}
         return without_imports(text, left) if left else text
+
+    def _is_idle(self, name: Name, *, inside: bool) -> bool:
+        """Tell whether nothing happens where a name is imported: it is of a package, or of a module that only defines.
+
+        Args:
+            name: As it is imported.
+            inside: Whether a package's own module imports it.
+        """
+        if self._is_package(name.module.partition(".")[0]):
+            return True
+        is_module = name.name is None or self._file_of(f"{name.module}.{name.name}") is not None
+        text, _ = self._text_of(name.module) or ("", False)
+        return not (inside or is_module or name.name == "*") and bool(text) and "register" not in text
 
     def _is_package(self, root: str) -> bool:
         """Tell whether a module's first name is of something that a project does not require."""
@@ -300,7 +317,7 @@ class Copying:
             self._taken[module] = f"{module}: no such module"
             return self._taken[module]
         text, is_package = found
-        text = text if module in self._handing_on else self._without_unused(text)
+        text = text if module in self._handing_on else self._without_unused(text, module, is_package=is_package)
         text, missing = self._redirected(text, module, is_package=is_package)
         if missing:  # what only it needs is gathered for nothing, and a package's own module would be imported
             self._taken, self.files, self._packages = before
