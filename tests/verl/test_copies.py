@@ -303,3 +303,15 @@ def test_what_only_the_forks_trainer_puts_into_a_batch_is_named(tmp_path: Path) 
     copy = File("pkg/custom/verl_program.py", FileKind.HOOK, dedent(text).encode())
     taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, copy), {})
     assert [(item.key, item.value, item.what) for item in taken.remarks] == [("batch", "turn_scores", "to do")]
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("folder", ["helpers", "verl/utils/reward_score/code_utils"])
+def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path, folder: str) -> None:
+    module = folder.replace("/", ".")
+    pyext = "import inspect\nbefore = inspect.getargspec\n\nclass RuntimeModule:\n    pass\n"
+    text = f"from {module}.pyext2 import RuntimeModule\n\ndef score(text):\n    return RuntimeModule.from_string('a', '')\n"
+    copying = recipient(checkout(tmp_path, {f"{folder}/pyext2.py": pyext}), {}).copying()
+    found = copying.copy(text, ("score",))
+    assert "from pkg.custom.from_run.runtime_module import RuntimeModule" in found.text
+    assert list(copying.files) == ["custom/from_run/runtime_module.py"]

@@ -222,11 +222,11 @@ class Copying:
             return f"{root}: no project has it"
         if root in sys.stdlib_module_names or root in self._required:
             return None
-        if root == "verl":
-            return self._of_verl(name, attributes, inherited)
         if name.name == runtime_module.NAME and (root == runtime_module.PACKAGE or self._is_copy_of_pyext(name.module)):
             self.files[f"custom/{FOLDER}/{runtime_module.MODULE}.py"] = runtime_module.TEXT
             return self._new(runtime_module.MODULE), name.name
+        if root == "verl":
+            return self._of_verl(name, attributes, inherited)
         return self._own(name, root, verls)
 
     def _is_copy_of_pyext(self, module: str) -> bool:
