@@ -310,7 +310,7 @@ def test_what_only_the_forks_trainer_puts_into_a_batch_is_named(tmp_path: Path) 
 def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path, folder: str) -> None:
     module = folder.replace("/", ".")
     pyext = "import inspect\nbefore = inspect.getargspec\n\nclass RuntimeModule:\n    pass\n"
-    text = f"from {module}.pyext2 import RuntimeModule\n\ndef score(text):\n    return RuntimeModule.from_string('a', '')\n"
+    text = f"from {module}.pyext2 import RuntimeModule\n\ndef score(x):\n    return RuntimeModule.from_string(x)\n"
     copying = recipient(checkout(tmp_path, {f"{folder}/pyext2.py": pyext}), {}).copying()
     found = copying.copy(text, ("score",))
     assert "from pkg.custom.from_run.runtime_module import RuntimeModule" in found.text

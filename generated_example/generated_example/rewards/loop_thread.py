@@ -4,7 +4,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -27,6 +27,10 @@ class LoopThread:
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Begin a coroutine. What it says to end the program is an error of its own: it would end the loop alone."""
         return asyncio.run_coroutine_threadsafe(_not_ending(work), self._loop)
+
+    def call_by(self, executor: ThreadPoolExecutor) -> None:
+        """Have an executor run what coroutines hand to other threads."""
+        self._loop.set_default_executor(executor)
 
     def close(self) -> None:
         """Cancel what is under way, and end the thread. May be called more than once."""

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 
 from ..rewards.calls import own_line, source_of
 from ..rewards.loop_thread import LoopThread
+from ..rewards.main_thread import CallsHere, uses_signals
 from ..rewards.scoring import ScoringError
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import extract_reward, get_custom_reward_fn, load_reward_manager
@@ -91,9 +92,14 @@ class RewardLoop:
         async def make() -> Any:
             return load_reward_manager(config, tokenizer, **arguments)
 
+        # What runs the function where it limits its time by signals; None: threads, several at once.
+        self._here: CallsHere | None = None
         try:
             # There: a manager keeps the event loop that it is created in.
             self.manager = self._loop.submit(make()).result()
+            if uses_signals(getattr(self.manager, "compute_score", None)):
+                self._here = CallsHere()
+                self._loop.call_by(self._here)
         except BaseException:
             self.close()
             raise
@@ -154,7 +160,10 @@ class RewardLoop:
             for row, (one, tokens) in enumerate(zip(begun, responses, strict=True))
         ]
         try:
-            wait(pending, return_when=FIRST_EXCEPTION)
+            if self._here is not None:
+                self._here.run_until(pending)
+            else:
+                wait(pending, return_when=FIRST_EXCEPTION)
             failed = [row for row, one in enumerate(pending) if one.done() and one.exception() is not None]
             results = [_result(pending[row], row) for row in failed or range(len(pending))]
         finally:
