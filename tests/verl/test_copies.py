@@ -6,6 +6,7 @@ import ast
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -201,6 +202,21 @@ def test_what_a_module_hands_on_stays_in_it(tmp_path: Path, taken: str) -> None:
     found = copying.copy(text, ("score",))
     assert found.packages == ("sympy_like",)
     assert "from sympy_like import parsed" in copying.files["custom/from_run/helpers.py"]
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_is_copied_twice_serves_both(tmp_path: Path, first: int) -> None:
+    places = checkout(tmp_path, {"helpers.py": "from sympy_like import parsed\n\ndef half(x):\n    return x / 2\n"})
+    texts = ["from helpers import half\nhalf(1)\n", "from helpers import parsed\nparsed(1)\n"]
+    project = recipient(places, {})
+    for text in (texts[first], texts[1 - first]):
+        copying = project.copying()
+        copying.copy(text, ())
+        project = replace(project, tree=project.with_hooks(copying.files, {}))
+    helpers = next(file for file in project.tree if file.path.endswith("helpers.py")).data.decode()
+    assert "import parsed" in helpers
+    assert "def half" in helpers
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from extractor.values import readers
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 
+_COPIES = "custom/from_run/"
+
 
 @dataclass(frozen=True)
 class Recipient:
@@ -83,7 +85,11 @@ class Recipient:
         """
         files = {file.path: file for file in self.tree}
         for path, text in texts.items():
-            files[f"{self.package}/{path}"] = File(f"{self.package}/{path}", FileKind.HOOK, text.encode())
+            place, data = f"{self.package}/{path}", text.encode()
+            # Copied for something else before, a module may hand on more: one has all that the other has.
+            if path.startswith(_COPIES) and place in files and len(files[place].data) > len(data):
+                continue
+            files[place] = File(place, FileKind.HOOK, data)
         for module, hook in imported_by.items():
             path = f"{self.package}/{hook}.py"
             line = f"\nfrom . import {module.rpartition('/')[2]}  # noqa: E402, F401  what the run names\n"
