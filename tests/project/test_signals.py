@@ -1,4 +1,4 @@
-"""Reward functions that limit their time by signals, as graders of mathematics do, under verl's own manager."""
+"""Reward functions that limit their time by signals or processes, as graders of mathematics do, under verl's own manager."""
 
 from __future__ import annotations
 
@@ -64,6 +64,21 @@ def test_a_function_that_needs_signals_runs_in_the_main_thread(project: Path, at
     rows = [json.loads(line) for line in (project / "run/metrics.jsonl").read_text().splitlines()]
     assert [row["reward/here/mean"] for row in rows] == [1.0, 1.0]
     assert -1 < rows[0]["critic/score/mean"] < 1  # some were stopped
+
+
+def test_a_function_that_forks_does_so_from_the_main_thread(project: Path) -> None:
+    (project / "forking.py").write_text(
+        "import multiprocessing\nimport threading\n\n\ndef half(queue):\n    queue.put(0.5)\n\n\n"
+        "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+        "    context = multiprocessing.get_context('fork')\n    queue = context.Queue()\n"
+        "    process = context.Process(target=half, args=(queue,))  # as multiprocessing.Process(...)\n"
+        "    process.start()\n    score = queue.get(timeout=20)\n    process.join()\n"
+        "    return {'score': score, 'here': threading.current_thread() is threading.main_thread()}\n"
+    )
+    done = forked(project, "main.py", *SETTINGS, "reward.custom_reward_function.path=forking.py")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (project / "run/metrics.jsonl").read_text().splitlines()]
+    assert [(row["reward/here/mean"], row["critic/score/mean"]) for row in rows] == [(1.0, 0.5)] * 2
 
 
 def test_what_it_raises_there_is_named(project: Path) -> None:

@@ -212,7 +212,8 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
         line = f"from {package}.{_PROGRAM.replace('/', '.')} import {found.name}"
         programs = {_file_of(found.program), *_PROGRAMS} if found.program else {found.path, *_PROGRAMS}
         handed, kept = managers.handed_by_programs(map(project.text, sorted(programs)), found.name)
-        reads = tuple(sorted({item[1:] for value in handed.values() for item in _READ.findall(value)}))
+        values = [*handed.values(), copied.text]
+        reads = tuple(sorted({item[1:] for value in values for item in _READ.findall(value)}))
         text = managers.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed)
         own, imported_by = {f"{_PROGRAM}.py": copied.text}, {target: managers.IMPORTED_BY}
     else:

@@ -7,7 +7,7 @@
 - components: several scores, weighted, as one
 - scoring: a function over many samples: in order, in processes or coroutines, with a time limit for each
 - manager: a reward manager of all that
-- main_thread: functions that limit their time by signals, which only a main thread gets
+- main_thread: functions that need the main thread, since they limit their time by signals or forks
 - alarm: in training, where the reward rises and something else says that the model does not get better
 - attack: tries known hacks against a reward, `python -m PACKAGE.rewards.attack`
 - reward_model: a sequence-classification model as judge

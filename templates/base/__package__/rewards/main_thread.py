@@ -1,5 +1,9 @@
 # vextract:template
-"""Scoring functions that limit their time by signals: only a main thread gets these, and an event loop uses others."""
+"""Scoring functions that need the main thread, where an event loop would call them in others.
+
+Such limit their time by signals, which only a main thread gets, or by processes that they fork: beside other threads
+that do the same these may wait for ever for what a thread held that is not there any more.
+"""
 
 import inspect
 import queue
@@ -11,7 +15,7 @@ from typing import Any
 
 from .calls import raw_function
 
-SIGNALS = ("SIGALRM", "setitimer", "signal.alarm")
+NAMES = ("SIGALRM", "setitimer", "signal.alarm", "multiprocessing.Process(", "mp.Process(", "os.fork(")
 # How long to wait for the next call, before looking whether all is done.
 SECONDS = 0.01
 
@@ -50,11 +54,11 @@ class CallsHere(ThreadPoolExecutor):
                 waiting = [one for one in waiting if not one.done()]
 
 
-def uses_signals(function: Any) -> bool:
-    """Tell whether a scoring function, or what was copied beside it among the hooks, limits its time by signals."""
+def needs_main_thread(function: Any) -> bool:
+    """Tell whether a scoring function, or what was copied beside it among the hooks, limits its time by signals or forks."""
     if sys.platform == "win32" or inspect.iscoroutinefunction(raw_function(function)):
         return False
-    return any(name in text for text in _texts(function) for name in SIGNALS)
+    return any(name in text for text in _texts(function) for name in NAMES)
 
 
 def _texts(function: Any) -> Iterator[str]:

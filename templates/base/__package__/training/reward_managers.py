@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from ..rewards.calls import own_line, source_of
 from ..rewards.loop_thread import LoopThread
-from ..rewards.main_thread import CallsHere, uses_signals
+from ..rewards.main_thread import CallsHere, needs_main_thread
 from ..rewards.scoring import ScoringError
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import extract_reward, get_custom_reward_fn, load_reward_manager
@@ -92,12 +92,12 @@ class RewardLoop:
         async def make() -> Any:
             return load_reward_manager(config, tokenizer, **arguments)
 
-        # What runs the function where it limits its time by signals; None: threads, several at once.
+        # What runs the function where it needs the main thread; None: threads, several at once.
         self._here: CallsHere | None = None
         try:
             # There: a manager keeps the event loop that it is created in.
             self.manager = self._loop.submit(make()).result()
-            if uses_signals(getattr(self.manager, "compute_score", None)):
+            if needs_main_thread(getattr(self.manager, "compute_score", None)):
                 self._here = CallsHere()
                 self._loop.call_by(self._here)
         except BaseException:
