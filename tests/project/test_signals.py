@@ -1,4 +1,4 @@
-"""Reward functions that limit their time by signals or processes, as graders of mathematics do, under verl's own manager."""
+"""Reward functions that limit their time by signals or processes, as graders do, under verl's own manager."""
 
 from __future__ import annotations
 

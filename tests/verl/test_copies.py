@@ -112,9 +112,21 @@ def test_an_estimator_of_a_forks_own_core_algos_is_registered_with_the_projects(
     assert core.FOUND["mine"]([1.0, 3.0]) == [-2.0, 2.0]  # by the fork's own helper
     assert core.FOUND["grpo"]([1.0, 3.0]) == [-1.0, 1.0]  # and the project's estimators are as they were
     assert sorted(core.FOUND) == ["grpo", "mine"]
+    assert not [item.why for item in taken.remarks if "pip install" in item.why]
     copied = text_of(taken, "pkg/custom/verl_algorithms.py")
     assert "from pkg.vendored.core_algos import centred" in copied
     assert "wanted_by_others" not in copied
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_only_the_forks_trainer_hands_to_an_estimator_is_named(tmp_path: Path) -> None:
+    takes = "def mine(token_level_rewards, response_mask, values, config=None, *, lengths, index=None, **more):"
+    fork = OF_A_FORK.replace("def mine(scores):", takes).replace(
+        "for score in centred(scores)]", "for score in values]"
+    )
+    project = recipient(checkout(tmp_path, {CORE: fork}), {"algorithm.adv_estimator": "mine"})
+    said = [item.why for item in registered.take(project).remarks if item.what == "to do"]
+    assert said == ["pkg/custom/verl_algorithms.py: mine takes values, lengths, which only its own trainer hands over"]
 
 
 PROGRAM = """

@@ -178,7 +178,7 @@ class Copying:
 
     def _is_package(self, root: str) -> bool:
         """Tell whether a module's first name is of something that a project does not require."""
-        if root == "verl" or root in sys.stdlib_module_names or root in self._required:
+        if root in ("verl", self._package) or root in sys.stdlib_module_names or root in self._required:
             return False
         return self._file_of(root) is None and not any((folder / root).is_dir() for folder in self._places.folders)
 
@@ -220,7 +220,7 @@ class Copying:
         root = name.module.partition(".")[0]
         if root in _NO_PROJECT_HAS:
             return f"{root}: no project has it"
-        if root in sys.stdlib_module_names or root in self._required:
+        if root in sys.stdlib_module_names or root in self._required or root == self._package:
             return None
         if name.name == runtime_module.NAME and (root == runtime_module.PACKAGE or self._is_copy_of_pyext(name.module)):
             self.files[f"custom/{FOLDER}/{runtime_module.MODULE}.py"] = runtime_module.TEXT

@@ -21,6 +21,8 @@ _REGISTRIES = {
     ESTIMATOR: ("register_adv_est", r"(?ms)^class AdvantageEstimator\b(?:(?!^\S).)*?= *[\"']{}[\"']"),
     LOSS: ("register_policy_loss", r"loss_mode[^\n]*[\"']{}[\"']"),
 }
+# What a trainer of verl's calls an estimator with that is not one of the few that it knows.
+_GIVEN = {"token_level_rewards", "response_mask", "config", "index", "reward_baselines"}
 _TARGET, IMPORTED_BY = "custom/verl_algorithms", "custom/algorithms"
 _MOST_FILES = 4000
 _MANAGER = re.compile(r"reward_manager|register")
@@ -61,6 +63,12 @@ def take(project: Recipient) -> Taken:
         target = f"{_TARGET}{number + 1 if number else ''}"
         texts[target] = copied.text
         remarks += copied_remarks(key, name, place, f"{package}/{target}.py", copied)
+        lacking = _not_given(text, definition) if key == ESTIMATOR else []
+        if lacking:
+            why = (
+                f"{package}/{target}.py: {definition} takes {', '.join(lacking)}, which only its own trainer hands over"
+            )
+            remarks.append(Remark(key, name, "to do", why))
     if not texts:
         return Taken(project.tree, remarks)
     files = {**{f"{target}.py": text for target, text in texts.items()}, **copying.files}
@@ -91,6 +99,19 @@ def _registering(places: Places, decorator: str, name: str) -> Iterator[tuple[st
                     before, behind = line[: argument.col_offset], line[argument.end_col_offset :]
                     lines[argument.lineno - 1] = before + f'"{name}"'.encode() + behind
                     yield place, b"\n".join(lines).decode(), node.name  # type: ignore[attr-defined]
+
+
+def _not_given(text: str, definition: str) -> list[str]:
+    """Return the arguments that an estimator must be given and that verl's trainers do not hand to those of others."""
+    for node in tree_of(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == definition:
+            plain = [*node.args.posonlyargs, *node.args.args]
+            needed = plain[: len(plain) - len(node.args.defaults)]
+            needed += [
+                item for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if not value
+            ]
+            return [item.arg for item in needed if item.arg not in _GIVEN]
+    return []
 
 
 def constants_of(tree: ast.Module) -> dict[str, object]:
