@@ -55,7 +55,7 @@ class CallsHere(ThreadPoolExecutor):
 
 
 def needs_main_thread(function: Any) -> bool:
-    """Tell whether a scoring function, or what was copied beside it among the hooks, limits its time by signals or forks."""
+    """Tell whether a scoring function, or what was copied beside it among the hooks, uses signals or forks."""
     if sys.platform == "win32" or inspect.iscoroutinefunction(raw_function(function)):
         return False
     return any(name in text for text in _texts(function) for name in NAMES)
