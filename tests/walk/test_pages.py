@@ -18,7 +18,7 @@ from tests.walk.support import HAVE, environment
 PAGES = sorted([*REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/**/*.md"), REPOSITORY / "CONTRIBUTING.md"])
 # Those that take longest are for `make test-all`.
 _LONG = (
-    "algorithms changes environments models processes provenance python recipes releases report rewards servers "
+    "adopting algorithms changes environments models processes provenance python recipes releases report rewards servers slicing "
     "tutorial vllm which-file-wins"
 )
 LONG = {f"docs/{name}.md" for name in _LONG.split()}
