@@ -289,8 +289,18 @@ _KEYS = {
     "row": re.compile(r"non_tensor_batch(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
 }
 # What is in a batch besides the columns of its rows.
-_OF_A_BATCH = {"uid", "index", "multi_modal_data", "multi_modal_inputs", "raw_prompt", "raw_prompt_ids", "tools_kwargs"}
-_OF_A_BATCH |= {"__num_turns__", "agent_name", "interaction_kwargs"}
+_OF_A_BATCH = {
+    "__num_turns__",
+    "agent_name",
+    "index",
+    "interaction_kwargs",
+    "multi_modal_data",
+    "multi_modal_inputs",
+    "raw_prompt",
+    "raw_prompt_ids",
+    "tools_kwargs",
+    "uid",
+}
 
 
 def rows(folder: Path, config: Config, number: int) -> Path:

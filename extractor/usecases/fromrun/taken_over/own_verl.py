@@ -35,14 +35,7 @@ def is_changed(project: Recipient, path: str) -> bool:
 def classes_of_program(tree: ast.Module) -> list[str]:
     """Return the classes of a program that it makes reward managers of: called with `num_examine`."""
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    return [
-        node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in defined
-        and any(item.arg == "num_examine" for item in node.keywords)
-    ]
+    return [name for name in _made(tree) if name in defined]
 
 
 def imported_by_program(tree: ast.Module, module: str) -> list[tuple[str, str]]:
@@ -52,19 +45,24 @@ def imported_by_program(tree: ast.Module, module: str) -> list[tuple[str, str]]:
         tree: The program.
         module: What it is called, for its relative imports.
     """
-    made = {
-        node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and any(item.arg == "num_examine" for item in node.keywords)
-    }
+    made = set(_made(tree))
     return [
         (absolute(node, module, is_package=False), alias.name)
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if (alias.asname or alias.name) in made
+    ]
+
+
+def _made(tree: ast.Module) -> list[str]:
+    """Return the names that a program makes reward managers by."""
+    return [
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and any(item.arg == "num_examine" for item in node.keywords)
     ]
 
 

@@ -95,23 +95,30 @@ def _registering(places: Places, decorator: str, name: str) -> Iterator[tuple[st
                     yield place, text, node.name  # type: ignore[attr-defined]
                 elif said == name and argument.lineno == argument.end_lineno:
                     lines = text.encode().split(b"\n")
-                    line = lines[argument.lineno - 1]
-                    before, behind = line[: argument.col_offset], line[argument.end_col_offset :]
-                    lines[argument.lineno - 1] = before + f'"{name}"'.encode() + behind
+                    put_in_place(lines, argument, f'"{name}"')
                     yield place, b"\n".join(lines).decode(), node.name  # type: ignore[attr-defined]
+
+
+def put_in_place(lines: list[bytes], node: ast.expr, text: str) -> None:
+    """Put a text in the place of an expression on one line of a file."""
+    line = lines[node.lineno - 1]
+    lines[node.lineno - 1] = line[: node.col_offset] + text.encode() + line[node.end_col_offset :]
 
 
 def _not_given(text: str, definition: str) -> list[str]:
     """Return the arguments that an estimator must be given and that verl's trainers do not hand to those of others."""
     for node in tree_of(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == definition:
-            plain = [*node.args.posonlyargs, *node.args.args]
-            needed = plain[: len(plain) - len(node.args.defaults)]
-            needed += [
-                item for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if not value
-            ]
-            return [item.arg for item in needed if item.arg not in _GIVEN]
+            return [name for name in required_by(node) if name not in _GIVEN]
     return []
+
+
+def required_by(function: ast.FunctionDef) -> list[str]:
+    """Return the arguments that a function must be given."""
+    given = [*function.args.posonlyargs, *function.args.args]
+    named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    needed = given[: len(given) - len(function.args.defaults)]
+    return [item.arg for item in (*needed, *(item for item, default in named if default is None))]
 
 
 def constants_of(tree: ast.Module) -> dict[str, object]:

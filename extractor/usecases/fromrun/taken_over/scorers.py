@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -81,9 +81,9 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
     manager = next((key for key in managers.KEYS if key in before), None) if named <= {"naive"} else None
     known = _sources(source.read(_SCORERS)) if _SCORERS in source.files else set()
     known |= {name for file in project.tree if file.upstream_path == _SCORERS for name in _sources(file.data.decode())}
-    imported = _imported(project, program)
-    if imported is not None and manager is not None:
-        return _copied(replace(imported, key=manager), project)
+    imported = _imported(project, program, manager) if manager is not None else None
+    if imported is not None:
+        return _copied(imported, project)
     for path, key in ((_file_of(program), manager), (_SCORERS, function)):
         text = project.text(path)
         new = _sources(text) - known
@@ -115,7 +115,7 @@ def _file_of(program: str) -> str:
     return f"{program.removesuffix('.py') if '/' in program else program.removesuffix('.py').replace('.', '/')}.py"
 
 
-def _imported(project: Recipient, program: str) -> _Scoring | None:
+def _imported(project: Recipient, program: str, key: str) -> _Scoring | None:
     """Return the class of a reward manager that a program imports from a file which no release of verl has."""
     file = _file_of(program)
     found = own_verl.imported_by_program(registered.tree_of(project.text(file)), module_name(file))
@@ -123,7 +123,7 @@ def _imported(project: Recipient, program: str) -> _Scoring | None:
         path = f"{module.replace('.', '/')}.py"
         text = project.text(path)
         if not path.startswith(f"verl/{_CLASSES}") and path not in project.source.files and f"class {name}" in text:
-            return _Scoring(path, name, text, "", _NOT_VERLS, program)
+            return _Scoring(path, name, text, key, _NOT_VERLS, program)
     return None
 
 
@@ -238,10 +238,7 @@ def _takes_besides(text: str, names: Collection[str] = _NAMES) -> set[str]:
     found = set()
     for node in registered.tree_of(text).body:
         if isinstance(node, ast.FunctionDef) and node.name in names:
-            given = [*node.args.posonlyargs, *node.args.args]
-            found |= {item.arg for item in given[: len(given) - len(node.args.defaults)]}
-            named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            found |= {item.arg for item, default in named if default is None}
+            found |= set(registered.required_by(node))
     return found - _OF_A_ROW
 
 

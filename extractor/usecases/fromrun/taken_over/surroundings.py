@@ -108,9 +108,7 @@ def _with_data(text: str, path: str, project: Recipient) -> tuple[str, list[Rema
             why = f"{path}, line {node.lineno}, names it: not here, put it there"
             remarks.append(Remark("file", node.value, "to do", why))
         elif not node.value.startswith(("/", "~")):
-            line = lines[node.lineno - 1]
-            new = repr(str(there)).encode()
-            lines[node.lineno - 1] = line[: node.col_offset] + new + line[node.end_col_offset :]
+            registered.put_in_place(lines, node, repr(str(there)))
             remarks.append(Remark("file", node.value, "changed", f"{path} names it: here it is {there}"))
     return b"\n".join(lines).decode(), remarks[::-1]
 
