@@ -231,6 +231,76 @@ def test_what_is_copied_twice_serves_both(tmp_path: Path, first: int) -> None:
     assert "def half" in helpers
 
 
+HELPERS = """
+    import sympy_like
+    import ray
+
+    def half(x):
+        return x / 2
+
+    def third(x):
+        return half(x) / 1.5
+
+    def parsed(x):
+        return sympy_like.parse(x)
+
+    @ray.remote
+    class Judge:
+        pass
+    """
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("use", ["from verl.helpers import half\nhalf(1)", "import verl.helpers as h\nh.half(1)"])
+def test_of_a_module_that_cannot_be_had_what_is_needed_is_copied(tmp_path: Path, use: str) -> None:
+    files = {"verl/helpers.py": HELPERS, "first.py": f"{use}\n\ndef one():\n    return 1\n"}
+    text = "from first import one\nfrom verl.helpers import third\n\ndef score(text):\n    return third(one())\n"
+    copying = recipient(checkout(tmp_path, files), {}).copying()
+    found = copying.copy(text, ("score",))
+    assert found.missing == found.packages == ()
+    helpers = copying.files["custom/from_run/verl/helpers.py"]
+    assert "def half" in helpers
+    assert "def third" in helpers
+    assert "ray" not in helpers
+    assert "sympy_like" not in helpers
+    with_parsed = copying.copy(
+        "from verl.helpers import parsed\n\ndef score(text):\n    return parsed(text)\n", ("score",)
+    )
+    assert with_parsed.packages == ("sympy_like",)
+    assert "def third" in copying.files["custom/from_run/verl/helpers.py"]  # one file serves both
+    judged = copying.copy("from verl.helpers import Judge\n\ndef score(text):\n    return Judge(text)\n", ("score",))
+    assert judged.missing == ("verl.helpers: it imports ray: no project has it",)
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_part_that_was_copied_for_something_else_stays(tmp_path: Path) -> None:
+    project = recipient(checkout(tmp_path, {"verl/helpers.py": HELPERS}), {})
+    for name in ("third", "parsed", "half"):
+        copying = project.copying()
+        copying.copy(f"from verl.helpers import {name}\n{name}(1)\n", ())
+        project = replace(project, tree=project.with_hooks(copying.files, {}))
+    helpers = next(file for file in project.tree if file.path.endswith("helpers.py")).data.decode()
+    assert [node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)] == [
+        "half",
+        "third",
+        "parsed",
+    ]
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    "use", ["from verl.utils.torch_functional import mine", "import verl.utils.torch_functional as F\nmine = F.mine"]
+)
+def test_what_a_fork_has_added_to_a_module_of_verls_is_copied(tmp_path: Path, use: str) -> None:
+    files = {
+        "verl/utils/torch_functional.py": "import ray\n\ndef mine(x):\n    return x\n\ndef other():\n    ray.x()\n"
+    }
+    copying = recipient(checkout(tmp_path, files), {}).copying()
+    found = copying.copy(f"{use}\n\ndef score(text):\n    return mine(text)\n", ("score",))
+    assert found.missing == ()
+    assert "def mine" in copying.files["custom/from_run/verl/utils/torch_functional.py"]
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [

@@ -1,0 +1,69 @@
+"""What the text of a module has in it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from extractor.pipeline.index import Module
+from extractor.pipeline.index.syntax import attribute_chain
+from extractor.usecases.fromrun.files.imports import Name, names_of, statements
+from extractor.usecases.fromrun.files.needed import names_loaded
+from extractor.values import readers
+from extractor.values.fingerprint import fingerprint
+
+
+def prints(module: Module, name: str) -> list[str]:
+    """Return what a name of a module is, up to what makes no difference."""
+    return [fingerprint(module.statements[index].node) for index in module.bindings[name]]
+
+
+def methods(module: Module, cls: str | None) -> set[str]:
+    """Return the methods of a class of a module; of anything else there are none."""
+    nodes = [module.statements[index].node for index in module.bindings.get(cls or "", ())]
+    bodies = [item for node in nodes if isinstance(node, ast.ClassDef) for item in node.body]
+    return {item.name for item in bodies if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+def inherited(text: str) -> dict[str, set[str]]:
+    """Return what the classes of a module's text take of themselves, by what they extend: `x` of `self.x`."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(readers.python(text)):
+        if isinstance(node, ast.ClassDef):
+            used = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
+            for base in node.bases:
+                found.setdefault(ast.unparse(base), set()).update(used)
+    return found
+
+
+def attributes(text: str) -> dict[str, set[str]]:
+    """Return what a module's text takes from each name: `x` and `y` of `a.b.x` and `a.b.y`, by "a.b"."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(readers.python(text)):
+        if isinstance(node, ast.Attribute):
+            chain = attribute_chain(node.value)
+            if chain:
+                found.setdefault(".".join(chain), set()).add(node.attr)
+    return found
+
+
+def top_names(module: Module) -> Iterator[Name]:
+    """Yield the names that a module cannot be imported without."""
+    for node, needed in statements(readers.python(module.source)):
+        if needed:
+            yield from names_of(node, module.name, is_package=False, needed=True)
+
+
+def loaded_elsewhere(module: Module) -> set[str]:
+    """Return what the statements that define nothing use."""
+    nodes = [statement.node for statement in module.statements if not statement.binds and not statement.imports]
+    return set().union(*map(names_loaded, nodes))
+
+
+def without_launch(text: str) -> str:
+    """Leave out what a module does only as a program: `if __name__ == "__main__"`."""
+    lines = text.split("\n")
+    for node in reversed(readers.python(text).body):
+        if isinstance(node, ast.If) and not node.orelse and "__name__" in names_loaded(node.test):
+            del lines[node.lineno - 1 : node.end_lineno]
+    return "\n".join(lines)

@@ -1,0 +1,105 @@
+"""Where the modules that a run imports are: in verl of its release, or in its checkout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from extractor.pipeline.index import Index, Module
+from extractor.pipeline.source import Source
+from extractor.usecases.fromrun.files import runtime_module
+from extractor.usecases.fromrun.files.places import Places
+from extractor.values import readers
+
+# What scores a run's responses is the checkout's own, where it has it.
+SCORERS = "verl.utils.reward_score"
+
+
+class Modules:
+    """The modules that a run's files may import.
+
+    Args:
+        source: verl, of the run's release.
+        places: Where the run may have been started from: its modules are found there.
+
+    Attributes:
+        index: verl's modules.
+        places: With the folders of the packages whose files were asked for.
+    """
+
+    def __init__(self, source: Source, places: Places) -> None:
+        self.index = Index(source)
+        self.places = places
+        # Modules of verl that are the checkout's here, which has more in them.
+        self._changed: set[str] = set()
+
+    def text_of(self, module: str) -> tuple[str, bool] | None:
+        """Return a module's text, and whether it is a package; None where there is no such module."""
+        if module in self.index and not self.is_of_checkout(module, None):
+            return self.index[module].source, self.index[module].is_package
+        file = self.file_of(module)
+        if file is None:
+            is_folder = any((folder / module.replace(".", "/")).is_dir() for folder in self.places.folders)
+            return ("", True) if is_folder else None
+        text = readers.read_text(file)
+        readers.python(text)
+        return text, file.name == "__init__.py"
+
+    def file_of(self, module: str) -> Path | None:
+        """Return the checkout's file of a module; None where it has none."""
+        path = module.replace(".", "/")
+        return self.places.find(f"{path}.py") or self.places.find(f"{path}/__init__.py")
+
+    def is_of_checkout(self, module: str, name: str | None) -> bool:
+        """Tell whether the run's checkout has what its release has not: a module, a name in it, a scorer of its own."""
+        file = self.file_of(module)
+        if file is None or module not in self.index or module in self._changed:
+            return file is not None
+        known = self.index[module]
+        if module.startswith(SCORERS):
+            return readers.read_text(file) != known.source
+        return not (name in (None, "*") or name in known.bindings or name in known.imports)
+
+    def take_checkouts(self, module: str) -> bool:
+        """Take a module's text from the checkout from now on; tells whether it was another's until now."""
+        if module not in self.index or self.is_of_checkout(module, None):
+            return False
+        self._changed.add(module)
+        return True
+
+    def defined(self, module: str, name: str) -> tuple[str, str]:
+        """Follow a name of verl through the modules that only hand it on."""
+        for _ in range(5):
+            if module not in self.index or name in self.index[module].bindings:
+                break
+            found = self.index[module].imports.get(name)
+            if found is None or found.name is None or not found.module.startswith("verl"):
+                break
+            module, name = found.module, found.name
+        return module, name
+
+    def hands_on(self, module: str, name: str) -> bool:
+        """Tell whether a module has a name, or any of all, only because it imports it."""
+        text, _ = self.text_of(module) or ("", False)
+        return name == "*" or name in Module(module, "", text).imports
+
+    def lacks(self, module: str, name: str | None) -> str | None:
+        """Say that a module which has been taken has no such name; None where it may have it."""
+        text, _ = self.text_of(module) or ("", False)
+        known = Module(module, "", text)
+        if name in (None, "*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
+            return None
+        return f"{module}: it has no {name}"
+
+    def is_copy_of_pyext(self, module: str) -> bool:
+        """Tell whether a module of the run's own is a copy of pyext, which Python 3.11 cannot import any more."""
+        text, _ = self.text_of(module) or ("", False)
+        return runtime_module.FORMER in text and runtime_module.NAME in text
+
+    def name_of(self, file: Path) -> str:
+        """Return what a file is called as a module, and look for others where its package is."""
+        folder = file.resolve().parent
+        while (folder / "__init__.py").is_file():
+            folder = folder.parent
+        self.places = replace(self.places, folders=tuple(dict.fromkeys([*self.places.folders, folder])))
+        return ".".join(file.resolve().with_suffix("").relative_to(folder).parts)
