@@ -64,6 +64,7 @@ class Mine:
     def __call__(self, data):
         return [half(self.compute_score(item)) for item in data]
 """
+WAITS = "from ray.util import queue\n" + CLASS.replace("return [", "return queue.Queue() and [")
 REGISTERED = """
 from verl.workers.reward_manager.registry import register
 from verl.workers.reward_manager.helpers import half
@@ -170,7 +171,7 @@ def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path
 
 @pytest.mark.usefixtures("verl")
 def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
-    own = {"src/verl/workers/reward_manager/mine.py": f"from ray.util import queue\nWAITING = queue.Queue()\n{CLASS}"}
+    own = {"src/verl/workers/reward_manager/mine.py": WAITS}
     tree, said = take(chosen_by_name(tmp_path, **own))
     assert tree == TREE
     assert said[0].startswith("to do: src/verl/trainer/main_ppo.py has it, and cannot be imported here:")
@@ -181,7 +182,7 @@ def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
 def test_another_of_the_same_name_is_tried_where_one_cannot_be_imported(tmp_path: Path, imports: Path) -> None:
     first = "src/recipe/mine/main_mine.py"
     chooses = CHOOSES.replace("from verl.workers.reward_manager import Mine", "from recipe.mine.wants import Mine")
-    wants = f"from ray.util import queue\nWAITING = queue.Queue()\n{CLASS}"
+    wants = WAITS
     places = chosen_by_name(tmp_path, **{first: chooses, "src/recipe/mine/wants.py": wants})
     tree, said = take(places)
     assert [line.partition(" from ")[2].partition(" ")[0] for line in said] == ["src/verl/trainer/main_ppo.py"]
