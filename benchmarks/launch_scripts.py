@@ -165,6 +165,8 @@ def made_up(name: str) -> str:
     """Return a value for a variable that a script does not set, by what its name says."""
     if re.search("dtype", name, re.IGNORECASE):
         return "float32"
+    if re.search("kl_?(penalty|loss_type)", name, re.IGNORECASE):
+        return "kl"
     if re.search("len|token", name, re.IGNORECASE):
         return "1024"
     return "/made/up" if re.search("path|model|data|file|dir|ckpt|home|root|adapter", name, re.IGNORECASE) else "1"

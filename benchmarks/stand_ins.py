@@ -319,6 +319,8 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     of_program = sorted(Path().glob("*/custom/from_run/**/*.py")) if [*Path().glob("*/custom/verl_program.py")] else []
     copied = [path.read_text(encoding="utf-8") for path in of_program]
     keys = {name: sorted(set(pattern.findall("\n".join([code, *copied])))) for name, pattern in _KEYS.items()}
+    branches = "\n".join(_branches(code, source))
+    keys["ground_truth"] = sorted(set(_KEYS["ground_truth"].findall(branches))) if branches else keys["ground_truth"]
     system = [{"role": "system", "content": "Add."}] if re.search(r"prompt_key\]\[1\]", code) else []
     # A dataset class that adds to a prompt's text, and makes messages of it.
     is_text = [*Path().glob(_WRITES)]
@@ -357,6 +359,12 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     pandas.DataFrame(made).to_parquet(file)
     return place
+
+
+def _branches(code: str, source: str) -> list[str]:
+    """Return what code does with rows of a data source that it asks for: up to where it asks for the next."""
+    parts = re.split(r"\n *(?=(?:el)?if\b.*data_source|else:)", code)
+    return [part for part in parts if re.match(r"(?:el)?if\b", part) and f'"{source}"' in part.replace("'", '"')]
 
 
 def _value(name: str, code: str) -> Any:

@@ -130,8 +130,18 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
         _refuse(request, best)
     run = _as_named(run, best.overrides)
     renamed = Renames(best.target.release, release)
-    aside = {problem.override.key: problem.override.value for problem in unknown}
-    return Found(run, convert.convert(run, best, manifest, engine, renamed), best.target, aside, request.keep_unknown)
+    aside = {problem.override.key: _shown(problem.override.value) for problem in unknown}
+    experiment = convert.convert(run, best, manifest, engine, renamed, aside)
+    return Found(run, experiment, best.target, aside, request.keep_unknown)
+
+
+def _shown(value: Any) -> Any:
+    """Return a setting with `$NAME` where a part of it is not known."""
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _shown(item) for key, item in value.items()}
+    return readable(value) if isinstance(value, str) else value
 
 
 def _as_named(run: Run, overrides: Sequence[Any]) -> Run:

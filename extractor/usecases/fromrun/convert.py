@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,12 @@ class Experiment:
 
 
 def convert(
-    run: Run, found: Fit, manifest: Manifest, engine: str | None, renamed: Callable[[str], str | None]
+    run: Run,
+    found: Fit,
+    manifest: Manifest,
+    engine: str | None,
+    renamed: Callable[[str], str | None],
+    aside: Collection[str] = (),
 ) -> Experiment:
     """Choose a project's options for a run.
 
@@ -58,13 +63,15 @@ def convert(
         manifest: Of the project's release.
         engine: Asked for; None: as the run says.
         renamed: From the run's release's keys to the project's.
+        aside: Settings that no release has: what they are need not be known.
 
     Raises:
         UsageError: a value that matters is not known without running the script.
     """
     config = resolve(found.config, run.environment)
     flat = flatten(config)
-    _check_known(run, flat)
+    sections = found.target.compose().config.keys()
+    _check_known(run, {key: value for key, value in flat.items() if key.partition(".")[0] in sections}, aside)
     if flat.get("algorithm.adv_estimator", "gae") is None:
         raise UsageError(
             f"{run.file}: algorithm.adv_estimator is null: its trainer learns without advantages, as none here does",
@@ -91,12 +98,12 @@ def convert(
     )
 
 
-def _check_known(run: Run, flat: Mapping[str, Any]) -> None:
+def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> None:
     """Refuse what cannot be known and matters; what is about the machine is left to the project."""
     missing: dict[str, list[str]] = {}
     for key, value in flat.items():
         for name in unknowns(str(value)):
-            if not is_about_where(key):
+            if not is_about_where(key) and key not in aside:
                 missing.setdefault(name, []).append(key)
     for item in run.overrides:
         for name in unknowns(item.key):

@@ -92,9 +92,6 @@ def _program_with_settings(words: Sequence[str]) -> str | None:
     if words and words[0] in _PRINTS:
         return None
     found = _python_program(words)
-    if found is None and "-m" in words[:-1]:  # uv run --extra x -m module
-        place = list(words).index("-m")
-        found = words[place + 1], list(words[place + 2 :])
     if found is None or found[0].partition(".")[0] in _INSTALLERS or not any("=" in word for word in found[1]):
         return None
     return found[0]
@@ -110,6 +107,7 @@ def _program_with_flags(words: Sequence[str]) -> str | None:
 
 
 def _python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the module or file that a command has Python run, and what it passes to it."""
     for index, word in enumerate(words):
         if _PYTHON.fullmatch(word) is not None:
             rest = list(words[index + 1 :])
@@ -118,4 +116,8 @@ def _python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
             if rest[:1] == ["-m"]:
                 rest.pop(0)
             return (rest[0], rest[1:]) if rest and "=" not in rest[0] else None
-    return None
+    # uv run --extra x -m module, "$PYTHON" -m module, "$PYTHON" program.py, ./program.py
+    place = next((place for place, word in enumerate(words) if word == "-m" or word.endswith(".py")), len(words))
+    rest = list(words[place:])
+    rest = rest[1:] if rest[:1] == ["-m"] else rest
+    return (rest[0], rest[1:]) if rest else None

@@ -40,13 +40,16 @@ def settings_for(
         project's keys is to have in the end.
     """
     flat = dict(experiment.wanted)
-    stated = stated_by(run)
-    if run.resolved is not None:  # it has every key: only what is not the release's default is said by anyone
-        usual = Defaults.of(target).flat
-        stated = {key: value for key, value in stated.items() if key not in usual or usual[key] != flat.get(key, value)}
-    run_defaults = Defaults(experiment.config, flat)
     # What the command says counts over what a config of the run's says under another name.
     commanded = set(stated_by(replace(run, overlay=(), resolved=None)))
+    # A config may have every key: of it only what is not the release's default is said by anyone.
+    usual = Defaults.of(target).flat
+    stated = {
+        key: value
+        for key, value in stated_by(run).items()
+        if key in commanded or key not in usual or usual[key] != flat.get(key, value)
+    }
+    run_defaults = Defaults(experiment.config, flat)
     last = dict(sorted(flat.items(), key=lambda item: item[0] in commanded))
     devices = _devices(flat)
     found: dict[str, Any] = {}
@@ -92,7 +95,7 @@ def settings_for(
         found[key] = run.kept[key]
         if project.get(key, _ABSENT) == found[key]:
             del found[key]
-    remarks += _rest(stated, flat, used, run)
+    remarks += _rest(stated, flat, used, run, has_critic=any(key.startswith("critic.") for key in project))
     wanted = {key: value for key, value in wanted.items() if key not in found or found[key] == value}
     return found, remarks, {**wanted, **{key: value for key, value in found.items() if key in wanted}}
 
@@ -291,7 +294,9 @@ def _reward_arguments(flat: Mapping[str, Any], project: Mapping[str, Any]) -> di
     return found
 
 
-def _rest(stated: Mapping[str, Any], flat: Mapping[str, Any], used: set[str], run: Run) -> list[Remark]:
+def _rest(
+    stated: Mapping[str, Any], flat: Mapping[str, Any], used: set[str], run: Run, *, has_critic: bool
+) -> list[Remark]:
     """Return the run's settings that the project has no key for."""
     remarks = []
     done = set(_GLOBAL)
@@ -303,7 +308,9 @@ def _rest(stated: Mapping[str, Any], flat: Mapping[str, Any], used: set[str], ru
         value = flat.get(key, stated[key])
         value = readable(value) if isinstance(value, str) else value
         rule = rule_for(key)
-        if rule is not None:
+        if key.startswith("critic.") and not has_critic:
+            remarks.append(Remark(key, value, "dropped", "its estimator has no critic"))
+        elif rule is not None:
             remarks.append(Remark(key, value, rule.what, rule.why))
         else:
             remarks.append(Remark(key, value, "unhandled", "neither verl nor the project has such a setting"))
