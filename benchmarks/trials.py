@@ -38,6 +38,7 @@ LIBRARIES = (
     "transformers.models.qwen2.modeling_qwen2",
 )
 STEPS, SECONDS = 2, 150
+ATTENTION = "attn_implementation"
 # What takes the place of what a run's owner has to supply: a reward function, and an environment.
 FUNCTION = """
 def compute_score(data_source=None, solution_str=None, ground_truth=None, extra_info=None, solution_strs=None, **more):
@@ -79,8 +80,11 @@ def trial(project: Path, train: bool) -> tuple[str, str, list[str]]:
     where = "load_config"
     try:
         loading = importlib.import_module(f"{project.name}.settings.loading")
-        config = _flat(loading.load_config(Path("config"), ["trainer.logger=[console]"]))
-        overrides = stand_ins.overrides(config, project.parent)
+        here = ["trainer.logger=[console]"]
+        if any(ATTENTION in path.read_text(encoding="utf-8") for path in Path("config/recipe").glob("*.yaml")):
+            here.append(f"actor_rollout_ref.model.override_config.{ATTENTION}=sdpa")  # flash-attn is for GPUs
+        config = _flat(loading.load_config(Path("config"), here))
+        overrides = [*here[1:], *stand_ins.overrides(config, project.parent)]
         overrides += _supply(project, config, supplied)
         read = loading.load_config(Path("config"), overrides)
         where = "paths"
