@@ -68,10 +68,14 @@ def following(tree: Tree) -> set[str]:
 
 
 def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
-    """Return a tree with the settings that no release has in a file of their own, which nothing reads."""
+    """Return a tree with the settings that no release has in a file of their own, which only copies read."""
     if not unknown:
         return tree
-    head = f"# What {Path(run.file).name} sets and no release of verl has; nothing in the project reads this file.\n"
+    read = any(
+        file.kind is FileKind.HOOK and file.path.endswith(".py") and b"unknown.yaml" in file.data for file in tree
+    )
+    by = "only what was copied from its checkout reads this file" if read else "nothing in the project reads this file"
+    head = f"# What {Path(run.file).name} sets and no release of verl has; {by}.\n"
     return Tree.of(
         [
             *tree,

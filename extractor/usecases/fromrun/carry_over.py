@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -47,6 +47,7 @@ from extractor.values.tree import Tree
 # Unknown settings that are listed, and the characters that are shown of each.
 _MOST, _SHOWN = 20, 200
 _ASIDE = f"no release of verl has it: {assemble.UNKNOWN} keeps it for code of your own"
+_READ = f"no release of verl has it: {assemble.UNKNOWN} keeps it, where the copy that reads it finds it"
 # Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.
 _ENVIRONMENT = ("HOME", "USER")
 
@@ -246,7 +247,7 @@ def settle(
     found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in own})
     settings, dropped = assemble.without_readers(tree, options.package, {**settings, **own})
     stated = settings_of.stated_by(found.run)
-    unknown = dict(found.unknown)
+    unknown, read = dict(found.unknown), set[str]()
     of_run = Recipient(tree, options.package, found.target.source, found.run.places, settings, options.verl)
     if not found.run.hints:
         over = _taken_over(of_run, found, project, is_adopted=adopted is not None)
@@ -254,6 +255,7 @@ def settle(
         tree, settings = over.project.tree, {**over.project.settings, **mended}
         found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in over.handed})
         unknown, remarks = {**found.unknown, **over.aside}, [*remarks, *over.remarks, *about]
+        read = set(_asked_for(over.reads, found.unknown, project))
         # What these changed or took out is not to be as the run has it.
         wanted = {key: value for key, value in wanted.items() if settings.get(key, value) == value}
         wanted = {key: value for key, value in wanted.items() if key in settings or key not in of_run.settings}
@@ -275,7 +277,10 @@ def settle(
     set_there = surroundings.take(replace(of_run, tree=done.tree), exported)
     made = assemble.with_unknown(set_there.tree, found.run, unknown)
     remarks = [item for item in remarks if item.key not in found.unknown]
-    aside = [Remark(key, value, "not carried over", _ASIDE) for key, value in sorted(found.unknown.items())]
+    aside = [
+        Remark(key, value, *(("changed", _READ) if key in read else ("not carried over", _ASIDE)))
+        for key, value in sorted(found.unknown.items())
+    ]
     remarks = [*found.run.remarks, *found.experiment.remarks, *remarks, *aside, *dropped]
     every = (*remarks, *done.remarks, *set_there.remarks)
     config = assemble.load_config(made)
@@ -307,13 +312,14 @@ def _of_the_edits(
 class _TakenOver:
     """A project with what its run's checkout has; `aside` are settings that name what neither has.
 
-    `handed` are settings of no release that a copied class takes.
+    `handed` are settings of no release that a copied class takes, `reads` those that copies ask their config for.
     """
 
     project: Recipient
     remarks: list[Remark]
     aside: dict[str, Any]
     handed: Mapping[str, str]
+    reads: Collection[str] = ()
 
 
 def _asked_for(reads: Iterable[str], said: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -330,8 +336,11 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any], *, 
     remarks: list[Remark] = []
     aside: dict[str, Any] = {}
 
+    reads: set[str] = set()
+
     def update(taken: Taken) -> Recipient:
         remarks.extend(taken.remarks)
+        reads.update(taken.reads)
         return replace(project, tree=taken.tree, settings={**project.settings, **taken.settings})
 
     scored = found.run.scored_by
@@ -350,7 +359,7 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any], *, 
     project = update(scored_otherwise)
     remarks += own_verl.remarks(project, scored_otherwise.places, is_adopted=is_adopted)
     said = {**flatten(found.run.defaults), **settings_of.stated_by(found.run)}
-    aside = {**aside, **_asked_for(scored_otherwise.reads, said, before)}
+    aside = {**aside, **_asked_for(reads, said, before)}
     handed = managers.handed_over(project, found.unknown)
     given = {name: found.unknown[key] for key, name in handed.items()}
     project = replace(project, settings={**project.settings, **given})
@@ -359,4 +368,4 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any], *, 
     why = "its reward manager takes no such argument"
     remarks += [Remark(key, project.settings[key], "dropped", why) for key in left]
     kept = {key: value for key, value in project.settings.items() if key not in left}
-    return _TakenOver(replace(project, settings=kept), remarks, aside, handed)
+    return _TakenOver(replace(project, settings=kept), remarks, aside, handed, reads)

@@ -34,7 +34,11 @@ _OTHER_BACK_ENDS = (
         r"(.*\.)?(tensor|pipeline|data|expert|context)_(model_)?parallel_size", "lowered", "one device holds the model"
     ),
     Rule(r"(.*\.)?ulysses_sequence_parallel_size", "lowered", "one device holds the model"),
-    Rule(r"(ray_init|ray_kwargs|transfer_queue|global_profiler|.*profile\w*|.*nsight\w*)(\..*)?", "dropped", "there is no Ray"),
+    Rule(
+        r"(ray_init|ray_kwargs|transfer_queue|global_profiler|.*profile\w*|.*nsight\w*)(\..*)?",
+        "dropped",
+        "there is no Ray",
+    ),
     Rule(
         r"trainer\.(ray_wait_register_center_timeout|device|use_legacy_worker_impl|use_v1|v1.*|esi_.*)",
         "dropped",

@@ -4,8 +4,8 @@
 files: the owner's own, and those of verl that the project does not have.
 """
 
-from extractor.usecases.fromrun.files.copying import Copied, Copying
+from extractor.usecases.fromrun.files.copying import FOLDER, Copied, Copying
 from extractor.usecases.fromrun.files.modules import SCORERS
 from extractor.usecases.fromrun.files.places import Places
 
-__all__ = ["SCORERS", "Copied", "Copying", "Places"]
+__all__ = ["FOLDER", "SCORERS", "Copied", "Copying", "Places"]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.files import FOLDER, Places, own_call
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import limits, readers
@@ -21,9 +21,23 @@ _REGISTRIES = {
     ESTIMATOR: ("register_adv_est", r"(?ms)^class AdvantageEstimator\b(?:(?!^\S).)*?= *[\"']{}[\"']"),
     LOSS: ("register_policy_loss", r"loss_mode[^\n]*[\"']{}[\"']"),
 }
-# What a trainer of verl's calls an estimator with that is not one of the few that it knows.
-_GIVEN = {"token_level_rewards", "response_mask", "config", "index", "reward_baselines"}
-_TARGET, IMPORTED_BY = "custom/verl_algorithms", "custom/algorithms"
+# What a trainer of verl's calls with what it does not know by name, and what their `config` is a part of.
+_GIVEN = {
+    ESTIMATOR: {"token_level_rewards", "response_mask", "config", "index", "reward_baselines"},
+    LOSS: {
+        "old_log_prob",
+        "log_prob",
+        "advantages",
+        "response_mask",
+        "loss_agg_mode",
+        "config",
+        "rollout_is_weights",
+    },
+}
+_SECTIONS = {ESTIMATOR: "algorithm", LOSS: "actor_rollout_ref.actor"}
+_TARGET, IMPORTED_BY, _COPIES = "custom/verl_algorithms", "custom/algorithms", f"custom/{FOLDER}"
+# The losses of a release that return a dictionary behind the loss.
+_MEASURED = re.compile(r"tuple\[torch\.Tensor, dict\[str, Any\]\]")
 _MOST_FILES = 4000
 _MANAGER = re.compile(r"reward_manager|register")
 
@@ -44,6 +58,7 @@ def take(project: Recipient) -> Taken:
     copying = project.copying()
     remarks: list[Remark] = []
     texts: dict[str, str] = {}
+    reads: set[str] = set()
     for number, (key, name, decorator) in enumerate(wanted):
         found = next(_registering(project.places, decorator, name), None)
         if found is None:
@@ -61,9 +76,10 @@ def take(project: Recipient) -> Taken:
             remarks.append(Remark(key, name, "to do", f"{place} registers it, and cannot be imported here: {why}"))
             continue
         target = f"{_TARGET}{number + 1 if number else ''}"
-        texts[target] = copied.text
+        reads |= own_call.settings_read(copied.text, _SECTIONS[key])
+        texts[target] = _called_as_here(copied.text, definition, key, project)
         remarks += copied_remarks(key, name, place, f"{package}/{target}.py", copied)
-        lacking = _not_given(text, definition) if key == ESTIMATOR else []
+        lacking = _not_given(text, definition, key)
         if lacking:
             why = (
                 f"{package}/{target}.py: {definition} takes {', '.join(lacking)}, which only its own trainer hands over"
@@ -72,7 +88,20 @@ def take(project: Recipient) -> Taken:
     if not texts:
         return Taken(project.tree, remarks)
     files = {**{f"{target}.py": text for target, text in texts.items()}, **copying.files}
-    return Taken(project.with_hooks(files, dict.fromkeys(texts, IMPORTED_BY)), remarks)
+    if any(f"import {own_call.NAME}" in text for text in texts.values()):
+        files[f"{_COPIES}/{own_call.MODULE}.py"] = own_call.TEXT
+    tree = project.with_hooks(files, dict.fromkeys(texts, IMPORTED_BY))
+    return Taken(tree, remarks, reads=tuple(sorted(reads)))
+
+
+def _called_as_here(text: str, definition: str, key: str, project: Recipient) -> str:
+    """Return a copy whose algorithm takes what the project gives it, and returns what the project takes."""
+    decorator, _ = _REGISTRIES[key]
+    of_projects = next((code for code in project.code.values() if f"def {decorator}(" in code), "")
+    measures = key == LOSS and _MEASURED.search(of_projects) is not None
+    given = {name for name in _GIVEN[key] if name in of_projects} - {"reward_baselines"}
+    package = f"{project.package}.{_COPIES.replace('/', '.')}"
+    return own_call.called_as_here(text, definition, _SECTIONS[key], package, given, measures=measures)
 
 
 def _registering(places: Places, decorator: str, name: str) -> Iterator[tuple[str, str, str]]:
@@ -105,11 +134,11 @@ def put_in_place(lines: list[bytes], node: ast.expr, text: str) -> None:
     lines[node.lineno - 1] = line[: node.col_offset] + text.encode() + line[node.end_col_offset :]
 
 
-def _not_given(text: str, definition: str) -> list[str]:
-    """Return the arguments that an estimator must be given and that verl's trainers do not hand to those of others."""
+def _not_given(text: str, definition: str, key: str) -> list[str]:
+    """Return the arguments that an algorithm must be given and that verl's trainers do not hand to those of others."""
     for node in tree_of(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == definition:
-            return [name for name in required_by(node) if name not in _GIVEN]
+            return [name for name in required_by(node) if name not in _GIVEN[key]]
     return []
 
 

@@ -1,0 +1,156 @@
+"""Algorithms of a run's own, called as their own trainer calls them: with a decorator that a project brings along."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from extractor.pipeline.index.syntax import attribute_chain, first_line
+from extractor.values import readers
+
+# The module that has the decorator, and what that is called.
+MODULE, NAME = "of_the_run", "of_the_run"
+TEXT = '''# vextract:hook  yours: written once, never touched by an upgrade
+"""Losses and estimators of the run's own, called as its trainer calls them."""
+
+import copy
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+
+UNKNOWN = Path(__file__).parents[3] / "config" / "unknown.yaml"
+# What losses of before verl 0.6.1 return behind the loss.
+MEASURED = ("actor/pg_clipfrac", "actor/ppo_kl", "actor/pg_clipfrac_lower")
+
+
+def of_the_run(section: str, measures: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function: it gets the arguments that it takes, and in its config the run's settings of its own.
+
+    Args:
+        section: What its `config` is a part of the run's.
+        measures: Whether this project takes a dictionary of metrics behind a loss.
+    """
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        taken = inspect.signature(function).parameters
+        every = any(item.kind is item.VAR_KEYWORD for item in taken.values())
+        made: list[Any] = [None, None]  # a config, and what became of it
+
+        @functools.wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            if given.get("rollout_is_weights") is not None and not (every or "rollout_is_weights" in taken):
+                raise ValueError(
+                    f"{function.__name__} takes no rollout_is_weights: "
+                    "algorithm.rollout_correction.rollout_is=null, or give it that argument"
+                )
+            if given.get("config") is not None:
+                if given["config"] is not made[0]:
+                    made[:] = given["config"], with_own(given["config"], section)
+                given["config"] = made[1]
+            found = function(*args, **{key: value for key, value in given.items() if every or key in taken})
+            if measures and not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict)):
+                loss, *more = found if isinstance(found, tuple) else (found,)
+                return loss, {name: float(value) for name, value in zip(MEASURED, more, strict=False)}
+            return found
+
+        return called
+
+    return decorated
+
+
+def with_own(config: Any, section: str) -> Any:
+    """Return a config with the run's settings of a section that no release of verl has."""
+    text = UNKNOWN.read_text(encoding="utf-8") if UNKNOWN.is_file() else ""
+    own = {key: value for key, value in (yaml.safe_load(text) or {}).items() if key.startswith(f"{section}.")}
+    if not own:
+        return config
+    config = copy.deepcopy(config)
+    for key, value in own.items():
+        name = key.removeprefix(f"{section}.")
+        if isinstance(config, DictConfig):
+            OmegaConf.update(config, name, value, force_add=True)
+            continue
+        *parents, last = name.split(".")
+        held = config
+        for parent in parents:
+            if isinstance(held, dict):
+                held = held.setdefault(parent, {})
+                continue
+            if getattr(held, parent, None) is None:
+                object.__setattr__(held, parent, OmegaConf.create())
+            held = getattr(held, parent)
+        if isinstance(held, (dict, DictConfig)):
+            held[last] = value
+        else:
+            object.__setattr__(held, last, value)  # a dataclass that is not to be changed otherwise
+    return config
+'''
+
+
+def called_as_here(
+    text: str, definition: str, section: str, package: str, given: Collection[str], *, measures: bool
+) -> str:
+    """Return a module's text with the decorator at a function that a project calls otherwise than its own trainer does.
+
+    Args:
+        text: Of the module.
+        definition: The function.
+        section: What its `config` is a part of the run's.
+        package: The module that has the decorator, without its name.
+        given: The arguments that the project calls it with.
+        measures: Whether the project takes a dictionary of metrics behind a loss.
+    """
+    body = readers.python(text).body
+    node = next((item for item in body if isinstance(item, ast.FunctionDef) and item.name == definition), None)
+    if node is None:
+        return text
+    taken = {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
+    fits = node.args.kwarg is not None or taken.issuperset(given)
+    if fits and not settings_read(text, section) and not (measures and _returns_otherwise(node)):
+        return text
+    lines = text.split("\n")
+    more = ", measures=True" if measures else ""
+    lines.insert(node.lineno - 1, f'@{NAME}("{section}"{more})')
+    place = min(first_line(item) for item in body if not _is_first(item))
+    lines.insert(place, f"from {package}.{MODULE} import {NAME}")
+    return "\n".join(lines)
+
+
+def settings_read(text: str, section: str) -> set[str]:
+    """Return the settings that a module's functions read of their `config`, by the keys of the run's whole config."""
+    found = set()
+    for node in ast.walk(readers.python(text)):
+        name, chain = "", attribute_chain(node) if isinstance(node, ast.Attribute) else None
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "get"
+            and node.args
+        ):
+            chain, name = attribute_chain(node.func.value), _text(node.args[0])
+        elif isinstance(node, ast.Subscript):
+            chain, name = attribute_chain(node.value), _text(node.slice)
+        if chain and chain[0] == "config" and (name or len(chain) > 1):
+            found.add(".".join([section, *chain[1:], *([name] if name else [])]).removesuffix(".get"))
+    return found - {section}
+
+
+def _text(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _returns_otherwise(function: ast.FunctionDef) -> bool:
+    """Tell whether a loss may return anything else than itself and something behind it."""
+    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    return not all(isinstance(value, ast.Tuple) and len(value.elts) == 2 for value in values)
+
+
+def _is_first(node: ast.stmt) -> bool:
+    """Tell whether a statement has to stand at a module's top."""
+    is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__")

@@ -1,0 +1,159 @@
+"""Losses and estimators of a fork's own in a project that calls them otherwise than the fork's trainer does."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extractor.usecases.fromrun.files.own_call import settings_read
+from extractor.usecases.fromrun.taken_over import registered
+from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
+from extractor.values.tree import File, FileKind, Tree
+from tests.releases import NEWEST, source_of
+from tests.verl.test_copies import checkout
+
+CORE = "verl/trainer/ppo/core_algos.py"
+PROJECTS = """from __future__ import annotations
+
+FOUND = {{}}
+
+
+def register_policy_loss(name):
+    def decorated(function):
+        FOUND[name] = function
+        return function
+    return decorated
+
+
+def register_adv_est(name):
+    return register_policy_loss(name)
+
+
+@register_policy_loss("vanilla")
+def vanilla(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode, config{more}):
+    return log_prob
+
+
+@register_adv_est("grpo")
+def grpo(token_level_rewards, response_mask, config=None, index=None):
+    return token_level_rewards, token_level_rewards
+"""
+NEWER = PROJECTS.format(more=", rollout_is_weights=None) -> tuple[torch.Tensor, dict[str, Any]]").replace("]])", "]]")
+OLDER = PROJECTS.format(more="")
+OF_A_FORK = (
+    OLDER
+    + '''
+
+@register_policy_loss("mine")
+def mine(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean", config=None):
+    """Lose."""
+    scale = config.scale * config.policy_loss.get("share", 1.0) * config["third"].whole
+    return log_prob * scale, 0.5, 0.25, 0.125
+
+
+@register_adv_est("plain")
+def plain(token_level_rewards, response_mask):
+    return token_level_rewards, response_mask
+'''
+)
+OWN = {
+    "actor_rollout_ref.actor.scale": 3.0,
+    "actor_rollout_ref.actor.policy_loss.share": 0.5,
+    "actor_rollout_ref.actor.third.whole": 2.0,
+    "algorithm.other": 1,
+}
+
+
+@dataclass(frozen=True)
+class Actor:
+    """As verl's configs are: nothing in one is changed, and `[]` finds what `.` does."""
+
+    policy_loss: dict[str, Any]
+    clip_ratio: float = 0.2
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+
+@pytest.fixture
+def pkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(str(tmp_path / "project"))
+    yield tmp_path / "project"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
+        del sys.modules[name]
+
+
+def taken(folder: Path, core: str, settings: dict[str, Any], fork: str = OF_A_FORK) -> Taken:
+    hooks = [File(f"pkg/custom/{name}.py", FileKind.HOOK, b"") for name in ("algorithms", "__init__")]
+    tree = Tree.of([*hooks, File("pkg/vendored/core_algos.py", FileKind.VENDORED, core.encode(), CORE)])
+    places = checkout(folder / "fork", {CORE: fork})
+    return registered.take(Recipient(tree, "pkg", source_of(NEWEST[-1]), places, settings, NEWEST[-1]))
+
+
+def found(project: Path, tree: Tree) -> Any:
+    for file in tree:
+        (project / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (project / file.path).write_bytes(file.data)
+    (project / "config").mkdir(exist_ok=True)
+    (project / "config/unknown.yaml").write_text(yaml.safe_dump(OWN))
+    importlib.invalidate_caches()
+    importlib.import_module("pkg.custom.algorithms")
+    return importlib.import_module("pkg.vendored.core_algos").FOUND
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("core", [NEWER, OLDER])
+def test_a_loss_of_an_earlier_release_has_its_own_arguments_settings_and_result(
+    tmp_path: Path, pkg: Path, core: str
+) -> None:
+    made = taken(tmp_path, core, {registered.LOSS: "mine"})
+    loss = found(pkg, made.tree)["mine"]
+    config = Actor({"loss_mode": "mine"})
+    given = {"old_log_prob": 0, "log_prob": 2.0, "advantages": 0, "response_mask": 0, "loss_agg_mode": "x"}
+    newer = {"rollout_is_weights": None} if core is NEWER else {}
+    for _ in range(2):
+        result = loss(**given, **newer, config=config)
+        assert result[0] == 2.0 * 3.0 * 0.5 * 2.0
+    assert config == Actor({"loss_mode": "mine"})  # the project's is as it was
+    if core is OLDER:
+        assert result[1:] == (0.5, 0.25, 0.125)
+        return
+    assert result[1] == {"actor/pg_clipfrac": 0.5, "actor/ppo_kl": 0.25, "actor/pg_clipfrac_lower": 0.125}
+    with pytest.raises(ValueError, match="mine takes no rollout_is_weights"):
+        loss(**given, rollout_is_weights=1.0, config=config)
+    below = ("scale", "policy_loss.share", "policy_loss", "third")
+    assert set(made.reads) == {f"actor_rollout_ref.actor.{name}" for name in below}
+
+
+@pytest.mark.usefixtures("verl")
+def test_an_estimator_gets_what_it_takes(tmp_path: Path, pkg: Path) -> None:
+    made = taken(tmp_path, NEWER, {registered.ESTIMATOR: "plain"})
+    assert found(pkg, made.tree)["plain"](token_level_rewards=1, response_mask=2, config=None, index=[0]) == (1, 2)
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_fits_is_copied_as_it_is_and_what_nobody_gives_is_named(tmp_path: Path) -> None:
+    fits = OF_A_FORK.replace(
+        "response_mask):\n    return token_level_rewards, response", "response_mask, **more):\n    return 1, response"
+    )
+    made = taken(tmp_path, NEWER, {registered.ESTIMATOR: "plain"}, fits)
+    assert not [file.path for file in made.tree if file.path.endswith("of_the_run.py")]
+    asks = OF_A_FORK.replace("def mine(old_log_prob,", "def mine(entropy, old_log_prob,")
+    said = [
+        item.why for item in taken(tmp_path, NEWER, {registered.LOSS: "mine"}, asks).remarks if item.what == "to do"
+    ]
+    assert said == ["pkg/custom/verl_algorithms.py: mine takes entropy, which only its own trainer hands over"]
+
+
+def test_settings_that_code_reads() -> None:
+    text = (
+        "def f(config):\n    config.a.b; config.get('c', 1); config['d']; config.e.get('f'); other.g; config.h.get(x)\n"
+    )
+    assert settings_read(text, "algorithm") == {f"algorithm.{name}" for name in ("a.b", "a", "c", "d", "e.f", "e", "h")}
