@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from extractor.usecases.fromrun.files import Copied, Places
 from extractor.usecases.fromrun.files.needed import needed_part, without_unused
-from extractor.usecases.fromrun.taken_over import registered, scorers, surroundings
+from extractor.usecases.fromrun.taken_over import managers, registered, scorers, surroundings
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -301,6 +302,19 @@ def test_what_a_fork_has_added_to_a_module_of_verls_is_copied(tmp_path: Path, us
     assert "def mine" in copying.files["custom/from_run/verl/utils/torch_functional.py"]
 
 
+@pytest.mark.usefixtures("verl")
+def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Path) -> None:
+    theirs = File(
+        "pkg/vendored/actor.py", FileKind.VENDORED, b"class ActorConfig: ...\n", "verl/workers/config/actor.py"
+    )
+    copying = recipient(checkout(tmp_path, {}), {}, theirs).copying()
+    found = copying.copy(
+        "from verl.workers.config import ActorConfig\n\ndef loss(config: ActorConfig): ...\n", ("loss",)
+    )
+    assert "from pkg.vendored.actor import ActorConfig" in found.text
+    assert not copying.files
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
@@ -401,6 +415,27 @@ def test_what_only_the_forks_trainer_puts_into_a_batch_is_named(tmp_path: Path) 
     copy = File("pkg/custom/verl_program.py", FileKind.HOOK, dedent(text).encode())
     taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, copy), {})
     assert [(item.key, item.value, item.what) for item in taken.remarks] == [("batch", "turn_scores", "to do")]
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_manager_of_before_040_finds_log_probs_in_the_batch(tmp_path: Path, pkg: Path) -> None:
+    register = "def register(name):\n    return lambda found: found\n"
+    reads = "class Mine:\n    def __call__(self, data):\n        return list(data.batch['old_log_probs'])\n"
+    text = managers.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
+    hook = File("pkg/custom/verl_reward_manager.py", FileKind.HOOK, text.encode())
+    copy = File("pkg/custom/from_run/mine.py", FileKind.HOOK, reads.encode())
+    vendored = "pkg/vendored/workers/reward_manager/registry.py"
+    core = File(vendored, FileKind.VENDORED, register.encode(), "verl/workers/reward_manager/registry.py")
+    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, copy, core), {})
+    assert [item.value for item in taken.remarks if item.what == "changed"] == ["old_log_probs"]
+    for file in taken.tree:
+        (pkg / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (pkg / file.path).write_bytes(file.data)
+    importlib.invalidate_caches()
+    manager = importlib.import_module("pkg.custom.verl_reward_manager").RunRewardManager()
+    batch = {"rollout_log_probs": [0.5]}
+    assert manager(SimpleNamespace(batch=batch, meta_info={})) == [0.5]
+    assert batch == {"rollout_log_probs": [0.5]}  # the trainer's are computed later
 
 
 @pytest.mark.usefixtures("verl")

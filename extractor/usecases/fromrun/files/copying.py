@@ -31,6 +31,8 @@ from extractor.values.tree import FileKind, Tree
 FOLDER = "from_run"
 # More files of verl than this, its scorers aside, are no helpers of a function any more.
 _MOST = 40
+# What transformers 5, which a project requires, has under another name.
+_RENAMED = {("transformers", "AutoModelForVision2Seq"): "AutoModelForImageTextToText"}
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
 
 
@@ -230,6 +232,9 @@ class Copying:
         root = name.module.partition(".")[0]
         if root in _NO_PROJECT_HAS:
             return f"{root}: no project has it"
+        renamed = _RENAMED.get((name.module, name.name or ""))
+        if renamed is not None:
+            return name.module, renamed
         if root in sys.stdlib_module_names or root in self._required or root == self._package:
             return None
         if name.name == runtime_module.NAME and (

@@ -73,6 +73,10 @@ class Modules:
             if module not in self.index or name in self.index[module].bindings:
                 break
             found = self.index[module].imports.get(name)
+            stars = [star for star in self.index[module].stars if star in self.index] if found is None else []
+            star = next((star for star in stars if name in self.index[star].bindings), None)
+            if star is not None:
+                return star, name
             if found is None or found.name is None or not found.module.startswith("verl"):
                 break
             module, name = found.module, found.name

@@ -18,6 +18,20 @@ from extractor.values.tree import FileKind, Tree
 _COPIED = ("custom/from_run/", "custom/verl_")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _ANYONES = {"HOME", "PATH", "PWD", "USER"}
+# What verl's trainer had computed before it scored, until 0.4.0, and a project computes after it: a manager that was
+# copied gets what the engine says of the same tokens. The line of its hook that calls it, and the lines instead.
+_LENT = "old_log_probs"
+_CALLS = "        found = super().__call__("
+_CALLS_WITH = f"""\
+        if lends := "{_LENT}" not in data.batch and "rollout_log_probs" in data.batch:  # the engine's
+            data.batch["{_LENT}"] = data.batch["rollout_log_probs"]
+{_CALLS}"""
+_RETURNS = "        if isinstance(found, tuple):  # what is for each token"
+_TAKES_BACK = f"""\
+        if lends:
+            del data.batch["{_LENT}"]
+"""
+_LENDS = "hands over the engine's, since the trainer's are computed behind the reward here"
 _READS = {"os.getenv", "getenv", "os.environ.get", "environ.get", "os.environ.setdefault"}
 # A path of a file that holds data: with a folder, and without anything that is filled in.
 _DATA = re.compile(
@@ -35,11 +49,15 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
     below = tuple(f"{project.package}/{folder}" for folder in _COPIED)
     files, remarks = [], {}
     code = "\n".join(project.code.values())
+    lent = any(_LENT in _keys(text) for path, text in project.code.items() if path.startswith(below))
     for file in project.tree:
         if file.kind is FileKind.HOOK and file.path.startswith(below) and file.path.endswith(".py"):
             text, said = _with_variables(file.data.decode(), file.path, environment, project)
             text, more = _with_data(text, file.path, project)
             more += _unfed(text, file.path, code)
+            if lent and _CALLS in text:
+                text = text.replace(_CALLS, _CALLS_WITH).replace(_RETURNS, f"{_TAKES_BACK}{_RETURNS}")
+                more.append(Remark("batch", _LENT, "changed", f"{file.path} {_LENDS}"))
             remarks.update({(item.key, item.value, item.why): item for item in (*said, *more)})
             file = replace(file, data=text.encode())
         files.append(file)
@@ -79,12 +97,17 @@ def _read_by(tree: ast.Module) -> Iterator[str]:
             yield name.value
 
 
+def _keys(text: str) -> set[str]:
+    """Return the keys that a file reads from batches."""
+    return {key for _, key in keys_read(ast.walk(registered.tree_of(text)))}
+
+
 def _unfed(text: str, path: str, code: str) -> list[Remark]:
     """Say which keys of a batch a copy reads that nothing in the project names otherwise: its trainer made them."""
     tree = registered.tree_of(text)
     stored = [item for item in ast.walk(tree) if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store)]
     made = {item.slice.value for item in stored if isinstance(item.slice, ast.Constant)}
-    keys = {key for _, key in keys_read(ast.walk(tree))} - made
+    keys = _keys(text) - made
     lacking = [key for key in sorted(keys) if not re.search(rf"(?<!batch\[)(?<!meta_info\[)[\"']{key}[\"']", code)]
     why = f"{path} reads it from a batch, where only the trainer of the run's checkout puts it"
     return [Remark("batch", key, "to do", why) for key in lacking]
