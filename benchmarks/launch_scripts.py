@@ -167,6 +167,8 @@ def made_up(name: str) -> str:
         return "float32"
     if re.search("kl_?(penalty|loss_type)", name, re.IGNORECASE):
         return "kl"
+    if re.search("kl.*type", name, re.IGNORECASE):
+        return "fixed"
     if re.search("len|token", name, re.IGNORECASE):
         return "1024"
     return "/made/up" if re.search("path|model|data|file|dir|ckpt|home|root|adapter", name, re.IGNORECASE) else "1"
