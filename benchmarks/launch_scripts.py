@@ -154,7 +154,9 @@ def with_variables(make: Callable[[tuple[str, ...]], T], given: tuple[str, ...] 
         try:
             return make(given), given
         except VextractError as error:
-            asked = tuple(f"{name}={made_up(name)}" for name in ASKED.findall(error.hint or ""))
+            hint = error.hint or ""
+            named = ASKED.findall(hint) or re.findall(r"\w+", hint.partition("writes them:")[2])
+            asked = tuple(f"{name}={made_up(name)}" for name in named)
             if last or not set(asked) - set(given):
                 raise
             given = (*given, *asked)

@@ -89,7 +89,7 @@ RunVerl = Annotated[
 ]
 Variables = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--set", metavar="VAR=VALUE", help="A variable of the run's script; repeatable."),
+    typer.Option("--set", metavar="VAR=VALUE", help="A variable of the run's script, or @FILE of such lines."),
 ]
 ConfigDirs = Annotated[
     Optional[list[Path]],  # noqa: UP045

@@ -107,8 +107,9 @@ def test_conditions(words: list[str], expected: bool | None) -> None:
 
 def test_outputs_of_harmless_commands() -> None:
     known = state(PWD="/here")
-    assert printed(["basename", "/a/b.sh", ".sh"], known) == "b"
-    assert printed(["pwd"], known) == "/here"
+    assert printed(["basename", "/a/b.sh", ".sh"], known) == "b\n"
+    assert printed(["pwd"], known) == "/here\n"
+    assert printed(["printf", "%s", "a"], known) == printed(["echo", "-n", "a"], known) == "a"
     assert printed(["hostname"], known) is None
     assert printed(["echo", unknown("X")], known) is None
     assert is_probe(["python3", "-c", "import torch_npu"])

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from extractor.pipeline.source import Source
 from extractor.usecases.export.keys import candidates
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import earlier, fitting, report, settings, startable
+from extractor.usecases.fromrun import convert, earlier, fitting, report, settings, startable
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
 from extractor.usecases.fromrun.other_libraries import easyr1, trl_settings
@@ -22,6 +23,7 @@ from extractor.values.configtree import flatten
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
+from tests.verl.conftest import vextract
 
 LAUNCH = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
 
@@ -667,3 +669,55 @@ def test_a_key_from_between_two_releases_is_the_one_that_was_released(tmp_path: 
     found = fitting.fit(run, target, (target,))
     assert found.problems == ()
     assert flatten(found.config)[key] == "some/model"
+
+
+UNSET = LAUNCH + ' data.train_batch_size=$SIZE actor_rollout_ref.model.path="$MODEL" +data.of_a_fork=1 '
+
+
+@pytest.mark.usefixtures("verl")
+def test_variables_come_from_a_file_as_bash_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(f"{UNSET} +mine.dir=/x/$(date +%s)\n")
+    (tmp_path / "made.env").write_text("SIZE=2  # small\nexport MODEL='a b'\nLATER=$(hostname)\n")
+    options = ("--from-verl-run", tmp_path / "run.sh", "--keep-unknown", "--engine", "hf")
+    refused = vextract("new", tmp_path / "p", *options, "--set", "SIZE=2")
+    assert refused.code == 2
+    assert "not known without running it: $MODEL" in refused.err
+    assert "mine.dir" not in refused.err  # of a section that no release has
+    assert vextract("new", tmp_path / "p", *options, "--set", f"@{tmp_path}/made.env").code == 0
+    recipe = (tmp_path / "p/config/recipe/verl_run.yaml").read_text()
+    assert "path: a b" in recipe
+    assert "train_batch_size: 2" in recipe
+    assert "| `mine.dir` | `/x/$(date +%s)` |" in (tmp_path / "p/from_run.md").read_text()
+    missing = vextract("new", tmp_path / "q", *options, "--set", "@nowhere.env")
+    assert missing.code == 2
+    assert "there is no such file" in missing.err
+
+
+def test_many_unknown_variables_are_named_on_one_screen(tmp_path: Path) -> None:
+    names = [f"trainer.x{number}=$X{number}" for number in range(30)]
+    run = run_of(tmp_path, f"{LAUNCH} {' '.join(f'+{name}' for name in names)}")
+    flat = {item.key: item.value for item in run.overrides}
+    with pytest.raises(UsageError) as error:
+        convert._check_known(run, flat, ())
+    assert str(error.value).count("$X") == convert._SHOWN
+    assert "and 24 more" in str(error.value)
+    assert error.value.hint is not None
+    assert "--set @FILE" in error.value.hint
+    assert "X29" in error.value.hint
+
+
+@pytest.mark.usefixtures("verl")
+def test_of_a_config_of_its_own_a_run_says_what_is_not_verls_default(tmp_path: Path) -> None:
+    own = {"data": {"image_key": "images", "video_key": "films"}, "critic": {"cliprange_value": 0.9}}
+    files = {
+        "train.py": '@hydra.main(config_path="c", config_name="own")\ndef main(c): ...\n',
+        "c/own.yaml": yaml.safe_dump({"defaults": ["ppo_trainer"], **own, "trainer": {"x_nsight_options": {"a": 1}}}),
+    }
+    run_of(tmp_path, "python train.py algorithm.adv_estimator=grpo actor_rollout_ref.model.path=m", files)
+    script = tmp_path / "run.sh"
+    assert vextract("new", tmp_path / "p", "--from-verl-run", script, "--keep-unknown", "--engine", "hf").code == 0
+    report = (tmp_path / "p/from_run.md").read_text()
+    assert "data.image_key" not in report
+    assert "| `data.video_key` | `films` |" in report
+    assert "| `critic.cliprange_value` | `0.9` | its estimator has no critic |" in report
+    assert "| `trainer.x_nsight_options.a` | `1` | there is no Ray |" in report

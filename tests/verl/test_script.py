@@ -74,6 +74,9 @@ SPECIMENS = {
     "counted loop": "S=0; for ((i = 1; i <= 3; i++)); do show $i; S=$((S + i)); done; show $S",
     "eval": 'X="show a \\"b c\\""; eval "$X"; f() { eval "show $1"; }; f x; show "$@"',
     "printf": 'printf -v X "%s-%02d" a 3; show $X $(printf "%.2f" 0.5) $(printf "%s,%s" a b) $(printf "%s " 1 2 3)',
+    "lines": 'f() { if [[ $1 = /* ]]; then printf "%s\\n" "$1"; else printf "%s\\n" "/p/$1"; fi; }\n'
+    'X="$(f a)"; Y=$(printf "a\\n"); Z=$(printf a; echo -n b; echo c; printf "d\\n\\n"); show "$X" "$Y" "$Z" $(f /b)/c',
+    "echo": 'show "$(echo -e "a\\tb" "c\\\\d")" "$(echo -ne x; echo "a\\n")" "$(echo a -n)"',
     "seq": "for i in $(seq 1 3); do show $i; done; show $(seq 0 2 6) $(seq 3 -1 1) $(seq -s, 1 3) $(seq -w 9 10)",
     "keys of an array": 'declare -A M=([a]=1); for k in "${!M[@]}"; do show $k ${M[$k]}; done; A=(x y); show ${!A[@]}',
     "more of a map": "declare -A M; M[x]=1; M+=([y]=2); show ${M[y]} ${#M[@]}",

@@ -18,6 +18,7 @@ from extractor.pipeline.source import Source, open_source
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, report, startable, turns, unsaid
 from extractor.usecases.fromrun import settings as settings_of
+from extractor.usecases.fromrun.bash import read_script
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries.translation import FileScored
@@ -35,8 +36,8 @@ from extractor.usecases.fromrun.taken_over import (
     unregistered,
 )
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
-from extractor.usecases.fromrun.unknowns import readable
-from extractor.values import releases
+from extractor.usecases.fromrun.unknowns import readable, unknowns
+from extractor.values import readers, releases
 from extractor.values.configtree import flatten, nearest
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
@@ -107,12 +108,7 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
     Raises:
         UsageError: it cannot be read, or names keys that no release has.
     """
-    given = {}
-    for item in request.variables:
-        name, equals, value = item.partition("=")
-        if not equals or not re.fullmatch(r"\w+", name):
-            raise UsageError(f"--set {item}: not VAR=VALUE", hint="--set sets a variable of the script")
-        given[name] = value
+    given = _variables(request.variables)
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     run = read_run(request.file, given, environment, tuple(request.config_dirs), request.started_in)
     run = turns.with_verls_names(earlier.with_earlier_defaults(run))
@@ -143,6 +139,24 @@ def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _shown(item) for key, item in value.items()}
     return readable(value) if isinstance(value, str) else value
+
+
+def _variables(said: Sequence[str]) -> dict[str, str]:
+    """Return the variables of a script that are given: VAR=VALUE, or @FILE with such lines, as bash writes them."""
+    given: dict[str, str] = {}
+    for item in said:
+        name, equals, value = item.partition("=")
+        if item.startswith("@"):
+            file = Path(item[1:]).expanduser()
+            if not file.is_file():
+                raise UsageError(f"--set {item}: there is no such file", hint="give a file of lines VAR=VALUE")
+            found = read_script(readers.read_text(file), str(file), {}, {}).variables
+            given.update({key: value for key, value in found.items() if not unknowns(value)})
+        elif equals and re.fullmatch(r"\w+", name):
+            given[name] = value
+        else:
+            raise UsageError(f"--set {item}: not VAR=VALUE", hint="--set sets a variable of the script")
+    return given
 
 
 def _as_named(run: Run, overrides: Sequence[Any]) -> Run:

@@ -109,15 +109,21 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
         for name in unknowns(item.key):
             missing.setdefault(name, []).append(item.text)
     if missing:
-        text = "; ".join(
-            f"{readable_name(name)} (in {', '.join(sorted(keys))})" for name, keys in sorted(missing.items())
-        )
-        names = [name if re.fullmatch(r"\w+", name) else "VAR" for name in sorted(missing)]
+        shown = [f"{readable_name(name)} (in {', '.join(sorted(keys))})" for name, keys in sorted(missing.items())]
+        more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        names = list(dict.fromkeys(name if re.fullmatch(r"\w+", name) else "VAR" for name in sorted(missing)))
+        if more:
+            hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names)}"
+        else:
+            hint = " ".join(f"--set {name}=..." for name in names)
         raise UsageError(
-            f"{run.file}: not known without running it: {text}",
-            hint=" ".join(f"--set {name}=..." for name in dict.fromkeys(names))
-            + ("  (set the variable that the command's output is assigned to)" if "VAR" in names else ""),
+            f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}",
+            hint=hint + ("  (set the variable that the command's output is assigned to)" if "VAR" in names else ""),
         )
+
+
+# Variables that an error names, with what they are in.
+_SHOWN = 6
 
 
 def readable_name(name: str) -> str:

@@ -24,7 +24,7 @@ _SUBSTITUTE = re.compile(
 
 
 def printed(words: list[str], state: State, environment: Mapping[str, str] | None = None) -> str | None:
-    """Return what a harmless command prints, where that can be said without running it.
+    """Return what a harmless command prints, with its last end of line, where that can be said without running it.
 
     Args:
         words: Its name and arguments.
@@ -33,9 +33,30 @@ def printed(words: list[str], state: State, environment: Mapping[str, str] | Non
     """
     if not words or any(unknowns(word) for word in words):
         return None
-    name, arguments = words[0], words[1:]
-    if name in ("true", "false", ":") or is_probe(words):
+    if words[0] in ("true", "false", ":") or is_probe(words):
         return ""
+    if words[0] == "printf":
+        return formatted(words[1:])
+    if words[0] == "echo":
+        return _echoed(words[1:])
+    found = _line(words, state, environment)
+    return None if found is None else f"{found}\n"
+
+
+def _echoed(arguments: list[str]) -> str:
+    """Return what `echo` prints."""
+    options = ""
+    while arguments and re.fullmatch("-[neE]+", arguments[0]):
+        options += arguments[0]
+        arguments = arguments[1:]
+    text = " ".join(arguments)
+    text = re.sub(r"\\[nt\\]", lambda found: _ESCAPES[found[0]], text) if "e" in options else text
+    return text if "n" in options else f"{text}\n"
+
+
+def _line(words: list[str], state: State, environment: Mapping[str, str] | None) -> str | None:
+    """Return what a command prints that ends its last line, without that end."""
+    name, arguments = words[0], words[1:]
     if name == "pwd":
         return (environment or {}).get("PWD") or state.variable("PWD")
     if name == "dirname" and len(arguments) == 1:
@@ -47,8 +68,6 @@ def printed(words: list[str], state: State, environment: Mapping[str, str] | Non
         return arguments[-1]
     if name == "cat" and arguments:
         return _contents(arguments, state)
-    if name == "echo":
-        return " ".join(item for item in arguments if item not in ("-n", "-e"))
     known = _COMPUTED.get(name)
     return None if known is None else known(arguments)
 
@@ -196,7 +215,7 @@ def _cut(text: str, arguments: list[str]) -> str | None:
     return text if len(parts) == 1 else parts[number - 1] if number <= len(parts) else ""
 
 
-_COMPUTED: Mapping[str, Callable[[list[str]], str | None]] = {"expr": _expr, "printf": formatted, "seq": _seq}
+_COMPUTED: Mapping[str, Callable[[list[str]], str | None]] = {"expr": _expr, "seq": _seq}
 _FILTERS: Mapping[str, Callable[[str, list[str]], str | None]] = {
     "cat": lambda text, arguments: None if arguments else text,
     "cut": _cut,

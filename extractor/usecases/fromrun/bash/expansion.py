@@ -217,6 +217,9 @@ class Expansion:
         return inner
 
     def _substitution(self, node: Node) -> str:
+        return self._substituted(node).rstrip("\n")
+
+    def _substituted(self, node: Node) -> str:
         text = text_of(node)
         if text.startswith("$((") and text.endswith("))"):  # the parser takes it for a subshell in a default
             return self._arithmetic(node)
@@ -291,7 +294,7 @@ class Expansion:
         outputs = [printed(list(command.words), state, command.environment) for command in ran]
         if not outputs or None in outputs or doubts != state.doubts:
             return None
-        return "\n".join(text for text in outputs if text)
+        return "".join(text for text in outputs if text)
 
     def _command_words(self, node: Node) -> list[str]:
         return self.words(node.children[0]) if node.type == "command_name" else self.words(node)

@@ -27,10 +27,12 @@ class Reading:
     Attributes:
         commands: Everything that it would run, in order.
         notes: What could not be known, or is not as it looks, with lines.
+        variables: Those that it has set, as they are in the end, but arrays.
     """
 
     commands: tuple[Command, ...]
     notes: tuple[str, ...]
+    variables: Mapping[str, str]
 
 
 def read_script(
@@ -70,7 +72,8 @@ def read_script(
             Interpreter(state).run(root.children)
     except RecursionError:  # functions that call each other, each with blocks in blocks
         raise too_much(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
-    return Reading(tuple(state.commands), tuple(dict.fromkeys(state.notes)))
+    texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
+    return Reading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
 
 
 class Interpreter:

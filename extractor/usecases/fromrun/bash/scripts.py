@@ -40,7 +40,9 @@ class Scripts:
         """`source FILE ARGUMENT...`: what it sets counts from here on. One outside the checkout is not read."""
         text = self._text(words[1]) if len(words) > 1 else None
         if text is None:
-            self._state.note(node, f"{readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
+            self._state.note(
+                node, f"{readable(words[-1])} is not read: set what it sets with --set VAR=VALUE, or --set @FILE"
+            )
             return None
         kept = self._state.arguments
         if len(words) > 2:
