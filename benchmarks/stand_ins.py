@@ -281,7 +281,9 @@ _SOURCES = (
 # What is right, where it is no text.
 _TRUTHS = {"searchR1_nq": {"target": ["1"]}}
 # How code asks which data source a row is of.
-_ASKED = re.compile(r"data_source\w*\s*(?:==|in\s*[\[({]|\.startswith\()\s*[\"']([^\"']+)[\"']")
+_ASKED = re.compile(
+    r"data_source\w*\s*(?:==|in\s*[\[({]|\.startswith\()\s*[\"']([^\"']+)[\"']|[\"']([^\"']+)[\"']\s*in\s+data_source"
+)
 _KEYS = {
     "ground_truth": re.compile(r"ground_truth(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
     "extra_info": re.compile(r"extra_info(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
@@ -309,15 +311,14 @@ def rows(folder: Path, config: Config, number: int) -> Path:
 
     files = [*Path().glob("*/custom/verl_*.py"), *Path().glob("*/custom/from_run/**/reward_score/__init__.py")]
     files += Path().glob("*/custom/from_run/**/reward_manager/*.py")
-    code = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
+    code = "\n".join(map(_text_of, sorted(files)))
     named = f"{config['data.train_files']} {config['data.val_files']} {config['trainer.project_name']}"
-    known = [*_ASKED.findall(code), *_keys_looked_up(code)]
+    known = [*_asked_for(code), *_keys_looked_up(code)] or _asked_for("\n".join(map(_text_of, _copies())))
     usual = next((name for pattern, name in _SOURCES if re.search(pattern, named, re.IGNORECASE)), "openai/gsm8k")
     source = next((name for name in _own_sources() if name.lower() in named.lower()), usual)
     source = known[0] if known and source not in known else source
     # A program that scores by itself calls few scorers; verl's default function calls all that there are.
-    of_program = sorted(Path().glob("*/custom/from_run/**/*.py")) if [*Path().glob("*/custom/verl_program.py")] else []
-    copied = [path.read_text(encoding="utf-8") for path in of_program]
+    copied = [_text_of(path) for path in _copies() if [*Path().glob("*/custom/verl_program.py")]]
     keys = {name: sorted(set(pattern.findall("\n".join([code, *copied])))) for name, pattern in _KEYS.items()}
     branches = "\n".join(_branches(code, source))
     keys["ground_truth"] = sorted(set(_KEYS["ground_truth"].findall(branches))) if branches else keys["ground_truth"]
@@ -359,6 +360,20 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     pandas.DataFrame(made).to_parquet(file)
     return place
+
+
+def _copies() -> list[Path]:
+    """Return the files that came along with a run's own."""
+    return sorted(Path().glob("*/custom/from_run/**/*.py"))
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _asked_for(code: str) -> list[str]:
+    """Return the data sources that code asks for."""
+    return [first or second for first, second in _ASKED.findall(code)]
 
 
 def _branches(code: str, source: str) -> list[str]:

@@ -170,6 +170,13 @@ def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path
 
 
 @pytest.mark.usefixtures("verl")
+def test_what_only_its_own_trainer_calls_a_manager_with_is_named(tmp_path: Path) -> None:
+    asks = CLASS.replace("(self, data)", "(self, data, checked, step, *, judged, return_dict=False)")
+    _, said = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": asks}))
+    assert said[1:] == ["to do: Mine is called with checked, judged, which only its own trainer hands over"]
+
+
+@pytest.mark.usefixtures("verl")
 def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
     own = {"src/verl/workers/reward_manager/mine.py": WAITS}
     tree, said = take(chosen_by_name(tmp_path, **own))

@@ -28,6 +28,8 @@ _READ = re.compile(r"reward(?:_model)?\.(\w+)")
 _ARGUMENTS = re.compile(r'^MANAGER_ARGUMENTS = "(.+)"$', re.MULTILINE)
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
+# What the hook calls a class with, besides the batch.
+_CALLED_WITH = {"return_dict", "step", "global_step", "global_steps"}
 # So many classes of one name are tried.
 _MOST = 4
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
@@ -153,8 +155,27 @@ def take(project: Recipient) -> Taken:
             continue
         text = _hook(name, found, copied.text.strip(), copying)
         tree = project.with_hooks({f"{TARGET}.py": text, **copying.files}, {TARGET: IMPORTED_BY})
-        return Taken(tree, copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied))
+        remarks = copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied)
+        return Taken(tree, [*remarks, *asking(key, name, found.cls, copying.files.values())])
     return Taken(project.tree, refused[:1])
+
+
+def asking(key: str, name: str, cls: str, texts: Iterable[str]) -> list[Remark]:
+    """Say what a copied class must be called with that only its own trainer hands over.
+
+    Args:
+        key, name: The setting that names it.
+        cls: What it is called.
+        texts: Where it may be defined.
+    """
+    for text in texts:
+        for node in registered.tree_of(text).body if f"class {cls}" in text else ():
+            for item in node.body if isinstance(node, ast.ClassDef) and node.name == cls else ():
+                if isinstance(item, ast.FunctionDef) and item.name == "__call__":
+                    more = [given for given in registered.required_by(item)[2:] if given not in _CALLED_WITH]
+                    why = f"{cls} is called with {', '.join(more)}, which only its own trainer hands over"
+                    return [Remark(key, name, "to do", why)] if more else []
+    return []
 
 
 def not_taken(project: Recipient) -> list[str]:

@@ -220,6 +220,8 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
         text, own, imported_by = _HOOK.format(place=found.path, imports=copied.text.strip(), name=found.name), {}, {}
     tree = project.with_hooks({**own, f"{target}.py": text, **copying.files}, imported_by)
     remarks = copied_remarks(found.key, None, what, hook, copied)
+    if is_class:
+        remarks += managers.asking(found.key, _OF_THE_RUN, found.name, [copied.text])
     if kept:
         why = (
             f"{found.path} is made with {', '.join(kept)}, which only the run's program has: {hook} is to hand it over"
