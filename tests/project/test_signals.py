@@ -81,6 +81,23 @@ def test_a_function_that_forks_does_so_from_the_main_thread(project: Path) -> No
     assert [(row["reward/here/mean"], row["critic/score/mean"]) for row in rows] == [(1.0, 0.5)] * 2
 
 
+def test_a_process_that_a_function_ends_is_ended_and_the_run_is_not(project: Path) -> None:
+    interrupts = project / "toy/run/interrupts.py"
+    interrupts.write_text(interrupts.read_text().replace("GRACE = 10.0", "GRACE = 0.1"))
+    (project / "forking.py").write_text(
+        "import multiprocessing\nimport time\n\n\n"
+        "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+        "    process = multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,))\n"
+        "    process.start()\n    time.sleep(0.3)\n    process.terminate()  # as multiprocessing.Process(...) is\n"
+        "    process.join(20)\n    return {'score': 1.0, 'ended': process.exitcode == -15}\n"
+    )
+    done = forked(project, "main.py", *SETTINGS, "reward.custom_reward_function.path=forking.py")
+    assert done.returncode == 0, done.stderr
+    assert "interrupted" not in done.stderr
+    rows = [json.loads(line) for line in (project / "run/metrics.jsonl").read_text().splitlines()]
+    assert [row["reward/ended/mean"] for row in rows] == [1.0, 1.0]
+
+
 def test_what_it_raises_there_is_named(project: Path) -> None:
     (project / "graders.py").write_text(REWARD)
     chosen = ("reward.custom_reward_function.path=graders.py", "+reward.custom_reward_function.reward_kwargs.fail=true")

@@ -35,7 +35,8 @@ class StopSignal:
     """Within it, the first Ctrl-C or SIGTERM sets `requested`; a second one of either interrupts at once.
 
     Where Python cannot be interrupted, since code in C hangs, or since what is interrupted goes on, the process ends
-    `GRACE` seconds after the second one.
+    `GRACE` seconds after the second one. A process that is forked within it, as a reward does that limits its time, ends
+    on SIGTERM, and leaves Ctrl-C to the run.
 
     Args:
         ends_process: whether it may; a notebook's process has more to do.
@@ -44,6 +45,7 @@ class StopSignal:
     def __init__(self, *, ends_process: bool = True) -> None:
         self.requested = False
         self._ends_process = ends_process
+        self._process = os.getpid()
         self._first = 0.0
         self._before: dict[signal.Signals, Any] = {}
         self._wakeup: tuple[int, int, int] | None = None
@@ -80,7 +82,7 @@ class StopSignal:
             raise KeyboardInterrupt
         self.requested = True
         self._first = time.monotonic()
-        if os.environ.get("RANK", "0") != "0":
+        if os.environ.get("RANK", "0") != "0" or os.getpid() != self._process:
             return
         if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
             return  # torchrun sends it, too, when another process has failed
@@ -88,12 +90,29 @@ class StopSignal:
         with contextlib.suppress(RuntimeError):  # the signal may have come while something was being printed
             say(f"stopping after this step ({again} again: at once)")
 
+    def leave_to_parent(self) -> None:
+        """Be asked nothing any more, in a process that was forked: the parent shares the pipe that signals go into."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self._wakeup is not None:
+            signal.set_wakeup_fd(-1)
+            os.close(self._wakeup[1])
+            self._wakeup = None
+
     def _watch(self) -> None:
         """Have a thread see the signals, too: it does so even where the main thread is in code that hangs."""
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         self._wakeup = reading, writing, signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         threading.Thread(target=_end_if_asked_twice, args=(reading,), daemon=True, name="signals").start()
+
+
+def _leave_in_child() -> None:
+    while _active:
+        _active.pop().leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_in_child)
 
 
 def _end_if_asked_twice(reading: int) -> None:
