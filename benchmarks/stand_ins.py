@@ -318,10 +318,12 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     source = next((name for name in _own_sources() if name.lower() in named.lower()), usual)
     source = known[0] if known and source not in known else source
     # A program that scores by itself calls few scorers; verl's default function calls all that there are.
-    copied = [_text_of(path) for path in _copies() if [*Path().glob("*/custom/verl_program.py")]]
+    of_program = [path for path in _copies() if path not in files] if [*Path().glob("*/custom/verl_program.py")] else []
+    copied = list(map(_text_of, of_program))
     keys = {name: sorted(set(pattern.findall("\n".join([code, *copied])))) for name, pattern in _KEYS.items()}
     branches = "\n".join(_branches(code, source))
-    keys["ground_truth"] = sorted(set(_KEYS["ground_truth"].findall(branches))) if branches else keys["ground_truth"]
+    if branches:
+        keys["ground_truth"] = sorted(set(_KEYS["ground_truth"].findall("\n".join([branches, *copied]))))
     system = [{"role": "system", "content": "Add."}] if re.search(r"prompt_key\]\[1\]", code) else []
     # A dataset class that adds to a prompt's text, and makes messages of it.
     is_text = [*Path().glob(_WRITES)]

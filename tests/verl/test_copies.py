@@ -274,6 +274,33 @@ def test_of_a_module_that_cannot_be_had_what_is_needed_is_copied(tmp_path: Path,
 
 
 @pytest.mark.usefixtures("verl")
+def test_what_is_imported_on_a_condition_need_not_be_there_and_is_named(tmp_path: Path) -> None:
+    files = {
+        "judges/__init__.py": """
+            import os
+            if os.environ.get("JUDGE") == "docker":
+                from .in_docker import judged
+            else:
+                from .here import judged
+            try:
+                from .fast import sum
+            except ImportError:
+                pass
+            """,
+        "judges/in_docker.py": "from .gone import x\nfrom docker.types import Limit\n\ndef judged(y):\n    x(Limit)\n",
+        "judges/here.py": "def judged(x):\n    return 1.0\n",
+        "docker/Dockerfile": "",
+    }
+    text = "def score(text):\n    from judges import judged\n    import other_folder\n    return judged(text)\n"
+    copying = recipient(checkout(tmp_path, {**files, "other_folder/notes.txt": ""}), {}).copying()
+    found = copying.copy(text, ("score",))
+    assert found.missing == ()
+    assert found.absent == ("judges.in_docker: it imports judges.gone: no such module",)
+    assert "custom/from_run/judges/here.py" in copying.files
+    assert found.packages == ("other_folder",)  # a folder without Python files is none of the checkout's
+
+
+@pytest.mark.usefixtures("verl")
 def test_a_part_that_was_copied_for_something_else_stays(tmp_path: Path) -> None:
     project = recipient(checkout(tmp_path, {"verl/helpers.py": HELPERS}), {})
     for name in ("third", "parsed", "half"):

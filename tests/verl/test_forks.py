@@ -509,6 +509,19 @@ def test_sampling_at_temperature_0_is_greedy(tmp_path: Path, temperature: float,
     assert len(remarks) == (samples is not None)
 
 
+def test_training_at_temperature_0_is_greedy_too(tmp_path: Path) -> None:
+    key = "actor_rollout_ref.rollout"
+    changed, _ = settled({f"{key}.do_sample": True, f"{key}.temperature": 0.0}, tmp_path)
+    assert (changed[f"{key}.do_sample"], changed[f"{key}.temperature"]) == (False, 1.0)
+
+
+def test_a_word_where_the_project_has_a_number_is_left(tmp_path: Path) -> None:
+    project = recipient(tmp_path, {"trainer.test_freq": "epoch"})
+    changed, remarks = startable.settle(project, {"trainer.test_freq": 10}, {}, {"trainer.test_freq"})
+    assert changed["trainer.test_freq"] == 10
+    assert [item.what for item in remarks] == ["to do"]
+
+
 @pytest.mark.parametrize(("lower", "bounds"), [(0.8, "0.5_1.25"), (None, "0.5_2")])
 def test_rejection_sampling_of_earlier_releases(tmp_path: Path, lower: float | None, bounds: str) -> None:
     key = "algorithm.rollout_correction.rollout_rs"

@@ -25,8 +25,9 @@ _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
 _EPOCHS, _ONLY_VALIDATES = "trainer.total_epochs", "trainer.val_only"
 _CLIP = "actor_rollout_ref.actor.clip_ratio"
 _CLIPS = (f"{_CLIP}_low", f"{_CLIP}_high")
-_SAMPLES = "actor_rollout_ref.rollout.val_kwargs.do_sample"
-_TEMPERATURE = "actor_rollout_ref.rollout.val_kwargs.temperature"
+# What says whether a rollout samples, and at which temperature.
+_IN_TRAINING = ("actor_rollout_ref.rollout.do_sample", "actor_rollout_ref.rollout.temperature")
+_IN_VALIDATION = ("actor_rollout_ref.rollout.val_kwargs.do_sample", "actor_rollout_ref.rollout.val_kwargs.temperature")
 # Of settings that are null here unless they are given, those that are numbers.
 _NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
 # The tokens of a pass, each with what says that passes are formed by tokens.
@@ -74,6 +75,7 @@ def settle(
         _batches(whole, project, run),
         _token_budgets(whole),
         _values(settings, project, whole),
+        _sampling(whole),
         _prompts(settings, whole, run),
         _algorithms(of_run, run),
         _paths(settings, project, whole, stated, of_run.places),
@@ -141,6 +143,11 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
             changed[key] = own
             why = f"empty, as an argument of the script that is not given: it is {own} here"
             remarks.append(Remark(key, value, "to do", why))
+        elif _is_other(value, own):
+            changed[key] = own
+            remarks.append(
+                Remark(key, value, "to do", f"no number, which only its own trainer takes: it is {own} here")
+            )
     if settings.get(_METRIC, "") in ("reward", None):
         changed[_METRIC] = "seq_reward"
         if whole.get(_FILTERS):
@@ -153,14 +160,30 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
         if isinstance(settings.get(key), (int, float)) and settings[key] < 0:
             changed[key] = whole.get(_CLIP)
             remarks.append(Remark(key, settings[key], "changed", f"below 0, as not given: {_CLIP}, {whole.get(_CLIP)}"))
-    if whole.get(_SAMPLES) and whole.get(_TEMPERATURE) == 0:
-        changed[_SAMPLES] = False
-        remarks.append(Remark(_SAMPLES, whole[_SAMPLES], "changed", f"False: {_TEMPERATURE} is 0"))
     mode = settings.get(_RESUME)
     if _RESUME in settings and mode not in _RESUMES:
         changed[_RESUME] = "disable" if mode in (None, False, "none") else "auto"
         remarks.append(Remark(_RESUME, mode, "changed", changed[_RESUME]))
     return changed, remarks
+
+
+def _sampling(whole: Mapping[str, Any]) -> _Mended:
+    """Take the likeliest tokens where the temperature is 0."""
+    changed: dict[str, Any] = {}
+    remarks: list[Remark] = []
+    for samples, temperature in (_IN_VALIDATION, _IN_TRAINING):
+        if whole.get(samples) and whole.get(temperature) == 0:
+            changed[samples] = False
+            remarks.append(Remark(samples, whole[samples], "changed", f"False: {temperature} is 0"))
+    if _IN_TRAINING[0] in changed:  # where nothing is drawn, it has to be a temperature all the same
+        changed[_IN_TRAINING[1]] = 1.0
+    return changed, remarks
+
+
+def _is_other(value: Any, own: Any) -> bool:
+    """Tell whether a value is a word where the project has a number."""
+    is_number = isinstance(own, (int, float)) and not isinstance(own, bool)
+    return is_number and isinstance(value, str) and re.fullmatch(r"[A-Za-z_]\w*", value) is not None
 
 
 def _algorithms(of_run: Recipient, run: Mapping[str, Any]) -> _Mended:

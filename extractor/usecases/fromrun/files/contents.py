@@ -54,6 +54,17 @@ def top_names(module: Module) -> Iterator[Name]:
             yield from names_of(node, module.name, is_package=False, needed=True)
 
 
+def tried(text: str) -> set[str]:
+    """Return the names that a module's text imports below `try`, or for types alone: it does without them."""
+    found = set()
+    for node in ast.walk(readers.python(text)):
+        for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if isinstance(node, ast.Try) or for_types:
+            inside = [item for item in ast.walk(node) if isinstance(item, (ast.Import, ast.ImportFrom))]
+            found |= {alias.asname or alias.name for item in inside for alias in item.names}
+    return found
+
+
 def loaded_elsewhere(module: Module) -> set[str]:
     """Return what the statements that define nothing use."""
     nodes = [statement.node for statement in module.statements if not statement.binds and not statement.imports]

@@ -45,12 +45,14 @@ class Copied:
         missing: What it needs and cannot have, each with why.
         left_out: Definitions that were left out.
         packages: What it imports that a project does not require.
+        absent: What it, or what it imports, may import in functions or on conditions and cannot have, each with why.
     """
 
     text: str = field(repr=False)
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
     packages: tuple[str, ...]
+    absent: tuple[str, ...] = ()
 
 
 @dataclass
@@ -61,17 +63,19 @@ class _Gathered:
         taken: Why a module cannot be had; None where it can.
         files: By path below the package.
         packages: That a project does not require.
+        absent: What need not be had, and cannot be.
         parts: Modules of which only a part can be had, or is had without a package: the names it was asked for.
     """
 
     taken: dict[str, str | None] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     packages: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
     parts: dict[str, set[str]] = field(default_factory=dict)
 
     def copy(self) -> _Gathered:
         """Return another that holds the same."""
-        return _Gathered(dict(self.taken), dict(self.files), set(self.packages), dict(self.parts))
+        return _Gathered(dict(self.taken), dict(self.files), set(self.packages), set(self.absent), dict(self.parts))
 
 
 class Copying:
@@ -128,6 +132,7 @@ class Copying:
         """
         self._own_of_verl = own
         self._gathered.packages.clear()
+        self._gathered.absent.clear()
         self._before = self._gathered.copy()
         text = contents.without_launch(text)
         if version_of is not None:
@@ -138,7 +143,10 @@ class Copying:
         if left_out:  # what only they need was gathered for nothing
             self.undo()
         text, missing = self._redirected(text, "", is_package=False)
-        return Copied(text, tuple(missing), tuple(left_out), tuple(sorted(self._gathered.packages)))
+        gathered = self._gathered
+        return Copied(
+            text, tuple(missing), tuple(left_out), tuple(sorted(gathered.packages)), tuple(sorted(gathered.absent))
+        )
 
     def undo(self) -> None:
         """Forget what the last copy has gathered: it is of no use."""
@@ -198,14 +206,12 @@ class Copying:
         """Tell whether a module's first name is of something that a project does not require."""
         if root in ("verl", self._package) or root in sys.stdlib_module_names or root in self._required:
             return False
-        return self._modules.file_of(root) is None and not any(
-            (folder / root).is_dir() for folder in self._modules.places.folders
-        )
+        return self._modules.file_of(root) is None and not self._modules.is_folder(root)
 
     def _redirected(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
         """Return a module's text with its imports redirected, and what it needs and cannot have."""
         missing: list[str] = []
-        attributes, inherited = contents.attributes(text), contents.inherited(text)
+        attributes, inherited, tried = contents.attributes(text), contents.inherited(text), contents.tried(text)
 
         def moved(name: Name) -> tuple[str, str | None] | None:
             used = attributes.get(name.local, ())
@@ -215,6 +221,8 @@ class Copying:
             if isinstance(place, str):
                 if name.needed:
                     missing.append(place)
+                elif name.local not in tried and not place.startswith(_NO_PROJECT_HAS):
+                    self._gathered.absent.add(place)
                 return None
             return place
 

@@ -18,7 +18,7 @@ class Name:
         module: Absolute.
         name: What is taken from the module; None for the module itself, "*" for all of it.
         local: What it is called in the importing module.
-        needed: Whether the module cannot be imported without it: at its top, and not below `try` or TYPE_CHECKING.
+        needed: Whether the module cannot be imported without it: at its top, and not below `try` or a condition.
     """
 
     module: str
@@ -54,9 +54,8 @@ def _below(node: ast.AST, needed: bool) -> Iterator[tuple[ast.Import | ast.Impor
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, needed
         else:
-            inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Try)
-            typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-            yield from _below(child, needed and not isinstance(child, inner) and not typing_only)
+            inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Try, ast.If)
+            yield from _below(child, needed and not isinstance(child, inner))
 
 
 # From a name to where it is now: a module and a name, of which the name is None for a module; None: it stays.

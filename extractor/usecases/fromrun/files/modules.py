@@ -39,11 +39,15 @@ class Modules:
             return self.index[module].source, self.index[module].is_package
         file = self.file_of(module)
         if file is None:
-            is_folder = any((folder / module.replace(".", "/")).is_dir() for folder in self.places.folders)
-            return ("", True) if is_folder else None
+            return ("", True) if self.is_folder(module) else None
         text = readers.read_text(file)
         readers.python(text)
         return text, file.name == "__init__.py"
+
+    def is_folder(self, module: str) -> bool:
+        """Tell whether a module is a folder of the checkout with Python files in it: `docker/` may have others only."""
+        places = [folder / module.replace(".", "/") for folder in self.places.folders]
+        return any(next(place.glob(pattern), None) for place in places for pattern in ("*.py", "*/*.py", "*/*/*.py"))
 
     def file_of(self, module: str) -> Path | None:
         """Return the checkout's file of a module; None where it has none."""

@@ -102,7 +102,12 @@ _HANDED = """\
 {lines}        }}
         for name, value in of_the_program.items():
             if name in taken and name not in given:
-                given[name] = value()
+                try:
+                    given[name] = value()
+                except (AttributeError, KeyError) as error:
+                    if taken[name].default is inspect.Parameter.empty:
+                        raise
+                    print(f"note: {{name}} is {{taken[name].default!r}}: the run says no other ({{error}})")
 """
 _BY_VERL = frozenset({"tokenizer", "num_examine", "compute_score", "reward_fn_key", "config"})
 _PLAIN_NODES = (

@@ -113,7 +113,7 @@ class Taken:
 
 
 def copied_remarks(key: str, value: Any, place: str, target: str, copied: Copied) -> list[Remark]:
-    """Say from where to where something was copied, and the packages that it needs.
+    """Say from where to where something was copied, the packages that it needs, and what it cannot have.
 
     Args:
         key, value: The setting that names it.
@@ -125,4 +125,7 @@ def copied_remarks(key: str, value: Any, place: str, target: str, copied: Copied
     if copied.packages:
         needs = f"{target} needs packages: pip install {' '.join(copied.packages)}"
         found.append(Remark(key, value, "to do", needs))
+    if copied.absent:
+        why = f"{target} may import what cannot be had here: {'; '.join(copied.absent)}"
+        found.append(Remark(key, value, "to do", why))
     return found
