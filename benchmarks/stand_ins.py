@@ -399,6 +399,6 @@ def _own_sources() -> list[str]:
 
 
 def _keys_looked_up(code: str) -> list[str]:
-    """Return the first data source of a table that code looks them up in."""
-    tables = re.findall(r"(\w+)(?:\.get\(|\[)data_source", code)
-    return [key for name in tables for key in re.findall(rf"\b{name}\s*=\s*\{{\s*[\"']([^\"']+)[\"']", code)]
+    """Return the first data source of each table, or list, that code looks them up in."""
+    tables = [*re.findall(r"(\w+)(?:\.get\(|\[)data_source", code), *re.findall(r"data_source\w* in (\w+)", code)]
+    return [key for name in tables for key in re.findall(rf"\b{name}\s*=\s*[\[{{(]\s*[\"']([^\"']+)[\"']", code)]
