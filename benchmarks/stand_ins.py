@@ -323,7 +323,8 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     keys = {name: sorted(set(pattern.findall("\n".join([code, *copied])))) for name, pattern in _KEYS.items()}
     branches = "\n".join(_branches(code, source))
     if branches:
-        keys["ground_truth"] = sorted(set(_KEYS["ground_truth"].findall("\n".join([branches, *copied]))))
+        called = [_text_of(path) for path in _copies() if re.search(rf"\b{path.stem}\b", branches)]
+        keys["ground_truth"] = sorted(set(_KEYS["ground_truth"].findall("\n".join([branches, *called]))))
     system = [{"role": "system", "content": "Add."}] if re.search(r"prompt_key\]\[1\]", code) else []
     # A dataset class that adds to a prompt's text, and makes messages of it.
     is_text = [*Path().glob(_WRITES)]
