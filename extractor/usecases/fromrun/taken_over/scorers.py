@@ -219,7 +219,8 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
     else:
         text, own, imported_by = _HOOK.format(place=found.path, imports=copied.text.strip(), name=found.name), {}, {}
     tree = project.with_hooks({**own, f"{target}.py": text, **copying.files}, imported_by)
-    remarks = copied_remarks(found.key, None, what, hook, copied)
+    said = next((project.settings[key] for key in managers.KEYS if is_class and project.settings.get(key)), None)
+    remarks = copied_remarks(found.key, said, what, hook, copied)
     if is_class:
         remarks += managers.asking(found.key, _OF_THE_RUN, found.name, [copied.text])
     if kept:
