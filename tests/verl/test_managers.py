@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -167,6 +168,15 @@ def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path
         f"changed: copied from {folder}/mine.py to pkg_of_run/custom/verl_reward_manager.py, with what it imports"
     ]
     assert registered(tree, imports).__name__ == "Mine"
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_class_is_called_with_the_columns_that_it_takes(tmp_path: Path, imports: Path) -> None:
+    takes = CLASS.replace("(self, data)", "(self, data, data_sources)").replace("in data]", "in data_sources]")
+    tree, said = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))
+    assert [line.partition(":")[0] for line in said] == ["changed"]
+    manager = registered(tree, imports)(tokenizer=None, num_examine=0)
+    assert manager(SimpleNamespace(non_tensor_batch={"data_source": [1, 3]}, meta_info={})) == [1.0, 2.0]
 
 
 @pytest.mark.usefixtures("verl")

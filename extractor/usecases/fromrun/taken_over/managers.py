@@ -30,6 +30,9 @@ _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 # What the hook calls a class with, besides the batch.
 _CALLED_WITH = {"return_dict", "step", "global_step", "global_steps"}
+_CALLED_WITH |= {
+    f"{column}{more}" for column in ("data_source", "extra_info", "reward_model", "uid") for more in ("", "s")
+}
 # So many classes of one name are tried.
 _MOST = 4
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
@@ -86,6 +89,9 @@ class RunRewardManager({cls}):
         step = data.meta_info.get("global_steps", 0) if hasattr(data, "meta_info") else 0
         known = dict.fromkeys(("step", "global_step", "global_steps"), step)
         known["return_dict"] = True
+        for name, column in getattr(data, "non_tensor_batch", {{}}).items():  # data_sources, say
+            known.setdefault(name, column)
+            known.setdefault(f"{{name}}s", column)
         found = super().__call__(data, **{{key: value for key, value in known.items() if key in taken}})
         if isinstance(found, tuple):  # what is for each token, among other things
             found = next((item for item in found if isinstance(item, dict) or getattr(item, "ndim", 0) == 2), found[0])
