@@ -301,6 +301,21 @@ def test_what_is_imported_on_a_condition_need_not_be_there_and_is_named(tmp_path
 
 
 @pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("last", ["def f25():\n    return 1\n", "from nowhere_here.x import f25\n"])
+def test_a_long_chain_of_parts_is_looked_at_once(tmp_path: Path, last: str) -> None:
+    files = {
+        f"m{number}.py": f"from ray.util import queue\nfrom m{number + 1} import f{number + 1}\n\n\ndef f{number}():\n"
+        f"    return f{number + 1}()\n\n\n@queue.x\nclass Judge:\n    pass\n"
+        for number in range(25)
+    }
+    text = "from m0 import f0\n\ndef score(text):\n    return f0()\n"
+    found = recipient(checkout(tmp_path, {**files, "m25.py": last}), {}).copying().copy(text, ("score",))
+    assert not any("ray" in item for item in found.missing)
+    assert len(found.missing) == 0
+    assert found.packages == (("nowhere_here",) if "nowhere" in last else ())
+
+
+@pytest.mark.usefixtures("verl")
 def test_a_part_that_was_copied_for_something_else_stays(tmp_path: Path) -> None:
     project = recipient(checkout(tmp_path, {"verl/helpers.py": HELPERS}), {})
     for name in ("third", "parsed", "half"):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from extractor.pipeline.index import Module
@@ -31,8 +32,10 @@ from extractor.values.tree import FileKind, Tree
 FOLDER = "from_run"
 # More files of verl than this, its scorers aside, are no helpers of a function any more.
 _MOST = 40
+_TOO_MANY = f"more than {_MOST} modules hang on it"
 # What transformers 5, which a project requires, has under another name.
 _RENAMED = {("transformers", "AutoModelForVision2Seq"): "AutoModelForImageTextToText"}
+_NOWHERE = "no project has it"
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
 
 
@@ -98,6 +101,8 @@ class Copying:
         # What was copied into the project before, for something else.
         self._copies = {file.path: file for file in tree if file.path.startswith(f"{package}/custom/{FOLDER}/")}
         self._gathered = self._before = _Gathered()
+        # Why names of a module cannot be had, of the file that is being copied.
+        self._problems: dict[tuple[str, frozenset[str]], str] = {}
         # Modules that others take from what they themselves only import.
         self._handing_on: set[str] = set()
         self._own_of_verl: str | None = None
@@ -133,6 +138,7 @@ class Copying:
         self._own_of_verl = own
         self._gathered.packages.clear()
         self._gathered.absent.clear()
+        self._problems.clear()
         self._before = self._gathered.copy()
         text = contents.without_launch(text)
         if version_of is not None:
@@ -212,8 +218,12 @@ class Copying:
         """Return a module's text with its imports redirected, and what it needs and cannot have."""
         missing: list[str] = []
         attributes, inherited, tried = contents.attributes(text), contents.inherited(text), contents.tried(text)
+        if module:
+            missing += islice(self._of_no_project(text, module, attributes, is_package=is_package), 1)
 
         def moved(name: Name) -> tuple[str, str | None] | None:
+            if missing and module:  # it cannot be had, whatever else it imports
+                return None
             used = attributes.get(name.local, ())
             place = self._place(name, used, module.startswith("verl."), inherited.get(name.local, ()))
             if isinstance(place, str) and _scores(module) and in_process.has(name.module, name.name, used):
@@ -228,6 +238,17 @@ class Copying:
 
         return rewritten(text, module or self._itself, moved, is_package=is_package), missing
 
+    def _of_no_project(
+        self, text: str, module: str, attributes: Mapping[str, Collection[str]], *, is_package: bool
+    ) -> Iterator[str]:
+        """Yield what a module needs that no project has, before anything is looked for that it imports besides."""
+        nodes = [node for node, needed in statements(readers.python(text)) if needed]
+        for name in (name for node in nodes for name in names_of(node, module, is_package=is_package, needed=True)):
+            root = name.module.partition(".")[0]
+            does_without = _scores(module) and in_process.has(name.module, name.name, attributes.get(name.local, ()))
+            if root in _NO_PROJECT_HAS and not does_without:
+                yield f"{root}: {_NOWHERE}"
+
     def _in_process(self, name: Name) -> tuple[str, str | None]:
         """Return where a name of Ray is in the module that has its names without it."""
         self.files[f"custom/{FOLDER}/{in_process.MODULE}.py"] = in_process.TEXT
@@ -239,7 +260,7 @@ class Copying:
         """Return where a name is in the project; why it is not there; or None where it stays as it is."""
         root = name.module.partition(".")[0]
         if root in _NO_PROJECT_HAS:
-            return f"{root}: no project has it"
+            return f"{root}: {_NOWHERE}"
         renamed = _RENAMED.get((name.module, name.name or ""))
         if renamed is not None:
             return name.module, renamed
@@ -306,8 +327,11 @@ class Copying:
             self._handing_on.add(module)
         elif module in taken and (part is None or part.issuperset(names)):
             return taken[module]
+        asked = module, frozenset(names)
+        if asked in self._problems:
+            return self._problems[asked]
         if sum(not name.startswith(SCORERS) for name in taken) >= _MOST:
-            return f"{module}: more than {_MOST} modules hang on it"
+            return f"{module}: {_TOO_MANY}"
         found = self._modules.text_of(module)
         if found is None:
             taken[module] = f"{module}: no such module"
@@ -323,6 +347,8 @@ class Copying:
             self._gathered = before
             problem = f"{module}: it imports {missing[0]}"
             self._gathered.taken.setdefault(module, problem)
+            if _TOO_MANY not in problem:  # that depends on what else was taken
+                self._problems[asked] = problem
             return problem
         return None
 
