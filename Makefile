@@ -73,6 +73,7 @@ $(PEERS)/.complete: requirements/peers.txt requirements/locked-peers.txt
 lint: setup ## ruff, mypy --strict, and the order of the stages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	cd generated_example && ../$(BIN)/ruff check --quiet . && ../$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 

@@ -35,7 +35,7 @@ class StopSignal:
     """Within it, the first Ctrl-C or SIGTERM sets `requested`; a second one of either interrupts at once.
 
     Where Python cannot be interrupted, since code in C hangs, or since what is interrupted goes on, the process ends
-    `GRACE` seconds after the second one. A process that is forked within it, as a reward does that limits its time, ends
+    `GRACE` seconds after the second one. A process that is forked within it, as by a reward that limits its time, ends
     on SIGTERM, and leaves Ctrl-C to the run.
 
     Args:
