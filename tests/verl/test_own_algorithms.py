@@ -17,6 +17,7 @@ from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
+from tests.verl.conftest import vextract
 from tests.verl.test_copies import checkout
 
 CORE = "verl/trainer/ppo/core_algos.py"
@@ -157,3 +158,27 @@ def test_settings_that_code_reads() -> None:
         "def f(config):\n    config.a.b; config.get('c', 1); config['d']; config.e.get('f'); other.g; config.h.get(x)\n"
     )
     assert settings_read(text, "algorithm") == {f"algorithm.{name}" for name in ("a.b", "a", "c", "d", "e.f", "e", "h")}
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_run_brings_its_loss_and_its_settings_and_an_export_has_both(tmp_path: Path) -> None:
+    fork = {CORE: OF_A_FORK, "verl/__init__.py": ""}
+    launch = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=m"
+    chosen = "actor_rollout_ref.actor.policy_loss.loss_mode=mine actor_rollout_ref.actor.scale=3"
+    checkout(tmp_path / "fork", {**fork, "run.sh": f"{launch} {chosen}\n"})
+    project, out = tmp_path / "own", tmp_path / "out"
+    made = vextract("new", project, "--from-verl-run", tmp_path / "fork/run.sh", "--keep-unknown", "--engine", "hf")
+    assert made.code == 0, made.err
+    assert (
+        '@of_the_run("actor_rollout_ref.actor", measures=True)'
+        in (project / "own/custom/verl_algorithms.py").read_text()
+    )
+    report = (project / "from_run.md").read_text()
+    assert (
+        "| `actor_rollout_ref.actor.scale` | `3` | no release of verl has it: config/unknown.yaml keeps it, where"
+        in report
+    )
+    exported = vextract("export", project, "--verl", NEWEST[-1], "-o", out)
+    assert exported.code == 0, exported.err
+    assert (out / "own/custom/from_run/of_the_run.py").is_file()
+    assert "actor_rollout_ref.actor.scale: 3" in (out / "config/unknown.yaml").read_text()

@@ -31,6 +31,9 @@ from extractor.values.configtree import write_override
 from extractor.values.errors import UsageError
 from extractor.values.modules import module_name
 
+# The settings of a run that no release of verl has.
+_UNKNOWN = "config/unknown.yaml"
+
 
 @dataclass(frozen=True)
 class Export:
@@ -175,6 +178,9 @@ class _Bundle:
             texts["UPSTREAM.md"] = documents.upstream(edits, self.target)
         files = {path: text.encode() for path, text in texts.items()}
         files.update({path: readers.read_bytes(self.project / path) for path in reached.own})
+        unknown = self.project / _UNKNOWN
+        if unknown.is_file() and any(unknown.name.encode() in files[path] for path in reached.own):
+            files[_UNKNOWN] = readers.read_bytes(unknown)  # copies of a fork's code read it
         if edits:
             files["upstream.patch"] = b"".join(edit.patch for edit in edits)
         return files
