@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from extractor.cli.app import run as run_command_line
+from extractor.values.tree import Tree
 from tests.releases import NEWEST
 
 
@@ -34,6 +38,24 @@ def vextract(*arguments: str | Path) -> Result:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run_command_line([str(item) for item in arguments])
     return Result(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def pkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the package `pkg` is imported from, for this test alone."""
+    monkeypatch.syspath_prepend(str(tmp_path / "project"))
+    yield tmp_path / "project"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
+        del sys.modules[name]
+
+
+def written(tree: Tree, folder: Path) -> None:
+    """Write a project's files where they can be imported."""
+    for file in tree:
+        place = folder / file.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(file.data)
+    importlib.invalidate_caches()
 
 
 @pytest.fixture(scope="session")

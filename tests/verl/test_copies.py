@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
@@ -20,6 +18,7 @@ from extractor.usecases.fromrun.taken_over import managers, registered, scorers,
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
+from tests.verl.conftest import written
 
 CORE = "verl/trainer/ppo/core_algos.py"
 ESTIMATORS = '''
@@ -83,14 +82,6 @@ def recipient(places: Places, settings: dict[str, Any], *more: File) -> Recipien
     return Recipient(tree, "pkg", source_of(NEWEST[-1]), places, settings, NEWEST[-1])
 
 
-@pytest.fixture
-def pkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.syspath_prepend(str(tmp_path / "project"))
-    yield tmp_path / "project"
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
-        del sys.modules[name]
-
-
 def text_of(taken: Taken, path: str) -> str:
     return next(file.data.decode() for file in taken.tree if file.path == path)
 
@@ -103,11 +94,7 @@ def test_an_estimator_of_a_forks_own_core_algos_is_registered_with_the_projects(
     fork = OF_A_FORK.replace("AdvantageEstimator.MINE", decorated)
     project = recipient(checkout(tmp_path / "fork", {CORE: fork}), {"algorithm.adv_estimator": "mine"})
     taken = registered.take(project)
-    for file in taken.tree:
-        place = pkg / file.path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(file.data)
-    importlib.invalidate_caches()
+    written(taken.tree, pkg)
     importlib.import_module("pkg.custom.algorithms")
     core = importlib.import_module("pkg.vendored.core_algos")
     assert core.FOUND["mine"]([1.0, 3.0]) == [-2.0, 2.0]  # by the fork's own helper
@@ -470,10 +457,7 @@ def test_a_manager_of_before_040_finds_log_probs_in_the_batch(tmp_path: Path, pk
     core = File(vendored, FileKind.VENDORED, register.encode(), "verl/workers/reward_manager/registry.py")
     taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, copy, core), {})
     assert [item.value for item in taken.remarks if item.what == "changed"] == ["old_log_probs"]
-    for file in taken.tree:
-        (pkg / file.path).parent.mkdir(parents=True, exist_ok=True)
-        (pkg / file.path).write_bytes(file.data)
-    importlib.invalidate_caches()
+    written(taken.tree, pkg)
     manager = importlib.import_module("pkg.custom.verl_reward_manager").RunRewardManager()
     batch = {"rollout_log_probs": [0.5]}
     assert manager(SimpleNamespace(batch=batch, meta_info={})) == [0.5]

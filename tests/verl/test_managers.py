@@ -18,6 +18,7 @@ from extractor.usecases.fromrun.taken_over import registered as registration
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
+from tests.verl.conftest import written
 
 REGISTRY = """
 MANAGERS = {}
@@ -112,14 +113,6 @@ def take(places: Places, name: str = "mine") -> tuple[Tree, list[str]]:
 
 def recipient(tree: Tree, places: Places, settings: dict[str, Any]) -> Recipient:
     return Recipient(tree, "pkg_of_run", source_of(NEWEST[-1]), places, settings)
-
-
-def written(tree: Tree, folder: Path) -> None:
-    for file in tree:
-        place = folder / file.path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(file.data)
-    importlib.invalidate_caches()
 
 
 def registered(tree: Tree, folder: Path, name: str = "mine") -> Any:

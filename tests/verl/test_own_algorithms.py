@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
-from tests.verl.conftest import vextract
+from tests.verl.conftest import vextract, written
 from tests.verl.test_copies import checkout
 
 CORE = "verl/trainer/ppo/core_algos.py"
@@ -83,14 +81,6 @@ class Actor:
         return getattr(self, name)
 
 
-@pytest.fixture
-def pkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.syspath_prepend(str(tmp_path / "project"))
-    yield tmp_path / "project"
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
-        del sys.modules[name]
-
-
 def taken(folder: Path, core: str, settings: dict[str, Any], fork: str = OF_A_FORK) -> Taken:
     hooks = [File(f"pkg/custom/{name}.py", FileKind.HOOK, b"") for name in ("algorithms", "__init__")]
     tree = Tree.of([*hooks, File("pkg/vendored/core_algos.py", FileKind.VENDORED, core.encode(), CORE)])
@@ -99,12 +89,9 @@ def taken(folder: Path, core: str, settings: dict[str, Any], fork: str = OF_A_FO
 
 
 def found(project: Path, tree: Tree) -> Any:
-    for file in tree:
-        (project / file.path).parent.mkdir(parents=True, exist_ok=True)
-        (project / file.path).write_bytes(file.data)
+    written(tree, project)
     (project / "config").mkdir(exist_ok=True)
     (project / "config/unknown.yaml").write_text(yaml.safe_dump(OWN))
-    importlib.invalidate_caches()
     importlib.import_module("pkg.custom.algorithms")
     return importlib.import_module("pkg.vendored.core_algos").FOUND
 

@@ -21,7 +21,7 @@ from extractor.usecases.export import changes, documents
 from extractor.usecases.export.closure import needed
 from extractor.usecases.export.edits import UpstreamEdit, upstream_edits
 from extractor.usecases.export.keys import Key, Status, map_key
-from extractor.usecases.export.project import ProjectConfig, load, python_of, read_files
+from extractor.usecases.export.project import UNKNOWN, ProjectConfig, load, python_of, read_files
 from extractor.usecases.export.registered import check_names
 from extractor.usecases.export.rewards import RewardConfig, arguments_as_keys
 from extractor.usecases.export.target import Defaults, Target
@@ -30,9 +30,6 @@ from extractor.values import readers, resources
 from extractor.values.configtree import write_override
 from extractor.values.errors import UsageError
 from extractor.values.modules import module_name
-
-# The settings of a run that no release of verl has.
-_UNKNOWN = "config/unknown.yaml"
 
 
 @dataclass(frozen=True)
@@ -178,9 +175,9 @@ class _Bundle:
             texts["UPSTREAM.md"] = documents.upstream(edits, self.target)
         files = {path: text.encode() for path, text in texts.items()}
         files.update({path: readers.read_bytes(self.project / path) for path in reached.own})
-        unknown = self.project / _UNKNOWN
+        unknown = self.project / UNKNOWN
         if unknown.is_file() and any(unknown.name.encode() in files[path] for path in reached.own):
-            files[_UNKNOWN] = readers.read_bytes(unknown)  # copies of a fork's code read it
+            files[UNKNOWN] = readers.read_bytes(unknown)  # copies of a fork's code read it
         if edits:
             files["upstream.patch"] = b"".join(edit.patch for edit in edits)
         return files

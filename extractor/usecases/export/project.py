@@ -26,6 +26,9 @@ from extractor.values.errors import UsageError
 MAIN = "ppo_trainer.yaml"
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
+# The settings of a run that no release of verl has, in a project and in an export of it.
+UNKNOWN = "config/unknown.yaml"
+
 
 @dataclass(frozen=True)
 class ProjectConfig:

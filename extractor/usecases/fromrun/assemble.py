@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from extractor.pipeline.render.unread import shipped_values, unread_settings
-from extractor.usecases.export.project import load
+from extractor.usecases.export.project import UNKNOWN, load
 from extractor.usecases.fromrun import report
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
 from extractor.usecases.fromrun.taken_over import named_files
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
-from extractor.usecases.fromrun.unknowns import readable
+from extractor.usecases.fromrun.unknowns import shown
 from extractor.values import limits, readers
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.compose import merge, read_yaml
@@ -25,7 +25,6 @@ from extractor.values.errors import InternalError
 from extractor.values.tree import File, FileKind, Tree
 
 RECIPE = "verl_run"
-UNKNOWN = "config/unknown.yaml"
 _CONFIG = "config/"
 _DEFAULT = re.compile(r"^(\s*- recipe@_global_: )\S+$", re.MULTILINE)
 _OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
@@ -82,7 +81,7 @@ def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
             File(
                 UNKNOWN,
                 FileKind.HOOK,
-                (head + dumped({key: _shown(value) for key, value in sorted(unknown.items())})).encode(),
+                (head + dumped({key: shown(value) for key, value in sorted(unknown.items())})).encode(),
             ),
         ]
     )
@@ -96,10 +95,6 @@ def with_report(tree: Tree, text: str) -> Tree:
 def load_config(tree: Tree) -> Mapping[str, Any]:
     """Return a tree's config, flat and resolved."""
     return load(config_of(tree)).flat
-
-
-def _shown(value: Any) -> Any:
-    return readable(value) if isinstance(value, str) else value
 
 
 def differing(tree: Tree, wanted: Mapping[str, Any]) -> dict[str, Any]:

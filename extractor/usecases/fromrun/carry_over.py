@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from extractor.pipeline.render.unread import named
 from extractor.pipeline.source import Source, open_source
+from extractor.usecases.export.project import UNKNOWN
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, report, startable, turns, unsaid
 from extractor.usecases.fromrun import settings as settings_of
@@ -36,7 +37,7 @@ from extractor.usecases.fromrun.taken_over import (
     unregistered,
 )
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
-from extractor.usecases.fromrun.unknowns import readable, unknowns
+from extractor.usecases.fromrun.unknowns import readable, shown, unknowns
 from extractor.values import readers, releases
 from extractor.values.configtree import flatten, nearest
 from extractor.values.errors import UsageError
@@ -47,8 +48,8 @@ from extractor.values.tree import Tree
 
 # Unknown settings that are listed, and the characters that are shown of each.
 _MOST, _SHOWN = 20, 200
-_ASIDE = f"no release of verl has it: {assemble.UNKNOWN} keeps it for code of your own"
-_READ = f"no release of verl has it: {assemble.UNKNOWN} keeps it, where the copy that reads it finds it"
+_ASIDE = f"no release of verl has it: {UNKNOWN} keeps it for code of your own"
+_READ = f"no release of verl has it: {UNKNOWN} keeps it, where the copy that reads it finds it"
 # Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.
 _ENVIRONMENT = ("HOME", "USER")
 
@@ -127,18 +128,9 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
         _refuse(request, best)
     run = _as_named(run, best.overrides)
     renamed = Renames(best.target.release, release)
-    aside = {problem.override.key: _shown(problem.override.value) for problem in unknown}
+    aside = {problem.override.key: shown(problem.override.value) for problem in unknown}
     experiment = convert.convert(run, best, manifest, engine, renamed, aside)
     return Found(run, experiment, best.target, aside, request.keep_unknown)
-
-
-def _shown(value: Any) -> Any:
-    """Return a setting with `$NAME` where a part of it is not known."""
-    if isinstance(value, list):
-        return [_shown(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _shown(item) for key, item in value.items()}
-    return readable(value) if isinstance(value, str) else value
 
 
 def _variables(said: Sequence[str]) -> dict[str, str]:

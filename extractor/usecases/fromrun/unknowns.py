@@ -29,6 +29,15 @@ def readable(text: str) -> str:
     return _MARK.sub(lambda found: found[1] if found[1].startswith("$") else f"${found[1]}", text)
 
 
+def shown(value: Any) -> Any:
+    """Return a setting with `$NAME` where a part of it is not known."""
+    if isinstance(value, list):
+        return [shown(item) for item in value]
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    return readable(value) if isinstance(value, str) else value
+
+
 def with_words(text: str) -> tuple[str, Callable[[Any], Any]]:
     """Put a plain word in place of each unknown part, for parsers that know nothing of these.
 

@@ -47,11 +47,11 @@ def attributes(text: str) -> dict[str, set[str]]:
     return found
 
 
-def top_names(module: Module) -> Iterator[Name]:
-    """Yield the names that a module cannot be imported without."""
-    for node, needed in statements(readers.python(module.source)):
+def top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name]:
+    """Yield the names that a module of a text cannot be imported without."""
+    for node, needed in statements(readers.python(text)):
         if needed:
-            yield from names_of(node, module.name, is_package=False, needed=True)
+            yield from names_of(node, module, is_package=is_package, needed=True)
 
 
 def tried(text: str) -> set[str]:

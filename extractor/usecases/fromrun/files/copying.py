@@ -12,7 +12,7 @@ from pathlib import Path
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files import beside, contents, in_process, runtime_module
-from extractor.usecases.fromrun.files.imports import Name, names_of, rewritten, statements
+from extractor.usecases.fromrun.files.imports import Name, rewritten
 from extractor.usecases.fromrun.files.modules import SCORERS, Modules
 from extractor.usecases.fromrun.files.needed import (
     loaded_by,
@@ -89,7 +89,6 @@ class Copying:
         tree: The project's files, with the modules of verl that it has.
         source: verl, of the run's release.
         places: Where the run may have been started from: its modules are found there.
-
     """
 
     def __init__(self, package: str, tree: Tree, source: Source, places: Places) -> None:
@@ -190,8 +189,7 @@ class Copying:
         What is imported to register something stays, and so does what a package hands on.
         """
         idle = unused(text).difference(roots)
-        nodes = [node for node, needed in statements(readers.python(text)) if needed] if idle else []
-        names = [name for node in nodes for name in names_of(node, module, is_package=is_package, needed=True)]
+        names = contents.top_names(text, module, is_package=is_package) if idle else ()
         left = {name.local for name in names if name.local in idle and self._is_idle(name, inside=is_package)}
         return without_imports(text, left) if left else text
 
@@ -242,8 +240,7 @@ class Copying:
         self, text: str, module: str, attributes: Mapping[str, Collection[str]], *, is_package: bool
     ) -> Iterator[str]:
         """Yield what a module needs that no project has, before anything is looked for that it imports besides."""
-        nodes = [node for node, needed in statements(readers.python(text)) if needed]
-        for name in (name for node in nodes for name in names_of(node, module, is_package=is_package, needed=True)):
+        for name in contents.top_names(text, module, is_package=is_package):
             root = name.module.partition(".")[0]
             does_without = _scores(module) and in_process.has(name.module, name.name, attributes.get(name.local, ()))
             if root in _NO_PROJECT_HAS and not does_without:
@@ -407,7 +404,7 @@ class Copying:
         module = Module(self._itself or "file", "file.py", text)
         lost = {
             name.local.partition(".")[0]
-            for name in contents.top_names(module)
+            for name in contents.top_names(text, module.name, is_package=False)
             if isinstance(self._place(name, (), False), str)
         }
         if not lost or not all(name in module.bindings for name in roots):

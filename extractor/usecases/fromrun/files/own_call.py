@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from extractor.pipeline.index.syntax import attribute_chain, first_line
+from extractor.pipeline.index.syntax import attribute_chain
+from extractor.usecases.fromrun.files.needed import with_first
 from extractor.values import readers
 
 # The module that has the decorator, and what that is called.
@@ -116,9 +117,7 @@ def called_as_here(
     lines = text.split("\n")
     more = ", measures=True" if measures else ""
     lines.insert(node.lineno - 1, f'@{NAME}("{section}"{more})')
-    place = min(first_line(item) for item in body if not _is_first(item))
-    lines.insert(place, f"from {package}.{MODULE} import {NAME}")
-    return "\n".join(lines)
+    return with_first("\n".join(lines), [f"from {package}.{MODULE} import {NAME}"])
 
 
 def settings_read(text: str, section: str) -> set[str]:
@@ -148,9 +147,3 @@ def _returns_otherwise(function: ast.FunctionDef) -> bool:
     """Tell whether a loss may return anything else than itself and something behind it."""
     values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
     return not all(isinstance(value, ast.Tuple) and len(value.elts) == 2 for value in values)
-
-
-def _is_first(node: ast.stmt) -> bool:
-    """Tell whether a statement has to stand at a module's top."""
-    is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
