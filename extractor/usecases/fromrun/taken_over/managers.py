@@ -179,14 +179,12 @@ def asking(key: str, name: str, cls: str, texts: Iterable[str]) -> list[Remark]:
         cls: What it is called.
         texts: Where it may be defined.
     """
-    for text in texts:
-        for node in registered.tree_of(text).body if f"class {cls}" in text else ():
-            for item in node.body if isinstance(node, ast.ClassDef) and node.name == cls else ():
-                if isinstance(item, ast.FunctionDef) and item.name == "__call__":
-                    more = [given for given in registered.required_by(item)[2:] if given not in _CALLED_WITH]
-                    why = f"{cls} is called with {', '.join(more)}, which only its own trainer hands over"
-                    return [Remark(key, name, "to do", why)] if more else []
-    return []
+    nodes = [node for text in texts if f"class {cls}" in text for node in registered.tree_of(text).body]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == cls]
+    call = next(filter(None, (_method(node, "__call__") for node in classes)), None)
+    more = [given for given in registered.required_by(call)[2:] if given not in _CALLED_WITH] if call else []
+    why = f"{cls} is called with {', '.join(more)}, which only its own trainer hands over"
+    return [Remark(key, name, "to do", why)] if more else []
 
 
 def not_taken(project: Recipient) -> list[str]:
@@ -223,9 +221,8 @@ def _made_with(name: str, classes: Mapping[str, ast.ClassDef]) -> set[str]:
         node = classes.get(name)
         if node is None:
             break
-        for item in node.body:
-            if isinstance(item, ast.FunctionDef) and item.name == "__init__" and item.args.kwarg is None:
-                return {argument.arg for argument in (*item.args.args, *item.args.kwonlyargs)}
+        if (found := _arguments_of(node)) is not None:
+            return found
         name = next((base.id for base in node.bases if isinstance(base, ast.Name)), "")
     return set()
 
@@ -233,12 +230,22 @@ def _made_with(name: str, classes: Mapping[str, ast.ClassDef]) -> set[str]:
 def _arguments(text: str, decorated: re.Pattern[str]) -> set[str] | None:
     """Return what the class under a decorator is made with; None: anything, or it does not say."""
     names = registered.registered_by(text, decorated)
-    for node in ast.walk(registered.tree_of(text)):
-        if isinstance(node, ast.ClassDef) and node.name in names:
-            for item in node.body:
-                if isinstance(item, ast.FunctionDef) and item.name == "__init__" and item.args.kwarg is None:
-                    return {argument.arg for argument in (*item.args.args, *item.args.kwonlyargs)}
-    return None
+    nodes = ast.walk(registered.tree_of(text))
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name in names]
+    return next((found for node in classes if (found := _arguments_of(node)) is not None), None)
+
+
+def _arguments_of(node: ast.ClassDef) -> set[str] | None:
+    """Return what a class is made with by its own definition; None: anything, or it does not say."""
+    made = _method(node, "__init__")
+    if made is None or made.args.kwarg is not None:
+        return None
+    return {argument.arg for argument in (*made.args.args, *made.args.kwonlyargs)}
+
+
+def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    """Return the method that a class itself defines under a name."""
+    return next((item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == name), None)
 
 
 def adapted(
