@@ -16,7 +16,7 @@ from typing import Any
 from extractor.values import readers
 
 PROMPT, RESPONSE, PROMPTS, ROWS = 192, 24, 2, 8
-IN_TEMPLATE = 1000  # a prompt in a run's own words
+IN_TEMPLATE = 3000  # a prompt in a run's own words
 ACTOR, ROLLOUT, JUDGE = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "reward_model.model.path"
 
 Config = Mapping[str, Any]
@@ -71,7 +71,8 @@ def _cut(config: Config, folder: Path) -> Any:
 
 def _longest(config: Config, folder: Path) -> int:
     """Return how long prompts may be, in characters."""
-    return IN_TEMPLATE if [*Path().glob(_WRITES)] or _dataset_is_edited() else PROMPT
+    own = config["data.custom_cls.path"]
+    return IN_TEMPLATE if own or [*Path().glob(_WRITES)] or _dataset_is_edited() else PROMPT
 
 
 def _dataset_is_edited() -> bool:
@@ -116,7 +117,7 @@ SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
     "reward.reward_kwargs.overlong_buffer_cfg.len": _at_most(RESPONSE // 2),
     "reward.reward_kwargs.max_resp_len": RESPONSE,
     "reward_model.overlong_buffer.len": _at_most(RESPONSE // 2),
-    "algorithm.filter_groups.max_num_gen_batches": 0,  # a random model is rarely right
+    "algorithm.filter_groups.max_num_gen_batches": 10,  # a random model is rarely right
     "trainer.critic_warmup": _at_most(1),
     "trainer.total_training_steps": 2,
     # The machine.
@@ -266,7 +267,7 @@ _SIZES = {
     "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "max_position_embeddings": 1024,
+    "max_position_embeddings": 4096,
 }
 
 
@@ -286,7 +287,7 @@ _ASKED = re.compile(
 )
 _KEYS = {
     "ground_truth": re.compile(r"ground_truth(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
-    "extra_info": re.compile(r"extra_info(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
+    "extra_info": re.compile(r"extra_info(?:[\"']\])?(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
     "reward_model": re.compile(r"[\"']reward_model[\"']\]\[\s*[\"'](\w+)[\"']"),
     "row": re.compile(r"non_tensor_batch(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
 }
@@ -388,7 +389,8 @@ def _branches(code: str, source: str) -> list[str]:
 def _value(name: str, code: str) -> Any:
     """Return what a row has of a name: what code compares it with, or scores under the names that it looks up in it."""
     compared = re.search(rf"[\"']{name}[\"'][\])]+\s*(?:==|in\s*[\[({{])\s*[\"']([^\"']+)[\"']", code)
-    looked_up = re.findall(rf"\b{name}(?:\[|\.get\()\s*[\"'](\w+)[\"']", code)
+    asked = rf"\b{name}(?:[\"'][\])])?(?:\[|\.get\()\s*[\"'](\w+)[\"']"
+    looked_up = re.findall(asked, code)
     return compared[1] if compared else dict.fromkeys(looked_up, 1.0) or "1"
 
 

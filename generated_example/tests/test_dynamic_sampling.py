@@ -52,6 +52,12 @@ def test_giving_up_says_what_to_change():
         sample_until_full(lambda: scored("aa", [1, 1]), config(most=2), 1, {})
 
 
+def test_without_a_limit_all_the_data_are_drawn_and_no_more():
+    draws = iter([scored("aa", [1, 1]), scored("bb", [0, 0])])
+    with pytest.raises(ConfigError, match="2 batches"):
+        sample_until_full(lambda: next(draws), config(most=0), 1, {}, in_all=2)
+
+
 def test_a_component_that_the_reward_lacks_is_named_with_those_that_it_has():
     with pytest.raises(ConfigError, match=r"'accuracy'[\s\S]*hint: choose one of: acc, seq_reward, text"):
         sample_until_full(lambda: scored("aa", [1, 0]), config("accuracy"), 1, {})

@@ -606,7 +606,36 @@ def test_a_critic_that_the_run_does_not_say_starts_from_the_policys_model(tmp_pa
 def test_a_path_that_is_empty_has_to_be_supplied(tmp_path: Path) -> None:
     changed, remarks = settled({"actor_rollout_ref.model.path": ""}, tmp_path)
     assert changed == {}
-    assert [(item.what, item.why[:5]) for item in remarks] == [("to do", "empty")]
+    assert [(item.what, "python main.py" in item.why) for item in remarks] == [("to do", True)]
+
+
+def test_a_file_of_data_that_a_command_prints_has_to_be_supplied(tmp_path: Path) -> None:
+    script = "F=\"[$(ls data/*.parquet | sed \"s|^|'|;s|$|'|\" | paste -sd, -)]\"\n"
+    script += "python3 -m verl.trainer.main_ppo data.train_files=$F trainer.save_freq=$(wc -l < x) data.shuffle=False\n"
+    (tmp_path / "run.sh").write_text(script)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "run.sh")
+    settings = yaml.safe_load((tmp_path / "one/config/recipe/verl_run.yaml").read_text())
+    assert settings["data"]["train_files"] == ""
+    assert "save_freq" not in settings.get("trainer", {})
+    said = (tmp_path / "one/from_run.md").read_text()
+    assert "| `data.train_files` |  | only known to a run of the script, or empty: python main.py" in said
+
+
+def test_a_chat_template_in_a_file_is_its_text(tmp_path: Path) -> None:
+    key = "actor_rollout_ref.model.custom_chat_template"
+    (tmp_path / "chat.jinja").write_text("{{ messages }}")
+    for value, here, what in (("chat.jinja", "{{ messages }}", ["changed"]), ("no/chat.jinja", None, ["to do"])):
+        changed, remarks = settled({key: value}, tmp_path)
+        assert changed == {key: here}
+        assert [item.what for item in remarks] == what
+    assert settled({key: "{{ messages }}"}, tmp_path) == ({}, [])
+
+
+def test_a_number_where_the_project_has_true_or_false(tmp_path: Path) -> None:
+    key = "actor_rollout_ref.actor.fsdp_config.optimizer_offload"
+    changed, remarks = startable.settle(recipient(tmp_path, {key: 16}), {key: False}, {}, {key})
+    assert changed[key] is True
+    assert [item.what for item in remarks] == ["changed"]
 
 
 def test_the_prompts_of_a_rollout_are_as_long_as_those_of_the_data(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 from extractor.usecases.fromrun.files.own_call import settings_read
 from extractor.usecases.fromrun.taken_over import registered
@@ -60,6 +61,16 @@ def mine(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token
 @register_adv_est("plain")
 def plain(token_level_rewards, response_mask):
     return token_level_rewards, response_mask
+'''
+)
+# It calls the fork's own version of what the project has under the same name, and expects the run's whole config.
+WHOLE = (
+    OLDER.replace("return token_level_rewards, token_level_rewards", "return token_level_rewards * 5, 0")
+    + '''
+
+@register_adv_est("careful")
+def careful(token_level_rewards, response_mask, config=None):
+    return grpo(token_level_rewards, response_mask)[0], config.algorithm.get("other", 7)
 '''
 )
 OWN = {
@@ -124,6 +135,18 @@ def test_a_loss_of_an_earlier_release_has_its_own_arguments_settings_and_result(
 def test_an_estimator_gets_what_it_takes(tmp_path: Path, pkg: Path) -> None:
     made = taken(tmp_path, NEWER, {registered.ESTIMATOR: "plain"})
     assert found(pkg, made.tree)["plain"](token_level_rewards=1, response_mask=2, config=None, index=[0]) == (1, 2)
+
+
+@pytest.mark.usefixtures("verl")
+def test_an_estimator_may_expect_the_whole_config_and_call_the_forks_own_of_another_name(
+    tmp_path: Path, pkg: Path
+) -> None:
+    made = taken(tmp_path, NEWER, {registered.ESTIMATOR: "careful"}, WHOLE)
+    assert set(made.reads) == {"algorithm.other"}
+    registry = found(pkg, made.tree)
+    given = {"token_level_rewards": 1, "response_mask": 2, "index": [0], "config": OmegaConf.create({"gamma": 1})}
+    assert registry["careful"](**given) == (5, 1)
+    assert registry["grpo"](1, 2) == (1, 1)  # the project's own
 
 
 @pytest.mark.usefixtures("verl")

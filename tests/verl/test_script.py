@@ -12,7 +12,7 @@ import pytest
 
 from extractor.usecases.fromrun.bash import read_script
 from extractor.usecases.fromrun.reading import read_run
-from extractor.usecases.fromrun.unknowns import readable, unknown
+from extractor.usecases.fromrun.unknowns import readable, unknown, unknowns
 from extractor.values.errors import UsageError
 
 # Each prints its words one a line: bash is asked what they are.
@@ -58,6 +58,8 @@ SPECIMENS = {
     "several assignments": 'A=1 B="2 3"\nshow $A "$B"',
     "export": 'export P=/x; export Q="$P/y"; show $Q',
     "single quotes in double": """F="x"; show "data.files=['$F']" """,
+    "single quotes in a default in double": """A=1; F="${F:-['$A/x','${A}']}"; show "$F" "${X:-'a b'}" "${A:+'$A'}" """
+    """${Y:-'$A'} "$(echo ${Z:-'$A'})" """,
     "ansi": "show $'a\\tb'",
     "indirect": "A=B; B=deep; show ${!A}",
     "subshell": "X=1; (X=2; show $X); show $X",
@@ -77,6 +79,7 @@ SPECIMENS = {
     "lines": 'f() { if [[ $1 = /* ]]; then printf "%s\\n" "$1"; else printf "%s\\n" "/p/$1"; fi; }\n'
     'X="$(f a)"; Y=$(printf "a\\n"); Z=$(printf a; echo -n b; echo c; printf "d\\n\\n"); show "$X" "$Y" "$Z" $(f /b)/c',
     "echo": 'show "$(echo -e "a\\tb" "c\\\\d")" "$(echo -ne x; echo "a\\n")" "$(echo a -n)"',
+    "escaped by printf": """X=$(printf '%q' "a b,c"); eval "show $X $(printf %q '') $(printf '%q' d/e-f)" """,
     "seq": "for i in $(seq 1 3); do show $i; done; show $(seq 0 2 6) $(seq 3 -1 1) $(seq -s, 1 3) $(seq -w 9 10)",
     "keys of an array": 'declare -A M=([a]=1); for k in "${!M[@]}"; do show $k ${M[$k]}; done; A=(x y); show ${!A[@]}',
     "more of a map": "declare -A M; M[x]=1; M+=([y]=2); show ${M[y]} ${#M[@]}",
@@ -134,6 +137,24 @@ def test_nothing_is_run(tmp_path: Path) -> None:
     target = tmp_path / "made"
     read_script(f"touch {target}\nX=$(touch {target})\n", "run.sh", {}, {})
     assert not target.exists()
+
+
+def test_arguments_are_given_as_variables_whose_names_are_numbers() -> None:
+    reading = read_script('show "$1" "$#" "$@"; shift; show $1', "run.sh", {"2": "b", "1": "a"}, {})
+    assert [command.words[1:] for command in reading.commands] == [("a", "2", "a", "b"), ("b",)]
+    (command,) = read_script('show "$2" "[$1]"', "run.sh", {"2": "b"}, {}).commands
+    assert command.words[1:] == ("b", "[]")
+
+
+def test_what_another_shell_in_a_terminal_runs(tmp_path: Path) -> None:
+    script = 'L=1\ntmux new-session -d -s "$(date)" "export L=2 && show $L \\$L; exec bash"\n'
+    script += 'tmux send-keys -t x "show a" Enter; tmux kill-session -t x; show $L'
+    shown = [command.words[1:] for command in read_script(script, "run.sh", {}, {}).commands if "show" in command.words]
+    assert shown == [("1", "2"), ("a",), ("1",)]
+
+
+def test_what_is_unknown_in_a_list_is_named() -> None:
+    assert unknowns(["a", {"b": unknown("X"), "c": [unknown("Y")]}, 1, None]) == ("X", "Y")
 
 
 def test_what_is_unknown_keeps_its_name() -> None:

@@ -13,6 +13,7 @@ from extractor.usecases.fromrun import prime
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
 from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.startable import SUPPLIED
 from extractor.usecases.fromrun.taken_over import named_files
 from extractor.usecases.fromrun.unknowns import unknowns
 from extractor.values.configtree import flatten, resolve
@@ -102,7 +103,10 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
     """Refuse what cannot be known and matters; what is about the machine is left to the project."""
     missing: dict[str, list[str]] = {}
     for key, value in flat.items():
-        for name in unknowns(str(value)):
+        named = unknowns(value)
+        if key in SUPPLIED and not any(re.fullmatch(r"\w+", name) for name in named):
+            continue  # what a command prints, a person hands to main.py
+        for name in named:
             if not is_about_where(key) and key not in aside:
                 missing.setdefault(name, []).append(key)
     for item in run.overrides:

@@ -179,10 +179,11 @@ _ABOUT_WHERE = (
 
 
 def is_about_where(key: str) -> bool:
-    """Say whether a project does without a key's value: names of runs, directories, machines, servers."""
+    """Say whether a project does without a key's value: names of runs, directories, machines, when to save."""
     return (
         key.startswith(_ABOUT_WHERE)
         or key in ("trainer.logger", "trainer.validation_data_dir", "trainer.resume_from_path", "trainer.device")
+        or key in ("trainer.save_freq", "trainer.test_freq")  # when it is looked at, not what comes of it
         or key.endswith(("nnodes", "n_gpus_per_node"))
         or is_of_another_back_end(key)
         or any(rule.fits(key) for rule in _OTHER_SERVERS)

@@ -65,13 +65,13 @@ def settings(
     for key, name in _NAMES.items():
         value = flat.get(key)
         used.add(key)
-        if key not in stated or value is None or unknowns(str(value)) or f"{_SECTION}{name}" not in project:
+        if key not in stated or value is None or unknowns(value) or f"{_SECTION}{name}" not in project:
             continue
         if key != f"{_MODEL}path" or value != flat.get(_POLICY):
             found[f"{_SECTION}{name}"] = value
             remarks.append(Remark(key, value, "renamed", f"here it is {_SECTION}{name}"))
     reference, policy = flat.get(_REFERENCE), flat.get(_POLICY)
-    if reference is not None and not unknowns(str(reference)):
+    if reference is not None and not unknowns(reference):
         changed = f"{policy}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
         what, why = ("renamed", f"here it is {_POLICY}") if reference == policy else ("changed", changed)
         remarks.append(Remark(_REFERENCE, reference, what, why))

@@ -58,7 +58,7 @@ def settings(
         found["data.return_raw_chat"] = True
     for key, names in _LOCAL.items():
         said = next((item for item in names if item in stated), None)
-        if said is not None and key in project and not unknowns(str(flat.get(said))):
+        if said is not None and key in project and not unknowns(flat.get(said)):
             found[key] = flat.get(said)
             used.add(said)
     return found, used, []

@@ -13,7 +13,8 @@ from extractor.usecases.fromrun import prime, reward_model
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import KEPT, Remark, is_about_where, rule_for
 from extractor.usecases.fromrun.reading import Run
-from extractor.usecases.fromrun.unknowns import readable, unknowns
+from extractor.usecases.fromrun.startable import SUPPLIED
+from extractor.usecases.fromrun.unknowns import shown, unknowns
 from extractor.values.configtree import flatten
 
 
@@ -140,16 +141,20 @@ def _devices(flat: Mapping[str, Any]) -> int:
     return max(total, 1)
 
 
+def _not_known(key: str, name: str, value: Any, stated: Mapping[str, Any]) -> tuple[Any, Remark | None]:
+    if value is not _ABSENT and key in SUPPLIED:
+        return "", None
+    why = "not known without running the script; the project's own stays"
+    is_said = value is not _ABSENT and name in stated
+    return _ABSENT, Remark(name, shown(value), "dropped", why) if is_said else None
+
+
 def _local(
     key: str, name: str, value: Any, current: Any, stated: Mapping[str, Any], experiment: Experiment, exported: bool
 ) -> tuple[Any, Remark | None]:
     """Return a setting as the project has it."""
-    if value is _ABSENT or (isinstance(value, str) and unknowns(value)):
-        if name in stated and isinstance(value, str):
-            return _ABSENT, Remark(
-                name, readable(value), "dropped", "not known without running the script; the project's own stays"
-            )
-        return _ABSENT, None
+    if value is _ABSENT or unknowns(value):
+        return _not_known(key, name, value, stated)
     if exported:
         return value, None
     if isinstance(value, str) and _LEADS_NOWHERE.search(value):
@@ -210,7 +215,7 @@ def _open_sections(flat: Mapping[str, Any], project: Mapping[str, Any]) -> dict[
     """Return the run's settings in sections of the project's config that take anything."""
     found = {}
     for key, value in flat.items():
-        if key in project or unknowns(str(value)):
+        if key in project or unknowns(value):
             continue
         if _OF_TEACHER.fullmatch(key) and f"{_TEACHERS}teacher_model.key" in project:
             found[key] = value
@@ -306,7 +311,7 @@ def _rest(
         if key.startswith(_OVERLONG) or (run.hints and is_about_where(key)):
             continue
         value = flat.get(key, stated[key])
-        value = readable(value) if isinstance(value, str) else value
+        value = shown(value)
         rule = rule_for(key)
         if key.startswith("critic.") and not has_critic:
             remarks.append(Remark(key, value, "dropped", "its estimator has no critic"))

@@ -11,7 +11,7 @@ from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import managers, unregistered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
-from extractor.usecases.fromrun.unknowns import unknowns
+from extractor.values import readers
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 _DRAWN = "data.gen_batch_size"
@@ -22,6 +22,7 @@ _MINI_BATCHES = (_MINI_BATCH, "critic.ppo_mini_batch_size")
 _PROMPT, _LONGEST = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"
 _FILTERS, _METRIC = "algorithm.filter_groups.enable", "algorithm.filter_groups.metric"
 _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
+_TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
 _EPOCHS, _ONLY_VALIDATES = "trainer.total_epochs", "trainer.val_only"
 _CLIP = "actor_rollout_ref.actor.clip_ratio"
 _CLIPS = (f"{_CLIP}_low", f"{_CLIP}_high")
@@ -48,6 +49,8 @@ _MODELS = (
     _CRITIC,
     *_JUDGES,
 )
+# What a person has to supply where it is not here, or not known.
+SUPPLIED = (*_DATA, *_MODELS)
 # A name on the hub; what ends like a file of rows is none.
 _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _FILE = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
@@ -79,6 +82,7 @@ def settle(
         _prompts(settings, whole, run),
         _algorithms(of_run, run),
         _paths(settings, project, whole, stated, of_run.places),
+        _chat_template(settings, of_run),
     ):
         changed.update(mended)
         remarks += about
@@ -141,8 +145,11 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
         own = project.get(key)
         if value == "" and (isinstance(own, (int, float)) or (own is None and key in _NUMBERS)):
             changed[key] = own
-            why = f"empty, as an argument of the script that is not given: it is {own} here"
+            why = f"empty, as an argument of the script that is not given (--set 1=...): it is {own} here"
             remarks.append(Remark(key, value, "to do", why))
+        elif isinstance(own, bool) and isinstance(value, (int, float)) and not isinstance(value, bool):
+            changed[key] = bool(value)
+            remarks.append(Remark(key, value, "changed", f"{bool(value)}: it is either true or false"))
         elif _is_other(value, own):
             changed[key] = own
             remarks.append(
@@ -219,12 +226,12 @@ def _paths(
     remarks: list[Remark] = []
     if not any(whole.get(key) for key in _JUDGE_ENABLED):
         changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
-    for key in (*_DATA, *_MODELS):
+    for key in SUPPLIED:
         if key in changed:
             continue
         if settings.get(key) == "":
             remarks.append(
-                Remark(key, "", "to do", f"empty, as an argument that is not given: python main.py {key}=...")
+                Remark(key, "", "to do", f"only known to a run of the script, or empty: python main.py {key}=...")
             )
             continue
         at, missing = _located(settings.get(key), places, _is_model if key in _MODELS else _is_data)
@@ -242,6 +249,18 @@ def _paths(
             why = f"not here: put it there, or python main.py {key}=..."
             remarks.append(Remark(key, ", ".join(missing), "to do", why))
     return changed, remarks
+
+
+def _chat_template(settings: Mapping[str, Any], of_run: Recipient) -> _Mended:
+    """Take the text of a file where the run names one: only its own trainer reads it."""
+    name = settings.get(_TEMPLATE)
+    if not isinstance(name, str) or "{" in name or not name:
+        return {}, []
+    file = of_run.places.find(name)
+    if file is None or not file.is_file():
+        why = f"a file, which is not here: set {_TEMPLATE} to its text. It is the tokenizer's own here"
+        return {_TEMPLATE: None}, [Remark(_TEMPLATE, name, "to do", why)]
+    return {_TEMPLATE: readers.read_text(file)}, [Remark(_TEMPLATE, name, "changed", "the text of this file")]
 
 
 def _rejection(code: Mapping[str, str], run: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -284,7 +303,7 @@ def _located(value: Any, places: Places, is_there: Callable[[Path], bool]) -> tu
     if isinstance(value, list):
         found = [_located(item, places, is_there) for item in value]
         return [at for at, _ in found], [path for _, missing in found for path in missing]
-    if not isinstance(value, str) or not value or "${" in value or unknowns(value):
+    if not isinstance(value, str) or not value or "${" in value:
         return value, []
     path = Path(value)
     if path.is_absolute() or value.startswith(("~", "hdfs:", "s3:")):

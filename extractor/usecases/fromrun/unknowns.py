@@ -19,9 +19,12 @@ def unknown(name: str) -> str:
     return f"\ue000{name}\ue001"
 
 
-def unknowns(text: str) -> tuple[str, ...]:
-    """Return the names of what is unknown in a text."""
-    return tuple(dict.fromkeys(_MARK.findall(text)))
+def unknowns(value: Any) -> tuple[str, ...]:
+    """Return the names of what is unknown in a text, or in the texts of a setting."""
+    if isinstance(value, str):
+        return tuple(dict.fromkeys(_MARK.findall(value)))
+    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return tuple(dict.fromkeys(name for part in parts for name in unknowns(part)))
 
 
 def readable(text: str) -> str:

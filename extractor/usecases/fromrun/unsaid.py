@@ -47,7 +47,7 @@ def remarks(
     for key, value in run.items():
         names = candidates(key, there)
         own = list(dict.fromkeys([*places.get(key, ()), *(name for name in names if name in project)]))
-        if about & {key, *own} or key.endswith(_OF_CLASSES) or unknowns(str(value)):
+        if about & {key, *own} or key.endswith(_OF_CLASSES) or unknowns(value):
             continue
         if own:
             # A release may have an old name beside the new one: null, or at its default where the other is said.

@@ -119,9 +119,9 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         if not hasattr(values, "__len__") or isinstance(values, str):
             kind = type(values).__name__
             raise HookError(f"reward_extra_info[{name!r}] is a {kind}, not a list of a value per sample", hook_file)
-        if len(values) != len(batch):
+        if len(values) not in (0, len(batch)):
             raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
-    plain = {name: [_plain(value) for value in values] for name, values in extra.items()}
+    plain = {name: [_plain(value) for value in values] for name, values in extra.items() if len(values)}
     return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
 
 

@@ -11,6 +11,7 @@ import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +217,7 @@ class LocalPPOTrainer(Closing):
         if not isinstance(prompts, dict):
             prompts = batch_of(prompts, config, self.tokenizer)
         with timed("step", timing), without_running_loop():
-            choose = sample_until_full if config.algorithm.filter_groups.enable else accuracy_sampler(config)
+            choose = self._choice()
             if choose is not None:
                 batch, reward = self._collect_filtered(choose, prompts, timing, metrics)
             else:
@@ -358,6 +359,12 @@ class LocalPPOTrainer(Closing):
         rows = batch.non_tensor_batch.pop(ROW).tolist()
         with timed("reward", timing):
             return batch, self.answers.begin_reward(batch, rows)
+
+    def _choice(self) -> Callable[..., Scored] | None:
+        """Return what chooses the prompts to learn from; None: nothing does."""
+        if not self.config.algorithm.filter_groups.enable:
+            return accuracy_sampler(self.config)
+        return partial(sample_until_full, in_all=self.config.trainer.total_epochs * len(self.train_loader))
 
     def _collect_filtered(
         self, choose: Callable[..., Scored], prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics

@@ -13,7 +13,7 @@ from extractor.values import limits, readers
 
 # Scripts for several kinds of machines look for the module of each; a project knows none of these.
 _PROBE = re.compile(r"\S*python3? -c import torch_(npu|mlu|musa)\b")
-_FORMAT = re.compile(r"%(?:%|(?P<width>0?[0-9]{0,3})(?:\.(?P<digits>[0-9]{1,2}))?(?P<kind>[sdif]))")
+_FORMAT = re.compile(r"%(?:%|(?P<width>0?[0-9]{0,3})(?:\.(?P<digits>[0-9]{1,2}))?(?P<kind>[sdifq]))")
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 _RANGES = re.compile(r"\[:(?P<class>upper|lower|digit|alpha):\]|(?P<low>[\w])-(?P<high>[\w])", re.ASCII)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -128,9 +128,18 @@ def _filled(pattern: str, values: Iterator[str]) -> str:
 
 def _converted(found: re.Match[str], value: str) -> str:
     width, digits, kind = found["width"], found["digits"], found["kind"]
+    if kind == "q":
+        return _escaped(value)
     if kind == "s":
         return (value if digits is None else value[: int(digits)]).rjust(int(width or 0))
     return format(float(value or 0) if kind == "f" else int(value or 0), _specification(width, digits, kind))
+
+
+def _escaped(value: str) -> str:
+    """Return a text as `printf %q` writes it, for a shell to read again."""
+    if not value.isprintable():
+        raise ValueError("what is no text is written otherwise")
+    return re.sub(r"([^\w@%+=:./-])", r"\\\1", value) or "''"
 
 
 def _specification(width: str, digits: str | None, kind: str) -> str:

@@ -11,7 +11,14 @@ from extractor.usecases.fromrun.bash.arrays import Arrays
 from extractor.usecases.fromrun.bash.commands import filtered, printed
 from extractor.usecases.fromrun.bash.parameters import Parameters
 from extractor.usecases.fromrun.bash.state import State, Stop, Value, scalar, too_much
-from extractor.usecases.fromrun.bash.syntax import blanks_before, grouped, text_of
+from extractor.usecases.fromrun.bash.syntax import (
+    blanks_before,
+    grouped,
+    in_a_quoted_default,
+    mended,
+    parse,
+    text_of,
+)
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
 from extractor.values import limits
 
@@ -38,7 +45,7 @@ class Expansion:
         self._arrays = Arrays(state, self.words)
         self._texts: dict[str, Callable[[Node], str]] = {
             "string": self._string,
-            "raw_string": lambda node: text_of(node)[1:-1],
+            "raw_string": self._raw,
             "ansi_c_string": _ansi_c,
             "simple_expansion": lambda node: state.variable(text_of(node.children[-1])),
             "expansion": self._expansion,
@@ -193,6 +200,18 @@ class Expansion:
     def _string(self, node: Node) -> str:
         parts = self._string_parts(node)
         return "".join(text if several is None else " ".join(several) for text, several in parts)
+
+    def _raw(self, node: Node) -> str:
+        """Return what single quotes hold; those of `"${A:-'$B'}"` are characters, and what is between them expands."""
+        text = text_of(node)[1:-1]
+        if not in_a_quoted_default(node):
+            return text
+        if '"' not in text and "$" in text:
+            state = self._state
+            source = mended(f'"{text}"'.encode(), state.file)
+            with state.inside(source, state.file, node.start_point[0] + 1):
+                text = "".join(self.one(child) for child in parse(source, state.file).children)
+        return f"'{text}'"
 
     def _expansion(self, node: Node) -> str:
         several = self._arrays.words(node)

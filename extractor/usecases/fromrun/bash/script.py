@@ -13,6 +13,7 @@ from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.state import Command, State, Stop, There, too_much
 from extractor.usecases.fromrun.bash.statements import Statements
 from extractor.usecases.fromrun.bash.syntax import errors, mended, parse
+from extractor.usecases.fromrun.unknowns import number_of
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 
@@ -49,6 +50,7 @@ def read_script(
         text: The script.
         file: Its path, for messages and for `$0`.
         given: Variables that the user has set; they win over what the script assigns by a default or by a command.
+            Those whose names are numbers are its arguments.
         environment: Variables that are there from the start.
         arguments: `$1`, `$2`...
         there: Finds the files of the checkout: other scripts that it reads or starts, and those that it tests for.
@@ -61,7 +63,7 @@ def read_script(
         raise too_much(file, f"it is larger than {readers.size(limits.MAX_SCRIPT)}")
     source = mended(source, file)
     root = parse(source, file)
-    state = State(source, file, given, environment, arguments, there)
+    state = State(source, file, given, environment, arguments or _arguments(given), there)
     if root.has_error:
         line = next(errors(root)).start_point[0] + 1
         if not root.named_children:
@@ -74,6 +76,12 @@ def read_script(
         raise too_much(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
     texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
     return Reading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
+
+
+def _arguments(given: Mapping[str, str]) -> list[str]:
+    """Return the arguments of a script that are given as variables: `1` is `$1`; those between them are empty."""
+    last = max((number for name in given if (number := number_of(name)) is not None), default=0)
+    return [given.get(str(number), "") for number in range(1, min(last, limits.MAX_ROUNDS) + 1)]
 
 
 class Interpreter:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "cd", "ulimit", "wait", "trap", "sleep", "true", ":", "exit", "unset", "rm"}
+_IN_TERMINALS = {"new-session", "new", "new-window", "neww", "split-window", "splitw", "send-keys", "send"}
 
 
 class Statements:
@@ -134,6 +135,8 @@ class Statements:
             return None
         if name == "eval":
             return self._evaluated(node, " ".join(words[1:]))
+        if name == "tmux":
+            return self._in_a_terminal(node, words)
         if _OVERRIDE.match(name):
             self._state.note(
                 node, f"{readable(name)} is no part of the command above: a comment or a blank line ends it there"
@@ -192,16 +195,29 @@ class Statements:
         found = [child for item in whole for child in item.children if child.type == "herestring_redirect"]
         return self._expansion.one(found[0].named_children[-1]) if found else None
 
-    def _evaluated(self, node: Node, text: str) -> bool | None:
+    def _evaluated(self, node: Node, text: str, runs: str = "eval") -> bool | None:
         """`eval`: read a text as a part of the script."""
         whole = unknowns(text)
         if whole == (text[1:-1],) or self._state.depth >= MAX_DEPTH or len(text) > limits.MAX_INNER_TEXT:
-            self._state.note(node, "what `eval` runs here is not known")
+            self._state.note(node, f"what `{runs}` runs here is not known")
             return None
         file = self._state.file
         inner = mended(text.encode(), file)
         with self._state.inside(inner, file, node.start_point[0] + 1):
             return self._interpreter.run(parse(inner, file).children)
+
+    def _in_a_terminal(self, node: Node, words: list[str]) -> bool | None:
+        """`tmux new-session "COMMANDS"`, `tmux send-keys "COMMANDS" Enter`: what another shell is given to run."""
+        text = "\n".join(word for word in words[2:] if " " in word)
+        if not text or words[1] not in _IN_TERMINALS:
+            return None
+        kept = dict(self._state.variables)
+        try:
+            return self._evaluated(node, text, "tmux")
+        except Stop:
+            return None
+        finally:
+            self._state.variables = kept
 
     def _function(self, node: Node, name: str, arguments: list[str]) -> bool | None:
         kept, self._state.arguments = self._state.arguments, arguments

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _DOLLAR = re.compile(rb"\$([A-Za-z_]\w*)")
 _MENDED = 3
+_DEFAULTS = {f"{colon}{kind}" for colon in ("", ":") for kind in "-=+?"}
 _BLANKS = re.compile(r"(?:\s|\\\n)+")
 _EXPANSIONS = ("simple_expansion", "expansion", "arithmetic_expansion", "command_substitution")
 
@@ -43,6 +44,19 @@ def _dollars(node: Node) -> Iterator[Node]:
         if child.type == "$" and node.type != "simple_expansion":
             yield child
         yield from _dollars(child)
+
+
+def in_a_quoted_default(node: Node) -> bool:
+    """Tell whether something stands in a default between double quotes, where single ones quote nothing."""
+    above, in_default = node.parent, False
+    while above is not None and above.type != "command_substitution":
+        in_default = in_default or (
+            above.type == "expansion" and any(item.type in _DEFAULTS for item in above.children)
+        )
+        if above.type == "string":
+            return in_default
+        above = above.parent
+    return False
 
 
 def parse(source: bytes, file: str) -> Node:

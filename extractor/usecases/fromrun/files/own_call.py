@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.usecases.fromrun.files.needed import with_first
@@ -19,6 +19,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
@@ -29,12 +30,15 @@ UNKNOWN = Path(__file__).parents[3] / "config" / "unknown.yaml"
 MEASURED = ("actor/pg_clipfrac", "actor/ppo_kl", "actor/pg_clipfrac_lower")
 
 
-def of_the_run(section: str, measures: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def of_the_run(
+    section: str, measures: bool = False, whole: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a function: it gets the arguments that it takes, and in its config the run's settings of its own.
 
     Args:
-        section: What its `config` is a part of the run's.
+        section: What the `config` that it is given is a part of the run's.
         measures: Whether this project takes a dictionary of metrics behind a loss.
+        whole: Whether it expects the run's whole config; of that it gets the section.
     """
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,6 +56,8 @@ def of_the_run(section: str, measures: bool = False) -> Callable[[Callable[..., 
             if given.get("config") is not None:
                 if given["config"] is not made[0]:
                     made[:] = given["config"], with_own(given["config"], section)
+                    for name in reversed(section.split(".") if whole else ()):
+                        made[1] = SimpleNamespace(**{name: made[1]})
                 given["config"] = made[1]
             found = function(*args, **{key: value for key, value in given.items() if every or key in taken})
             if measures and not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict)):
@@ -112,17 +118,26 @@ def called_as_here(
         return text
     taken = {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
     fits = node.args.kwarg is not None or taken.issuperset(given)
-    if fits and not settings_read(text, section) and not (measures and _returns_otherwise(node)):
+    whole = any(chain[1:2] == (section.partition(".")[0],) for chain, _ in _reads_of_config(text))
+    if fits and not whole and not settings_read(text, section) and not (measures and _returns_otherwise(node)):
         return text
     lines = text.split("\n")
-    more = ", measures=True" if measures else ""
+    more = (", measures=True" if measures else "") + (", whole=True" if whole else "")
     lines.insert(node.lineno - 1, f'@{NAME}("{section}"{more})')
     return with_first("\n".join(lines), [f"from {package}.{MODULE} import {NAME}"])
 
 
 def settings_read(text: str, section: str) -> set[str]:
     """Return the settings that a module's functions read of their `config`, by the keys of the run's whole config."""
-    found = set()
+    whole = section.partition(".")[0]
+    return {
+        ".".join([*([] if chain[1:2] == (whole,) else [section]), *chain[1:], *([name] if name else [])])
+        for chain, name in _reads_of_config(text)
+    } - {section}
+
+
+def _reads_of_config(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what a module's functions read of their `config`: the names from that on, and what it is asked for."""
     for node in ast.walk(readers.python(text)):
         name, chain = "", attribute_chain(node) if isinstance(node, ast.Attribute) else None
         if (
@@ -134,9 +149,10 @@ def settings_read(text: str, section: str) -> set[str]:
             chain, name = attribute_chain(node.func.value), _text(node.args[0])
         elif isinstance(node, ast.Subscript):
             chain, name = attribute_chain(node.value), _text(node.slice)
-        if chain and chain[0] == "config" and (name or len(chain) > 1):
-            found.add(".".join([section, *chain[1:], *([name] if name else [])]).removesuffix(".get"))
-    return found - {section}
+        chain = tuple(chain or ())
+        chain = chain[:-1] if chain[-1:] == ("get",) else chain
+        if chain[:1] == ("config",) and (name or len(chain) > 1):
+            yield chain, name
 
 
 def _text(node: ast.expr) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from extractor.usecases.fromrun.files import FOLDER, Places, own_call
+from extractor.usecases.fromrun.files.needed import without_unused
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import limits, readers
@@ -77,7 +78,7 @@ def take(project: Recipient) -> Taken:
             continue
         target = f"{_TARGET}{number + 1 if number else ''}"
         reads |= own_call.settings_read(copied.text, _SECTIONS[key])
-        texts[target] = _called_as_here(copied.text, definition, key, project)
+        texts[target] = _called_as_here(_registering_only(copied.text, definition), definition, key, project)
         remarks += copied_remarks(key, name, place, f"{package}/{target}.py", copied)
         lacking = _not_given(text, definition, key)
         if lacking:
@@ -126,6 +127,20 @@ def _registering(places: Places, decorator: str, name: str) -> Iterator[tuple[st
                     lines = text.encode().split(b"\n")
                     put_in_place(lines, argument, f'"{name}"')
                     yield place, b"\n".join(lines).decode(), node.name  # type: ignore[attr-defined]
+
+
+def _registering_only(text: str, definition: str) -> str:
+    """Return a copy that registers one algorithm: the project has those under the names of the others that it calls."""
+    lines = text.split("\n")
+    decorators = {decorator for decorator, _ in _REGISTRIES.values()}
+    for node in reversed(tree_of(text).body):
+        if isinstance(node, ast.FunctionDef) and node.name != definition:
+            for item in reversed(node.decorator_list):
+                called = item.func if isinstance(item, ast.Call) else item
+                if ast.unparse(called).rpartition(".")[2] in decorators:
+                    del lines[item.lineno - 1 : item.end_lineno]
+    left = "\n".join(lines)
+    return left if left == text else without_unused(left)
 
 
 def put_in_place(lines: list[bytes], node: ast.expr, text: str) -> None:

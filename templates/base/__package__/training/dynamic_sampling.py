@@ -16,7 +16,9 @@ from ..vendored.protocol import DataProto
 Scored = tuple[DataProto, torch.Tensor, dict[str, list[Any]]]
 
 
-def sample_until_full(draw: Callable[[], Scored], config: Any, prompts: int, metrics: dict[str, float]) -> Scored:
+def sample_until_full(
+    draw: Callable[[], Scored], config: Any, prompts: int, metrics: dict[str, float], in_all: int = 0
+) -> Scored:
     """Draw batches until there are enough groups of responses whose rewards differ.
 
     Args:
@@ -25,23 +27,27 @@ def sample_until_full(draw: Callable[[], Scored], config: Any, prompts: int, met
         config: the whole config.
         prompts: how many groups are wanted.
         metrics: gets train/num_gen_batches, and the share of groups that was kept, train/kept_groups.
+        in_all: so many batches have all the data, `trainer.total_epochs` times: as many as upstream draws at most; 0:
+            it is not known.
 
     Returns:
         The kept groups of all draws, as if they were one batch; the first `prompts` of them.
 
     Raises:
-        ConfigError: `max_num_gen_batches` batches have not been enough.
+        ConfigError: `max_num_gen_batches` batches have not been enough, or all the data.
     """
     section = config.algorithm.filter_groups
     kept: list[Scored] = []
     groups = drawn = 0
+    most = section.max_num_gen_batches if section.max_num_gen_batches > 0 else in_all
     while groups < prompts:
-        if section.max_num_gen_batches > 0 and len(kept) >= section.max_num_gen_batches:
+        if 0 < most <= len(kept):
             raise ConfigError(
                 f"{len(kept)} batches with {drawn} prompts have given {groups} groups whose {section.metric} differs, "
                 f"and {prompts} are wanted",
                 "the task is too hard or too easy for the policy; or raise algorithm.filter_groups.max_num_gen_batches "
-                "(0: no limit), data.gen_batch_size or actor_rollout_ref.rollout.n",
+                "(0: until all the data were drawn trainer.total_epochs times), data.gen_batch_size or "
+                "actor_rollout_ref.rollout.n",
             )
         batch, rewards, extra = draw()
         uids = batch.non_tensor_batch["uid"]
