@@ -610,7 +610,7 @@ def test_a_path_that_is_empty_has_to_be_supplied(tmp_path: Path) -> None:
 
 
 def test_a_file_of_data_that_a_command_prints_has_to_be_supplied(tmp_path: Path) -> None:
-    script = "F=\"[$(ls data/*.parquet | sed \"s|^|'|;s|$|'|\" | paste -sd, -)]\"\n"
+    script = 'F="[$(ls data/*.parquet | sed "s|^|\'|;s|$|\'|" | paste -sd, -)]"\n'
     script += "python3 -m verl.trainer.main_ppo data.train_files=$F trainer.save_freq=$(wc -l < x) data.shuffle=False\n"
     (tmp_path / "run.sh").write_text(script)
     vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "run.sh")

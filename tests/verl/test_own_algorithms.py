@@ -66,12 +66,12 @@ def plain(token_level_rewards, response_mask):
 # It calls the fork's own version of what the project has under the same name, and expects the run's whole config.
 WHOLE = (
     OLDER.replace("return token_level_rewards, token_level_rewards", "return token_level_rewards * 5, 0")
-    + '''
+    + """
 
 @register_adv_est("careful")
 def careful(token_level_rewards, response_mask, config=None):
     return grpo(token_level_rewards, response_mask)[0], config.algorithm.get("other", 7)
-'''
+"""
 )
 OWN = {
     "actor_rollout_ref.actor.scale": 3.0,
