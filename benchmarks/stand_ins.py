@@ -296,6 +296,7 @@ _OF_A_BATCH = {
     "__num_turns__",
     "agent_name",
     "index",
+    "messages",
     "interaction_kwargs",
     "multi_modal_data",
     "multi_modal_inputs",
@@ -314,7 +315,9 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     files += Path().glob("*/custom/from_run/**/reward_manager/*.py")
     code = "\n".join(map(_text_of, sorted(files)))
     named = f"{config['data.train_files']} {config['data.val_files']} {config['trainer.project_name']}"
-    known = [*_asked_for(code), *_keys_looked_up(code)] or _asked_for("\n".join(map(_text_of, _copies())))
+    function = "\n".join(map(_text_of, Path().glob("*/custom/verl_reward.py")))  # where there is one, it alone scores
+    known = _asked_for(function) or [*_asked_for(code), *_keys_looked_up(code)]
+    known = known or _asked_for("\n".join(map(_text_of, _copies())))
     usual = next((name for pattern, name in _SOURCES if re.search(pattern, named, re.IGNORECASE)), "openai/gsm8k")
     source = next((name for name in _own_sources() if name.lower() in named.lower()), usual)
     source = known[0] if known and source not in known else source

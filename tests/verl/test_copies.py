@@ -465,6 +465,53 @@ def test_a_manager_of_before_040_finds_log_probs_in_the_batch(tmp_path: Path, pk
 
 
 @pytest.mark.usefixtures("verl")
+def test_a_manager_that_reads_conversations_gets_them_by_turns(tmp_path: Path, pkg: Path) -> None:
+    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    register = "def register(name):\n    return lambda found: found\n"
+    reads = """
+        class Mine:
+            def __init__(self, tokenizer):
+                self.tokenizer = tokenizer
+
+            def __call__(self, data):
+                return [row["messages"] for row in data.non_tensor_batch["messages"]]
+        """
+    text = managers.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
+    hook = File("pkg/custom/verl_reward_manager.py", FileKind.HOOK, text.encode())
+    copy = File("pkg/custom/from_run/mine.py", FileKind.HOOK, dedent(reads).encode())
+    vendored = "pkg/vendored/workers/reward_manager/registry.py"
+    core = File(vendored, FileKind.VENDORED, register.encode(), "verl/workers/reward_manager/registry.py")
+    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, copy, core), {})
+    assert [item.value for item in taken.remarks if item.what == "changed"] == ["messages"]
+    written(taken.tree, pkg)
+
+    class Tokenizer:
+        def decode(self, tokens: Any, skip_special_tokens: bool = False) -> str:
+            return "".join(chr(int(token)) for token in tokens)
+
+    class Batch(SimpleNamespace):
+        def __len__(self) -> int:
+            return 2
+
+    asked = numpy.empty(2, dtype=object)
+    asked[:] = [({"role": "user", "content": "hi"},)] * 2
+    batch = {
+        "prompts": torch.tensor([[0, 63]] * 2),
+        "responses": torch.tensor([[97, 98, 99, 100], [101, 0, 0, 0]]),
+        "attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1], [0, 1, 1, 0, 0, 0]]),
+        "response_mask": torch.tensor([[1, 0, 0, 1], [1, 0, 0, 0]]),
+    }
+    manager = importlib.import_module("pkg.custom.verl_reward_manager").RunRewardManager(tokenizer=Tokenizer())
+    rows = manager(Batch(batch=batch, meta_info={}, non_tensor_batch={"raw_prompt": asked}))
+    said = [[(item["role"], item["content"]) for item in row] for row in rows]
+    assert said[0] == [("user", "hi"), ("assistant", "a"), ("tool", "bc"), ("assistant", "d")]
+    assert said[1] == [("user", "hi"), ("assistant", "e")]
+    del batch["response_mask"]
+    rows = manager(Batch(batch=batch, meta_info={}, non_tensor_batch={}), return_dict=True)["reward_tensor"]
+    assert [(item["role"], item["content"]) for item in rows[0]] == [("user", "?"), ("assistant", "abcd")]
+
+
+@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("folder", ["helpers", "verl/utils/reward_score/code_utils"])
 def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path, folder: str) -> None:
     module = folder.replace("/", ".")

@@ -173,6 +173,23 @@ def test_a_class_is_called_with_the_columns_that_it_takes(tmp_path: Path, import
 
 
 @pytest.mark.usefixtures("verl")
+def test_a_class_may_take_the_config_first_and_call_its_batch_otherwise(tmp_path: Path, imports: Path) -> None:
+    omegaconf = pytest.importorskip("omegaconf")
+    takes = CLASS.replace("(self, data)", "(self, config, rows)").replace("in data]", "in config.some + rows.rows]")
+    tree, said = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))
+    assert [line.partition(":")[0] for line in said] == ["changed"]
+    manager = registered(tree, imports)(tokenizer=None, num_examine=0, config=omegaconf.OmegaConf.create({"some": [1]}))
+    assert manager(SimpleNamespace(non_tensor_batch={}, meta_info={}, rows=[3])) == [1.0, 2.0]
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_class_that_hands_on_what_it_is_made_with_is_made_without_the_config(tmp_path: Path, imports: Path) -> None:
+    takes = CLASS.replace("compute_score=None):", "compute_score=None, **more):\n        self.more = more")
+    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))
+    assert registered(tree, imports)(tokenizer=None, num_examine=0, config=None, cost=1).more == {"cost": 1}
+
+
+@pytest.mark.usefixtures("verl")
 def test_what_only_its_own_trainer_calls_a_manager_with_is_named(tmp_path: Path) -> None:
     asks = CLASS.replace("(self, data)", "(self, data, checked, step, *, judged, return_dict=False)")
     _, said = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": asks}))

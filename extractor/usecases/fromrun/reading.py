@@ -30,6 +30,7 @@ _AS_EXPORTED = "leave these comments as `vextract export` wrote them, or remove 
 # What a reader of the script is to put in: `<your path>`, `{your_path}`.
 _PLACEHOLDER = re.compile(r"<[^<>]+>|\{\w+\}")
 _QUOTES = "'\""
+_KEY = r"\+{0,2}[A-Za-z_][\w.]*"
 _OF_HYDRA = ("config.yaml", "overrides.yaml")
 
 
@@ -239,6 +240,8 @@ def _from_script(
         )
     notes += config.notes
     overrides = _overrides([word for word in config.words if _is_override(word)], f"{path}:{command.line}")
+    odd = [word for word in config.words if _is_override(word) and _is_odd(with_words(word)[0])]
+    notes += [f"{readable(word)}: Hydra would refuse it, and its text is taken" for word in odd]
     for word in config.words:
         if not _is_override(word):
             if unknowns(word) == (word[1:-1],):
@@ -277,13 +280,24 @@ def _overrides(words: Sequence[str], where: str) -> tuple[Override, ...]:
     return tuple(_override(word, where) for word in words)
 
 
+def _is_odd(text: str) -> bool:
+    """Tell whether an override has a plain value with a character that is none of Hydra's: `key=~/data`."""
+    if not re.fullmatch(rf"{_KEY}=[^\[\]{{}}(),'\"]+", text):
+        return False
+    try:
+        parse_override(text)
+    except BadOverride as error:
+        return "token recognition error" in str(error)
+    return False
+
+
 def _override(word: str, where: str) -> Override:
     text, back = with_words(word)
     try:
         found = parse_override(text)
     except BadOverride as error:
         key, _, value = text.partition("=")
-        if _PLACEHOLDER.search(value) and re.fullmatch(r"\+{0,2}[A-Za-z_][\w.]*", key):
+        if re.fullmatch(_KEY, key) and (_PLACEHOLDER.search(value) or _is_odd(text)):
             return Override(key[: len(key) - len(key.lstrip("+"))], key.lstrip("+"), back(value.strip(_QUOTES)), word)
         said = readable(back(str(error)))
         raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None

@@ -49,6 +49,9 @@ _MODELS = (
     _CRITIC,
     *_JUDGES,
 )
+# A reference to a variable of the environment, which has no default; and those that there are.
+_OF_THE_ENVIRONMENT = re.compile(r"\$\{oc\.env:(\w+)\}")
+_EVERYWHERE = {"HOME", "USER", "PWD", "PATH"}
 # What a person has to supply where it is not here, or not known.
 SUPPLIED = (*_DATA, *_MODELS)
 # A name on the hub; what ends like a file of rows is none.
@@ -222,8 +225,7 @@ def _paths(
     places: Places,
 ) -> _Mended:
     """Say which models and data are not here, and where those are that are."""
-    changed: dict[str, Any] = {}
-    remarks: list[Remark] = []
+    changed, remarks = _of_the_environment(settings)
     if not any(whole.get(key) for key in _JUDGE_ENABLED):
         changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
     for key in SUPPLIED:
@@ -248,6 +250,20 @@ def _paths(
         elif missing:
             why = f"not here: put it there, or python main.py {key}=..."
             remarks.append(Remark(key, ", ".join(missing), "to do", why))
+    return changed, remarks
+
+
+def _of_the_environment(settings: Mapping[str, Any]) -> _Mended:
+    """Name the variables that settings are of; without one, a project starts all the same and says what it wants."""
+    changed: dict[str, Any] = {}
+    remarks: list[Remark] = []
+    for key, value in settings.items():
+        names = _OF_THE_ENVIRONMENT.findall(value) if isinstance(value, str) else []
+        if names and not all(name in _EVERYWHERE for name in names):
+            if key in SUPPLIED:
+                changed[key] = _OF_THE_ENVIRONMENT.sub(r"${oc.env:\1,''}", value)
+            why = f"export {', '.join(dict.fromkeys(names))} before a run, or python main.py {key}=..."
+            remarks.append(Remark(key, value, "to do", why))
     return changed, remarks
 
 

@@ -29,7 +29,7 @@ _ARGUMENTS = re.compile(r'^MANAGER_ARGUMENTS = "(.+)"$', re.MULTILINE)
 _REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 # What the hook calls a class with, besides the batch.
-_CALLED_WITH = {"return_dict", "step", "global_step", "global_steps"}
+_CALLED_WITH = {"self", "config", "data", "return_dict", "step", "global_step", "global_steps"}
 _CALLED_WITH |= {
     f"{column}{more}" for column in ("data_source", "extra_info", "reward_model", "uid") for more in ("", "s")
 }
@@ -79,20 +79,23 @@ class RunRewardManager({cls}):
         if getattr(function, "__name__", "") == "default_compute_score":  # nobody has named one
             function = {scorer} or function
         given["compute_score"] = function or {scorer}
-        given["config"] = None if config is None else with_unknown(config)
+        self._of_the_run = given["config"] = None if config is None else with_unknown(config)
         taken = inspect.signature({cls}).parameters
 {handed}        every = any(item.kind is item.VAR_KEYWORD for item in taken.values())
-        super().__init__(**{{key: value for key, value in given.items() if every or key in taken}})
+        of_all = given.keys() - {{"config"}} if every else ()  # verl's own takes no config
+        super().__init__(**{{key: value for key, value in given.items() if key in taken or key in of_all}})
 
     def __call__(self, data: Any, return_dict: bool = False) -> Any:
         taken = inspect.signature(super().__call__).parameters
         step = data.meta_info.get("global_steps", 0) if hasattr(data, "meta_info") else 0
         known = dict.fromkeys(("step", "global_step", "global_steps"), step)
-        known["return_dict"] = True
+        known |= {{"return_dict": True, "config": self._of_the_run}}
         for name, column in getattr(data, "non_tensor_batch", {{}}).items():  # data_sources, say
             known.setdefault(name, column)
             known.setdefault(f"{{name}}s", column)
-        found = super().__call__(data, **{{key: value for key, value in known.items() if key in taken}})
+        first = "data" if "data" in taken else next(name for name in taken if name not in known)
+        known[first] = data
+        found = super().__call__(**{{key: value for key, value in known.items() if key in taken}})
         if isinstance(found, tuple):  # what is for each token, among other things
             found = next((item for item in found if isinstance(item, dict) or getattr(item, "ndim", 0) == 2), found[0])
         found = dict(found) if isinstance(found, dict) else {{"reward_tensor": found}}
@@ -182,7 +185,8 @@ def asking(key: str, name: str, cls: str, texts: Iterable[str]) -> list[Remark]:
     nodes = [node for text in texts if f"class {cls}" in text for node in registered.tree_of(text).body]
     classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == cls]
     call = next(filter(None, (_method(node, "__call__") for node in classes)), None)
-    more = [given for given in registered.required_by(call)[2:] if given not in _CALLED_WITH] if call else []
+    more = [given for given in registered.required_by(call) if given not in _CALLED_WITH] if call else []
+    more = more if call is None or "data" in registered.required_by(call) else more[1:]
     why = f"{cls} is called with {', '.join(more)}, which only its own trainer hands over"
     return [Remark(key, name, "to do", why)] if more else []
 

@@ -31,7 +31,37 @@ _TAKES_BACK = f"""\
         if lends:
             del data.batch["{_LENT}"]
 """
+_CLASS = "@register("
+_IMPORTS = {
+    "import inspect\n": "import inspect\nimport itertools\n",
+    "import yaml\n": "import numpy as np\nimport yaml\n",
+}
+_MAKES = "makes them of prompts and responses, since the project's engines hand over none"
 _LENDS = "hands over the engine's, since the trainer's are computed behind the reward here"
+# What verl's SGLang rollout hands to managers, and a project's engines do not.
+_MESSAGES = "messages"
+_READS_MESSAGES = re.compile(rf"non_tensor_batch\[[\"']{_MESSAGES}[\"']\]")
+_MADE_OF = f'''        if "{_MESSAGES}" not in data.non_tensor_batch:
+            data.non_tensor_batch["{_MESSAGES}"] = conversations(data, self.tokenizer)
+{_CALLS}'''
+_CONVERSATIONS = '''def conversations(data: Any, tokenizer: Any) -> Any:
+    """Return the messages of each row, as verl's SGLang rollout has them: the prompt, and the response by turns."""
+    found, asked = np.empty(len(data), dtype=object), data.non_tensor_batch.get("raw_prompt")
+    tensors, length = data.batch, data.batch["prompts"].shape[-1]
+    valid = tensors["attention_mask"][:, length:].bool()
+    sampled = tensors["response_mask"] if "response_mask" in tensors else valid
+    for row, tokens in enumerate(tensors["responses"]):
+        prompt = tokenizer.decode(tensors["prompts"][row][tensors["attention_mask"][row, :length].bool()])
+        messages = [{"role": "user", "content": prompt}] if asked is None else list(asked[row])
+        written = zip(tokens[valid[row]].tolist(), sampled[row][valid[row]].tolist(), strict=True)
+        for by_model, part in itertools.groupby(written, key=lambda item: bool(item[1])):
+            text = tokenizer.decode([token for token, _ in part], skip_special_tokens=True)
+            messages.append({"role": "assistant" if by_model else "tool", "content": text})
+        found[row] = {"messages": messages}
+    return found
+
+
+'''
 _READS = {"os.getenv", "getenv", "os.environ.get", "environ.get", "os.environ.setdefault"}
 # A path of a file that holds data: with a folder, and without anything that is filled in.
 _DATA = re.compile(
@@ -49,7 +79,9 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
     below = tuple(f"{project.package}/{folder}" for folder in _COPIED)
     files, remarks = [], {}
     code = "\n".join(project.code.values())
-    lent = any(_LENT in _keys(text) for path, text in project.code.items() if path.startswith(below))
+    copies = [(path, text) for path, text in project.code.items() if path.startswith(below)]
+    converses = any(_READS_MESSAGES.search(text) for _, text in copies)
+    lent = any(_LENT in _keys(text) for _, text in copies)
     for file in project.tree:
         if file.kind is FileKind.HOOK and file.path.startswith(below) and file.path.endswith(".py"):
             text, said = _with_variables(file.data.decode(), file.path, environment, project)
@@ -58,6 +90,11 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
             if lent and _CALLS in text:
                 text = text.replace(_CALLS, _CALLS_WITH).replace(_RETURNS, f"{_TAKES_BACK}{_RETURNS}")
                 more.append(Remark("batch", _LENT, "changed", f"{file.path} {_LENDS}"))
+            if converses and _CALLS in text:
+                text = text.replace(_CALLS, _MADE_OF).replace(_CLASS, f"{_CONVERSATIONS}{_CLASS}", 1)
+                for imports, with_more in _IMPORTS.items():
+                    text = text.replace(imports, with_more, 1)
+                more.append(Remark("batch", _MESSAGES, "changed", f"{file.path} {_MAKES}"))
             remarks.update({(item.key, item.value, item.why): item for item in (*said, *more)})
             file = replace(file, data=text.encode())
         files.append(file)
