@@ -3,6 +3,7 @@
 
 import importlib
 import sys
+import textwrap
 
 import pytest
 import torch
@@ -66,6 +67,27 @@ def test_a_loss_that_cannot_be_used_is_named(loss, message):
     with pytest.raises(HookError, match=message) as caught:
         call(loss)
     assert caught.value.hook_file.startswith(f"{__file__}:") and "the policy loss 'mine'" in str(caught.value)
+
+
+def test_of_a_decorated_loss_the_line_is_its_own():
+    """A decorator from another file may stand before it, as those of losses that a run brings do."""
+    decorated = textwrap.dedent("""
+        import functools
+        def decorated(function):
+            @functools.wraps(function)
+            def called(*args, **given):
+                return function(*args, **given)
+            return called
+        """)
+    found = {}
+    exec(compile(decorated, "elsewhere.py", "exec"), found)
+
+    def broken(log_prob, **others):
+        raise ValueError("no")
+
+    with pytest.raises(HookError, match="raised ValueError: no") as caught:
+        call(found["decorated"](broken))
+    assert caught.value.hook_file == f"{__file__}:{broken.__code__.co_firstlineno + 1}"
 
 
 @pytest.mark.skipif(not METRICS, reason="losses of this release return no metrics by name")

@@ -52,6 +52,12 @@ def test_tensors_among_the_components_become_what_they_hold(batch, tokenizer):
     assert reward_metrics(extra) == {"reward/acc/mean": 0.5}
 
 
+def test_a_component_without_values_is_none(batch, tokenizer):
+    """verl's managers fill dictionaries that have an empty list for what nobody has reported."""
+    found = {"reward_tensor": torch.ones(3, 4), "reward_extra_info": {"acc": [], "score": [1.0] * 3}}
+    assert call_reward(lambda data: found, batch, tokenizer)[1] == {"score": [1.0] * 3}
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_rewards_are_counted_in_float32(batch, tokenizer, dtype):
     given = torch.ones(3, 4, dtype=dtype, requires_grad=True)

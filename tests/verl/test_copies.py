@@ -344,6 +344,19 @@ def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Pa
     assert not copying.files
 
 
+@pytest.mark.usefixtures("verl")
+def test_what_configs_are_made_of_is_the_projects_also_where_the_fork_has_its_own(tmp_path: Path) -> None:
+    theirs = File(
+        "pkg/vendored/actor.py", FileKind.VENDORED, b"class ActorConfig: ...\n", "verl/workers/config/actor.py"
+    )
+    forks = {"verl/workers/config/__init__.py": "from .actor import *\n"}
+    forks["verl/workers/config/actor.py"] = "import ray\nclass ActorConfig: ...\nclass Mine: ...\n"
+    copying = recipient(checkout(tmp_path, forks), {}, theirs).copying()
+    text = "from verl.workers.config import ActorConfig\n\n\ndef loss(config):\n    isinstance(config, ActorConfig)\n"
+    assert "from pkg.vendored.actor import ActorConfig" in copying.copy(text, ("loss",)).text
+    assert not copying.files
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [

@@ -180,7 +180,7 @@ def _called(what: str, function: Callable[..., Any], arguments: Mapping[str, Any
     """Return what a function returns; it may not raise, nor change the tensors that it is given."""
     tensors = {key: value for key, value in arguments.items() if isinstance(value, torch.Tensor)}
     versions = {key: value._version for key, value in tensors.items()}
-    own = function.func  # type: ignore[attr-defined]
+    own = inspect.unwrap(function.func)  # type: ignore[attr-defined]
     try:
         result = function(**arguments)
     except HookError:

@@ -33,6 +33,8 @@ FOLDER = "from_run"
 # More files of verl than this, its scorers aside, are no helpers of a function any more.
 _MOST = 40
 _TOO_MANY = f"more than {_MOST} modules hang on it"
+# Where verl has the classes that its configs are made of.
+_CONFIGS = ("verl.workers.config", "verl.trainer.config")
 # What transformers 5, which a project requires, has under another name.
 _RENAMED = {("transformers", "AutoModelForVision2Seq"): "AutoModelForImageTextToText"}
 _NOWHERE = "no project has it"
@@ -299,6 +301,8 @@ class Copying:
         if module == "verl":  # it reads files that lie beside it, and imports much that needs Ray
             return f"{module}{f'.{inner}' if inner else ''}: no project has the whole of verl"
         wanted = {inner} if inner is not None else set(attributes)
+        if (place := self._of_config(module, inner)) is not None:
+            return place, inner
         if any(self._modules.is_of_checkout(module, item) for item in wanted or (None,)):
             if self._modules.take_checkouts(module):
                 self._gathered.taken.pop(module, None)
@@ -316,6 +320,14 @@ class Copying:
                 return place, inner
         problem = self._take(module, wanted)
         return problem or (self._new(module), inner)
+
+    def _of_config(self, module: str, name: str | None) -> str | None:
+        """Return the project's module with a class that configs are made of: what copies are given are its objects."""
+        if name is None or not module.startswith(_CONFIGS):
+            return None
+        within = module.replace(".", "/")
+        found = (known for path, known in self._vendored.items() if path.startswith((f"{within}.", f"{within}/")))
+        return next((place for place, known in found if name in known.bindings), None)
 
     def _take(self, module: str, names: Collection[str]) -> str | None:
         """Copy a module, once, from which names are taken; says why it cannot be had."""
