@@ -631,6 +631,12 @@ def test_a_chat_template_in_a_file_is_its_text(tmp_path: Path) -> None:
     assert settled({key: "{{ messages }}"}, tmp_path) == ({}, [])
 
 
+def test_how_long_a_response_may_be_follows_the_data_where_it_is_not_said(tmp_path: Path) -> None:
+    key = "reward.reward_kwargs.max_resp_len"
+    assert settled({key: None}, tmp_path) == ({key: "${data.max_response_length}"}, [])
+    assert settled({key: 8}, tmp_path) == ({}, [])
+
+
 def test_a_number_where_the_project_has_true_or_false(tmp_path: Path) -> None:
     key = "actor_rollout_ref.actor.fsdp_config.optimizer_offload"
     changed, remarks = startable.settle(recipient(tmp_path, {key: 16}), {key: False}, {}, {key})

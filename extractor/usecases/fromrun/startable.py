@@ -21,6 +21,7 @@ _REJECTIONS = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq_
 _MINI_BATCHES = (_MINI_BATCH, "critic.ppo_mini_batch_size")
 _PROMPT, _LONGEST = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"
 _FILTERS, _METRIC = "algorithm.filter_groups.enable", "algorithm.filter_groups.metric"
+_CUT_AT, _LENGTH = ".reward_kwargs.max_resp_len", "${data.max_response_length}"
 _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
 _TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
 _EPOCHS, _ONLY_VALIDATES = "trainer.total_epochs", "trainer.val_only"
@@ -153,6 +154,8 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapp
         elif isinstance(own, bool) and isinstance(value, (int, float)) and not isinstance(value, bool):
             changed[key] = bool(value)
             remarks.append(Remark(key, value, "changed", f"{bool(value)}: it is either true or false"))
+        elif value is None and key.endswith(_CUT_AT):  # DAPO's program hands the length over
+            changed[key] = _LENGTH
         elif _is_other(value, own):
             changed[key] = own
             remarks.append(

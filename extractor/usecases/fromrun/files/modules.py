@@ -13,6 +13,8 @@ from extractor.values import readers
 
 # What scores a run's responses is the checkout's own, where it has it.
 SCORERS = "verl.utils.reward_score"
+# Where upstream and its forks have recipes.
+_RECIPES = "recipe"
 
 
 class Modules:
@@ -46,13 +48,18 @@ class Modules:
 
     def is_folder(self, module: str) -> bool:
         """Tell whether a module is a folder of the checkout with Python files in it: `docker/` may have others only."""
+        if module == _RECIPES:
+            return True
         places = [folder / module.replace(".", "/") for folder in self.places.folders]
         return any(next(place.glob(pattern), None) for place in places for pattern in ("*.py", "*/*.py", "*/*/*.py"))
 
     def file_of(self, module: str) -> Path | None:
         """Return the checkout's file of a module; None where it has none."""
         path = module.replace(".", "/")
-        return self.places.find(f"{path}.py") or self.places.find(f"{path}/__init__.py")
+        # Recipes may be in a repository of their own, which is put into verl's under this name.
+        paths = (path, path.removeprefix(f"{_RECIPES}/")) if path.startswith(f"{_RECIPES}/") else (path,)
+        found = (self.places.find(f"{path}{end}") for path in paths for end in (".py", "/__init__.py"))
+        return next(filter(None, found), None)
 
     def is_of_checkout(self, module: str, name: str | None) -> bool:
         """Tell whether the run's checkout has what its release has not: a module, a name in it, a scorer of its own."""
