@@ -331,6 +331,44 @@ def test_what_a_fork_has_added_to_a_module_of_verls_is_copied(tmp_path: Path, us
     assert "def mine" in copying.files["custom/from_run/verl/utils/torch_functional.py"]
 
 
+VERLS_DATASET = """
+class RLHFDataset:
+    prompt_key = "prompt"
+
+    def _build_messages(self, example, key):
+        return [example[key]]
+
+    def row(self, example):
+        return self._build_messages(example, key=self.prompt_key)
+"""
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    ("own", "messages"),
+    [
+        ("def _build_messages(self, row):\n        return [row['other']]", ["b"]),
+        ("def row(self, example):\n        return self._build_messages(example)", ["a"]),
+        ("def _build_messages(self, row):\n        return super()._build_messages(row) + [1]", ["a", 1]),
+        ("def _build_messages(self, row, key):\n        return [row[key]]", ["a"]),
+    ],
+)
+def test_a_dataset_of_before_080_makes_messages_of_a_row_alone(
+    tmp_path: Path, pkg: Path, own: str, messages: list[Any]
+) -> None:
+    path = "verl/utils/dataset/rl_dataset.py"
+    theirs = File("pkg/vendored/data/rl_dataset.py", FileKind.VENDORED, VERLS_DATASET.encode(), path)
+    project = recipient(checkout(tmp_path / "fork", {}), {}, theirs)
+    copying = project.copying()
+    text = f"from verl.utils.dataset.rl_dataset import RLHFDataset\n\n\nclass Mine(RLHFDataset):\n    {own}\n"
+    copied = copying.copy(text, ("Mine",))
+    assert copied.missing == ()
+    assert ("custom/from_run/earlier_dataset.py" in copying.files) == ("key)" not in own)
+    written(project.with_hooks({"custom/mine.py": copied.text, **copying.files}, {}), pkg)
+    found = importlib.import_module("pkg.custom.mine").Mine().row({"prompt": "a", "other": "b"})
+    assert found == messages
+
+
 @pytest.mark.usefixtures("verl")
 def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Path) -> None:
     theirs = File(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
-from extractor.usecases.fromrun.files import beside, contents, in_process, runtime_module
+from extractor.usecases.fromrun.files import beside, contents, earlier_dataset, in_process, runtime_module
 from extractor.usecases.fromrun.files.imports import Name, rewritten
 from extractor.usecases.fromrun.files.modules import SCORERS, Modules
 from extractor.usecases.fromrun.files.needed import (
@@ -234,9 +234,19 @@ class Copying:
                 elif name.local not in tried and not place.startswith(_NO_PROJECT_HAS):
                     self._gathered.absent.add(place)
                 return None
-            return place
+            return self._of_before(place, text)
 
         return rewritten(text, module or self._itself, moved, is_package=is_package), missing
+
+    def _of_before(self, place: tuple[str, str | None] | None, text: str) -> tuple[str, str | None] | None:
+        """Return where a name is: verl's dataset is another for a class that was written for an earlier one."""
+        vendored, known = self._vendored.get(earlier_dataset.PATH, ("", None))
+        if place != (vendored, earlier_dataset.NAME) or known is None or not earlier_dataset.is_told(known.source):
+            return place
+        if not earlier_dataset.extends(text):
+            return place
+        self.files[f"custom/{FOLDER}/{earlier_dataset.MODULE}.py"] = earlier_dataset.text(vendored)
+        return self._new(earlier_dataset.MODULE), earlier_dataset.NAME
 
     def _of_no_project(
         self, text: str, module: str, attributes: Mapping[str, Collection[str]], *, is_package: bool
