@@ -621,6 +621,12 @@ def test_a_file_of_data_that_a_command_prints_has_to_be_supplied(tmp_path: Path)
     assert "| `data.train_files` |  | only known to a run of the script, or empty: python main.py" in said
 
 
+def test_what_only_a_forks_config_has_need_not_be_known() -> None:
+    verls = {"trainer.save_freq": 0, "a.kwargs": {}, "a.b": 1}
+    said = {"trainer.save_freq": 1, "trainer.mine": 1, "mine.x": 1, "a.kwargs.z": 1, "a.b.c": 1}
+    assert convert._of_verl(said, verls).keys() == {"trainer.save_freq", "a.kwargs.z", "a.b.c"}
+
+
 def test_a_chat_template_in_a_file_is_its_text(tmp_path: Path) -> None:
     key = "actor_rollout_ref.model.custom_chat_template"
     (tmp_path / "chat.jinja").write_text("{{ messages }}")

@@ -164,6 +164,26 @@ def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path
 
 
 @pytest.mark.usefixtures("verl")
+def test_a_class_of_a_registry_of_its_own_is_registered_with_the_projects(tmp_path: Path, imports: Path) -> None:
+    """Its package imports others, whose names the project has something under already."""
+    folder = "verl/experimental/loops"
+    inits = {f"{path}/__init__.py": "" for path in ("verl", "verl/experimental")}
+    inits[f"{folder}/__init__.py"] = "from .known import Known\nfrom .mine import Mine\n"
+    both = "from .registry import register\n"
+    both += "from verl.workers.reward_manager.registry import register as register_legacy\n"
+    files = {f"{folder}/registry.py": REGISTRY, f"{folder}/mine.py": f"{both}@register('mine')\nclass Mine: ...\n"}
+    files[f"{folder}/known.py"] = f"{both}@register('known')\n@register_legacy('known')\nclass Known: ...\n"
+    theirs = "from .workers.reward_manager.registry import register\n\n\n@register('known')\nclass Known: ...\n"
+    own = File("pkg_of_run/vendored/reward_known.py", FileKind.VENDORED, theirs.encode(), "verl/none.py")
+    project = recipient(Tree.of([*TREE, own]), checkout(tmp_path, **inits, **files), {KEY: "mine"})
+    tree = managers.take(project).tree
+    written(tree, imports)
+    known = importlib.import_module("pkg_of_run.vendored.reward_known").Known
+    assert registered(tree, imports).__name__ == "Mine"
+    assert registered(tree, imports, "known") is known
+
+
+@pytest.mark.usefixtures("verl")
 def test_a_class_is_called_with_the_columns_that_it_takes(tmp_path: Path, imports: Path) -> None:
     takes = CLASS.replace("(self, data)", "(self, data, data_sources)").replace("in data]", "in data_sources]")
     tree, said = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))

@@ -71,8 +71,7 @@ def convert(
     """
     config = resolve(found.config, run.environment)
     flat = flatten(config)
-    sections = found.target.compose().config.keys()
-    _check_known(run, {key: value for key, value in flat.items() if key.partition(".")[0] in sections}, aside)
+    _check_known(run, _of_verl(flat, flatten(found.target.compose().config)), aside)
     if flat.get("algorithm.adv_estimator", "gae") is None:
         raise UsageError(
             f"{run.file}: algorithm.adv_estimator is null: its trainer learns without advantages, as none here does",
@@ -97,6 +96,17 @@ def convert(
         tuple(remarks),
         function,
     )
+
+
+def _of_verl(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that are of verl's config: its own, and those of sections that take anything."""
+    sections = {key.rpartition(".")[0] for key in known}
+    tops = {key.partition(".")[0] for key in known}
+    return {
+        key: value
+        for key, value in flat.items()
+        if key in known or (key.partition(".")[0] in tops and key.rpartition(".")[0] not in sections)
+    }
 
 
 def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> None:

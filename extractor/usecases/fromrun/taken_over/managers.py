@@ -26,7 +26,7 @@ _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 # What a fork's trainer reads for its class: `threshold=config.reward_model.threshold`.
 _READ = re.compile(r"reward(?:_model)?\.(\w+)")
 _ARGUMENTS = re.compile(r'^MANAGER_ARGUMENTS = "(.+)"$', re.MULTILINE)
-_REGISTERED = re.compile(r"@register\(\s*[\"']([\w-]+)[\"']")
+_REGISTERED = re.compile(r"@register\w*\(\s*[\"']([\w-]+)[\"']")
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 # What the hook calls a class with, besides the batch.
 _CALLED_WITH = {"self", "config", "data", "return_dict", "step", "global_step", "global_steps"}
@@ -40,9 +40,15 @@ _PLAIN = '''# vextract:hook  yours: written once, never touched by an upgrade
 """The reward manager {name}, which the run names: {place} registers it."""
 
 from {module} import {cls}
-
+{registered}
 __all__ = ["{cls}"]
 '''
+_REGISTER = """\
+try:
+    from ..vendored.workers.reward_manager.registry import register
+except ImportError:  # under full verl, where this project's own copy is not there
+    from verl.workers.reward_manager.registry import register
+"""
 _ADAPTED = '''# vextract:hook  yours: written once, never touched by an upgrade
 """The reward manager {name}, which the run names: a class of {place}."""
 
@@ -56,11 +62,7 @@ from omegaconf import OmegaConf
 
 {imports}
 
-try:
-    from ..vendored.workers.reward_manager.registry import register
-except ImportError:  # under full verl, where this project's own copy is not there
-    from verl.workers.reward_manager.registry import register
-
+{register}
 
 def with_unknown(config: Any) -> Any:
     """Return the config with the run's settings that no release of verl has."""
@@ -167,8 +169,9 @@ def take(project: Recipient) -> Taken:
             why = f"{found.place} has it, and cannot be imported here: {'; '.join(copied.missing)}"
             refused.append(Remark(key, name, "to do", why))
             continue
-        text = _hook(name, found, copied.text.strip(), copying)
-        tree = project.with_hooks({f"{TARGET}.py": text, **copying.files}, {TARGET: IMPORTED_BY})
+        text, known = _hook(name, found, copied.text.strip(), copying), names(project.code)
+        files = {path: registered.not_again(content, known) for path, content in copying.files.items()}
+        tree = project.with_hooks({f"{TARGET}.py": text, **files}, {TARGET: IMPORTED_BY})
         remarks = copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied)
         return Taken(tree, [*remarks, *asking(key, name, found.cls, copying.files.values())])
     return Taken(project.tree, refused[:1])
@@ -267,7 +270,9 @@ def adapted(
     """
     lines = [f'            "{argument}": lambda: {value},\n' for argument, value in handed.items()]
     table = _HANDED.format(lines="".join(lines)) if lines else ""
-    return _ADAPTED.format(name=name, place=place, cls=cls, imports=imports, scorer=scorer, handed=table)
+    return _ADAPTED.format(
+        name=name, place=place, cls=cls, imports=imports, scorer=scorer, handed=table, register=_REGISTER
+    )
 
 
 def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
@@ -319,7 +324,9 @@ def _hook(name: str, found: _Manager, imports: str, copying: Copying) -> str:
     """Return the text of the hook that registers a manager."""
     if found.is_registered:
         module = imports.split()[1]
-        return _PLAIN.format(name=name, place=found.place, module=module, cls=found.cls)
+        has_its_own = any("/registry.py" in path and "def register" in text for path, text in copying.files.items())
+        more = f'\n{_REGISTER}\nregister("{name}")({found.cls})\n' if has_its_own else ""
+        return _PLAIN.format(name=name, place=found.place, module=module, cls=found.cls, registered=more)
     scorer = "None"
     for module, function in [*([found.scorer] if found.scorer else []), *((SCORERS, one) for one in _DEFAULT_SCORERS)]:
         try:

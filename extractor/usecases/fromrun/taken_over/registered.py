@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from extractor.usecases.fromrun.files import FOLDER, Places, own_call
@@ -131,16 +131,27 @@ def _registering(places: Places, decorator: str, name: str) -> Iterator[tuple[st
 
 def _registering_only(text: str, definition: str) -> str:
     """Return a copy that registers one algorithm: the project has those under the names of the others that it calls."""
-    lines = text.split("\n")
     decorators = {decorator for decorator, _ in _REGISTRIES.values()}
-    for node in reversed(tree_of(text).body):
-        if isinstance(node, ast.FunctionDef) and node.name != definition:
-            for item in reversed(node.decorator_list):
-                called = item.func if isinstance(item, ast.Call) else item
-                if ast.unparse(called).rpartition(".")[2] in decorators:
-                    del lines[item.lineno - 1 : item.end_lineno]
-    left = "\n".join(lines)
+    left = _undecorated(text, lambda name, called, _: name != definition and called in decorators)
     return left if left == text else without_unused(left)
+
+
+def not_again(text: str, known: Collection[str]) -> str:
+    """Return a copy that registers nothing under names that a project has something under."""
+    return _undecorated(text, lambda _, called, said: "register" in called and said in known)
+
+
+def _undecorated(text: str, is_out: Callable[[str, str, object], bool]) -> str:
+    """Return a module's text without some decorators: of what name, called how, with which constant first."""
+    lines = text.split("\n")
+    for node in reversed(tree_of(text).body):
+        for item in reversed(getattr(node, "decorator_list", ())):
+            called = item.func if isinstance(item, ast.Call) else item
+            first = item.args[0] if isinstance(item, ast.Call) and item.args else None
+            said = first.value if isinstance(first, ast.Constant) else None
+            if is_out(node.name, ast.unparse(called).rpartition(".")[2], said):  # type: ignore[attr-defined]
+                del lines[item.lineno - 1 : item.end_lineno]
+    return "\n".join(lines)
 
 
 def put_in_place(lines: list[bytes], node: ast.expr, text: str) -> None:
