@@ -45,10 +45,13 @@ __all__ = ["{cls}"]
 '''
 _REGISTER = """\
 try:
-    from ..vendored.workers.reward_manager.registry import register
+    from ..vendored.{projects} import register
 except ImportError:  # under full verl, where this project's own copy is not there
-    from verl.workers.reward_manager.registry import register
+    from verl.{verls} import register
 """
+# Where managers of batches are registered, and those of single responses: in a project, and in verl.
+_OF_BATCHES = ("workers.reward_manager.registry", "workers.reward_manager.registry")
+_OF_RESPONSES = ("workers.reward_loop.registry", "experimental.reward_loop.reward_manager.registry")
 _ADAPTED = '''# vextract:hook  yours: written once, never touched by an upgrade
 """The reward manager {name}, which the run names: a class of {place}."""
 
@@ -169,7 +172,7 @@ def take(project: Recipient) -> Taken:
             why = f"{found.place} has it, and cannot be imported here: {'; '.join(copied.missing)}"
             refused.append(Remark(key, name, "to do", why))
             continue
-        text, known = _hook(name, found, copied.text.strip(), copying), names(project.code)
+        text, known = _hook(name, found, copied.text.strip(), copying, project), names(project.code)
         files = {path: registered.not_again(content, known) for path, content in copying.files.items()}
         tree = project.with_hooks({f"{TARGET}.py": text, **files}, {TARGET: IMPORTED_BY})
         remarks = copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied)
@@ -271,7 +274,7 @@ def adapted(
     lines = [f'            "{argument}": lambda: {value},\n' for argument, value in handed.items()]
     table = _HANDED.format(lines="".join(lines)) if lines else ""
     return _ADAPTED.format(
-        name=name, place=place, cls=cls, imports=imports, scorer=scorer, handed=table, register=_REGISTER
+        name=name, place=place, cls=cls, imports=imports, scorer=scorer, handed=table, register=_of(_OF_BATCHES)
     )
 
 
@@ -320,12 +323,24 @@ def _said(value: ast.expr | None) -> str | None:
     return text if plain and asked and names <= {"config", "tokenizer"} else None
 
 
-def _hook(name: str, found: _Manager, imports: str, copying: Copying) -> str:
+def _register(cls: str, copying: Copying, project: Recipient) -> str:
+    """Return the lines that import what a copied class is registered by."""
+    text = next((text for text in copying.files.values() if f"class {cls}" in text), "")
+    scores_each = "def run_single(" in text and project.has(f"vendored/{_OF_RESPONSES[0].replace('.', '/')}")
+    return _of(_OF_RESPONSES if scores_each else _OF_BATCHES)
+
+
+def _of(registry: tuple[str, str]) -> str:
+    projects, verls = registry
+    return _REGISTER.format(projects=projects, verls=verls)
+
+
+def _hook(name: str, found: _Manager, imports: str, copying: Copying, project: Recipient) -> str:
     """Return the text of the hook that registers a manager."""
     if found.is_registered:
         module = imports.split()[1]
         has_its_own = any("/registry.py" in path and "def register" in text for path, text in copying.files.items())
-        more = f'\n{_REGISTER}\nregister("{name}")({found.cls})\n' if has_its_own else ""
+        more = f'\n{_register(found.cls, copying, project)}\nregister("{name}")({found.cls})\n' if has_its_own else ""
         return _PLAIN.format(name=name, place=found.place, module=module, cls=found.cls, registered=more)
     scorer = "None"
     for module, function in [*([found.scorer] if found.scorer else []), *((SCORERS, one) for one in _DEFAULT_SCORERS)]:
