@@ -233,3 +233,22 @@ def test_a_reward_function_imports_in_the_project(repository: Path, tmp_path: Pa
         "data.custom_cls.path: not found: put it at p/custom/verl_dataset.py, or say --cwd",
     ]
     assert any("goes without Worker" in item["why"] for item in run["remarks"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def other(): ...\n", ["it has no score, which the run names: define it in p/custom/verl_reward.py"]),
+        ("if True:\n    def score(): ...\n", []),
+        ("try:\n    from math import sqrt as score\nexcept ImportError:\n    score = None\n", []),
+        ("from math import *\n", []),
+    ],
+)
+@pytest.mark.usefixtures("verl")
+def test_a_function_that_its_file_has_not_is_named(tmp_path: Path, text: str, said: list[str]) -> None:
+    (tmp_path / "reward.py").write_text(text)
+    section = "reward.custom_reward_function"
+    settings = {f"{section}.path": "reward.py", f"{section}.name": "score"}
+    tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
+    project = Recipient(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings)
+    assert [item.why for item in named_files.take(project).remarks if item.what == "to do"] == said

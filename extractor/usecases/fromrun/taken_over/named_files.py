@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
@@ -74,9 +75,17 @@ def take(project: Recipient) -> Taken:
         if copied.left_out:
             names = ", ".join(copied.left_out)
             remarks.append(Remark(key, path, "changed", f"{target} goes without {names}: nothing here needs it"))
+        if name and not _defines(copied.text, str(name)):
+            remarks.append(Remark(key, path, "to do", f"it has no {name}, which the run names: define it in {target}"))
         remarks += [Remark(key, path, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]
         remarks += copied_remarks(key, path, "the run's checkout", target, copied)
     return Taken(project.with_hooks({**texts, **copying.files}, {}), remarks, changed)
+
+
+def _defines(text: str, name: str) -> bool:
+    """Tell whether a module has a name, as far as can be seen: a star may bring any."""
+    module = Module("file", "file.py", text)
+    return name in module.bindings or name in module.imports or bool(module.stars)
 
 
 def _said(error: Exception) -> str:
