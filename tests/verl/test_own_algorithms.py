@@ -161,6 +161,11 @@ def test_what_fits_is_copied_as_it_is_and_what_nobody_gives_is_named(tmp_path: P
         item.why for item in taken(tmp_path, NEWER, {registered.LOSS: "mine"}, asks).remarks if item.what == "to do"
     ]
     assert said == ["pkg/custom/verl_algorithms.py: mine takes entropy, which only its own trainer hands over"]
+    may = OF_A_FORK.replace(
+        "(token_level_rewards, response_mask)", "(token_level_rewards, response_mask, *, other=None)"
+    )
+    said = [item.why for item in taken(tmp_path, NEWER, {registered.ESTIMATOR: "plain"}, may).remarks]
+    assert "plain may take other, which only its own trainer hands over: None here" in said
 
 
 def test_settings_that_code_reads() -> None:

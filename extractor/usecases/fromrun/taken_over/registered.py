@@ -86,6 +86,9 @@ def take(project: Recipient) -> Taken:
                 f"{package}/{target}.py: {definition} takes {', '.join(lacking)}, which only its own trainer hands over"
             )
             remarks.append(Remark(key, name, "to do", why))
+        if spared := _not_given(text, definition, key, optional_by):
+            why = f"{definition} may take {', '.join(spared)}, which only its own trainer hands over: None here"
+            remarks.append(Remark(key, name, "changed", why))
     if not texts:
         return Taken(project.tree, remarks)
     files = {**{f"{target}.py": text for target, text in texts.items()}, **copying.files}
@@ -160,12 +163,31 @@ def put_in_place(lines: list[bytes], node: ast.expr, text: str) -> None:
     lines[node.lineno - 1] = line[: node.col_offset] + text.encode() + line[node.end_col_offset :]
 
 
-def _not_given(text: str, definition: str, key: str) -> list[str]:
-    """Return the arguments that an algorithm must be given and that verl's trainers do not hand to those of others."""
+def _not_given(
+    text: str, definition: str, key: str, of: Callable[[ast.FunctionDef], list[str]] | None = None
+) -> list[str]:
+    """Return the arguments that an algorithm must be given and that verl's trainers do not hand to those of others.
+
+    Args:
+        text: Of the module.
+        definition: The function.
+        key: The setting that chooses it.
+        of: Which of its arguments; None: those that it must be given.
+    """
     for node in tree_of(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == definition:
-            return [name for name in required_by(node) if name not in _GIVEN[key]]
+            return [name for name in (of or required_by)(node) if name not in _GIVEN[key]]
     return []
+
+
+def optional_by(function: ast.FunctionDef) -> list[str]:
+    """Return the arguments that a function need not be given and that are None then."""
+    given = [*function.args.posonlyargs, *function.args.args]
+    defaults = zip(given[len(given) - len(function.args.defaults) :], function.args.defaults, strict=True)
+    named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    return [
+        item.arg for item, default in (*defaults, *named) if isinstance(default, ast.Constant) and default.value is None
+    ]
 
 
 def required_by(function: ast.FunctionDef) -> list[str]:
