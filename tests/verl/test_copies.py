@@ -558,7 +558,9 @@ def test_a_manager_that_reads_conversations_gets_them_by_turns(tmp_path: Path, p
     assert said[0] == [("user", "hi"), ("assistant", "a"), ("tool", "bc"), ("assistant", "d")]
     assert said[1] == [("user", "hi"), ("assistant", "e")]
     del batch["response_mask"]
-    rows = manager(Batch(batch=batch, meta_info={}, non_tensor_batch={}), return_dict=True)["reward_tensor"]
+    columns: dict[str, Any] = {}
+    rows = manager(Batch(batch=batch, meta_info={}, non_tensor_batch=columns), return_dict=True)["reward_tensor"]
+    assert columns == {}  # what is trained on is as it was
     assert [(item["role"], item["content"]) for item in rows[0]] == [("user", "?"), ("assistant", "abcd")]
 
 

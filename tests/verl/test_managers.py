@@ -203,6 +203,14 @@ def test_a_class_may_take_the_config_first_and_call_its_batch_otherwise(tmp_path
 
 
 @pytest.mark.usefixtures("verl")
+def test_a_class_may_take_whatever_it_is_called_with(tmp_path: Path, imports: Path) -> None:
+    takes = CLASS.replace("(self, data)", "(self, *args, **more)").replace("in data]", "in args[0].rows]")
+    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))
+    manager = registered(tree, imports)(tokenizer=None, num_examine=0)
+    assert manager(SimpleNamespace(non_tensor_batch={}, meta_info={}, rows=[3])) == [2.0]
+
+
+@pytest.mark.usefixtures("verl")
 def test_a_class_that_hands_on_what_it_is_made_with_is_made_without_the_config(tmp_path: Path, imports: Path) -> None:
     takes = CLASS.replace("compute_score=None):", "compute_score=None, **more):\n        self.more = more")
     tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))

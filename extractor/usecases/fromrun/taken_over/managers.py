@@ -98,9 +98,11 @@ class RunRewardManager({cls}):
         for name, column in getattr(data, "non_tensor_batch", {{}}).items():  # data_sources, say
             known.setdefault(name, column)
             known.setdefault(f"{{name}}s", column)
-        first = "data" if "data" in taken else next(name for name in taken if name not in known)
-        known[first] = data
-        found = super().__call__(**{{key: value for key, value in known.items() if key in taken}})
+        others = [item for item in taken.values() if item.kind is item.POSITIONAL_OR_KEYWORD]
+        others = [item.name for item in others if item.name not in known]
+        first = "data" if "data" in taken else next(iter(others), None)  # what it calls the batch
+        known |= {{}} if first is None else {{first: data}}
+        found = super().__call__(*([data] if first is None else []), **{{key: value for key, value in known.items() if key in taken}})
         if isinstance(found, tuple):  # what is for each token, among other things
             found = next((item for item in found if isinstance(item, dict) or getattr(item, "ndim", 0) == 2), found[0])
         found = dict(found) if isinstance(found, dict) else {{"reward_tensor": found}}

@@ -41,9 +41,12 @@ _LENDS = "hands over the engine's, since the trainer's are computed behind the r
 # What verl's SGLang rollout hands to managers, and a project's engines do not.
 _MESSAGES = "messages"
 _READS_MESSAGES = re.compile(rf"non_tensor_batch\[[\"']{_MESSAGES}[\"']\]")
-_MADE_OF = f'''        if "{_MESSAGES}" not in data.non_tensor_batch:
+_MADE_OF = f'''        if converses := "{_MESSAGES}" not in data.non_tensor_batch:
             data.non_tensor_batch["{_MESSAGES}"] = conversations(data, self.tokenizer)
 {_CALLS}'''
+_LEFT_OUT = f'''        if converses:
+            del data.non_tensor_batch["{_MESSAGES}"]
+{_RETURNS}'''
 _CONVERSATIONS = '''def conversations(data: Any, tokenizer: Any) -> Any:
     """Return the messages of each row, as verl's SGLang rollout has them: the prompt, and the response by turns."""
     found, asked = np.empty(len(data), dtype=object), data.non_tensor_batch.get("raw_prompt")
@@ -91,7 +94,8 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
                 text = text.replace(_CALLS, _CALLS_WITH).replace(_RETURNS, f"{_TAKES_BACK}{_RETURNS}")
                 more.append(Remark("batch", _LENT, "changed", f"{file.path} {_LENDS}"))
             if converses and _CALLS in text:
-                text = text.replace(_CALLS, _MADE_OF).replace(_CLASS, f"{_CONVERSATIONS}{_CLASS}", 1)
+                text = text.replace(_CALLS, _MADE_OF).replace(_RETURNS, _LEFT_OUT)
+                text = text.replace(_CLASS, f"{_CONVERSATIONS}{_CLASS}", 1)
                 for imports, with_more in _IMPORTS.items():
                     text = text.replace(imports, with_more, 1)
                 more.append(Remark("batch", _MESSAGES, "changed", f"{file.path} {_MAKES}"))
