@@ -101,8 +101,9 @@ class RunRewardManager({cls}):
         others = [item for item in taken.values() if item.kind is item.POSITIONAL_OR_KEYWORD]
         others = [item.name for item in others if item.name not in known]
         first = "data" if "data" in taken else next(iter(others), None)  # what it calls the batch
-        known |= {{}} if first is None else {{first: data}}
-        found = super().__call__(*([data] if first is None else []), **{{key: value for key, value in known.items() if key in taken}})
+        unnamed = [data] if first is None else []
+        named = {{key: value for key, value in {{**known, first: data}}.items() if key in taken}}
+        found = super().__call__(*unnamed, **named)
         if isinstance(found, tuple):  # what is for each token, among other things
             found = next((item for item in found if isinstance(item, dict) or getattr(item, "ndim", 0) == 2), found[0])
         found = dict(found) if isinstance(found, dict) else {{"reward_tensor": found}}
