@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -51,6 +52,12 @@ def made(release: str, directory: Path) -> Path:
     return make(Configuration(release, algorithm="distill", features=("distillation",)), directory / release).root
 
 
+def _is_free(port: int) -> bool:
+    """Tell whether nobody has a port. Of those below 32768 none is given out while the server starts."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
 @pytest.fixture(scope="module")
 def teacher(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Teacher]:
     """The server as a user starts it: no settings of this project's, but for what a small machine needs."""
@@ -58,9 +65,7 @@ def teacher(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
     directory = folder / "model"
     done = python(made(NEWEST[-1], folder), str(DRIVER), PACKAGE, "model", str(directory))
     assert done.returncode == 0, done.stderr[-3000:]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = next(filter(_is_free, random.Random(os.getpid()).sample(range(20000, 32000), 100)))
     command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(directory)]
     options = ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--enforce-eager"]
     options += [
