@@ -89,7 +89,11 @@ RunVerl = Annotated[
 ]
 Variables = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--set", metavar="VAR=VALUE", help="A variable of the run's script, or @FILE of such lines."),
+    typer.Option(
+        "--set",
+        metavar="VAR=VALUE",
+        help="A variable of the run's script, or its argument (1=VALUE), or @FILE of such lines; repeatable.",
+    ),
 ]
 ConfigDirs = Annotated[
     Optional[list[Path]],  # noqa: UP045
