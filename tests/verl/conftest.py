@@ -43,9 +43,14 @@ def vextract(*arguments: str | Path) -> Result:
 @pytest.fixture
 def pkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the package `pkg` is imported from, for this test alone."""
-    monkeypatch.syspath_prepend(str(tmp_path / "project"))
-    yield tmp_path / "project"
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
+    yield from imported_from(tmp_path / "project", "pkg", monkeypatch)
+
+
+def imported_from(folder: Path, package: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a folder that a package is imported from, and forget the package behind it: the body of a fixture."""
+    monkeypatch.syspath_prepend(str(folder))
+    yield folder
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 
 

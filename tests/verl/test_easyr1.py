@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,7 @@ import pytest
 
 from extractor.usecases.fromrun.other_libraries.translation import FileScored
 from extractor.usecases.fromrun.reading import Run, read_run
-from tests.verl.conftest import vextract
+from tests.verl.conftest import imported_from, vextract
 
 REWARD = """'Scores.'
 from __future__ import annotations
@@ -49,10 +48,7 @@ worker:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.syspath_prepend(str(tmp_path / "made"))
-    yield tmp_path / "made"
-    for name in [name for name in sys.modules if name.partition(".")[0] == "of_easy"]:
-        del sys.modules[name]
+    yield from imported_from(tmp_path / "made", "of_easy", monkeypatch)
 
 
 def script(folder: Path, words: str = "") -> Path:

@@ -18,7 +18,7 @@ from extractor.usecases.fromrun.taken_over import registered as registration
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
-from tests.verl.conftest import written
+from tests.verl.conftest import imported_from, written
 
 REGISTRY = """
 MANAGERS = {}
@@ -100,10 +100,7 @@ def chosen_by_name(folder: Path, **files: str) -> Places:
 
 @pytest.fixture
 def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.syspath_prepend(str(tmp_path / "project"))
-    yield tmp_path / "project"
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pkg_of_run"]:
-        del sys.modules[name]
+    yield from imported_from(tmp_path / "project", "pkg_of_run", monkeypatch)
 
 
 def take(places: Places, name: str = "mine") -> tuple[Tree, list[str]]:

@@ -14,7 +14,7 @@ import yaml
 
 from extractor.usecases.fromrun.reading import Run, read_run
 from extractor.values.errors import UsageError
-from tests.verl.conftest import vextract
+from tests.verl.conftest import imported_from, vextract
 
 MODEL, ACTOR, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 SCRIPT = """
@@ -172,10 +172,7 @@ def test_what_has_to_be_a_number_is_one(tmp_path: Path, flags: str, said: str) -
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.syspath_prepend(str(tmp_path / "made"))
-    yield tmp_path / "made"
-    for name in [name for name in sys.modules if name.partition(".")[0] == "of_trl"]:
-        del sys.modules[name]
+    yield from imported_from(tmp_path / "made", "of_trl", monkeypatch)
 
 
 def scores(made: Path, answers: list[str], **row: Any) -> list[dict[str, Any]]:

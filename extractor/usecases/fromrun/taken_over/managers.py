@@ -161,9 +161,11 @@ def take(project: Recipient) -> Taken:
     """Copy the reward manager that a run names, with what it imports; `custom/reward_manager.py` imports it."""
     settings, package = project.settings, project.package
     key = next((key for key in KEYS if settings.get(key)), None)
-    if key is None or not project.has(IMPORTED_BY) or settings[key] in {*AS_NAIVE, *names(project.code)}:
+    if key is None or not project.has(IMPORTED_BY):
         return Taken(project.tree)
-    name = str(settings[key])
+    name, known = str(settings[key]), names(project.code)
+    if name in {*AS_NAIVE, *known}:
+        return Taken(project.tree)
     refused: list[Remark] = []
     for found in islice(_known(name, project.places, project.source), _MOST):
         copying = project.copying(() if found.folder is None else (found.folder,))
@@ -175,7 +177,7 @@ def take(project: Recipient) -> Taken:
             why = f"{found.place} has it, and cannot be imported here: {'; '.join(copied.missing)}"
             refused.append(Remark(key, name, "to do", why))
             continue
-        text, known = _hook(name, found, copied.text.strip(), copying, project), names(project.code)
+        text = _hook(name, found, copied.text.strip(), copying, project)
         files = {path: registered.not_again(content, known) for path, content in copying.files.items()}
         tree = project.with_hooks({f"{TARGET}.py": text, **files}, {TARGET: IMPORTED_BY})
         remarks = copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied)

@@ -19,14 +19,14 @@ _COPIED = ("custom/from_run/", "custom/verl_")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _ANYONES = {"HOME", "PATH", "PWD", "USER"}
 # What verl's trainer had computed before it scored, until 0.4.0, and a project computes after it: a manager that was
-# copied gets what the engine says of the same tokens. The line of its hook that calls it, and the lines instead.
+# copied gets what the engine says of the same tokens: lines before and behind the call of it in its hook.
 _LENT = "old_log_probs"
 _CALLS = "        found = super().__call__("
-_CALLS_WITH = f"""\
+_RETURNS = "        if isinstance(found, tuple):  # what is for each token"
+_LENDS_THEM = f"""\
         if lends := "{_LENT}" not in data.batch and "rollout_log_probs" in data.batch:  # the engine's
             data.batch["{_LENT}"] = data.batch["rollout_log_probs"]
-{_CALLS}"""
-_RETURNS = "        if isinstance(found, tuple):  # what is for each token"
+"""
 _TAKES_BACK = f"""\
         if lends:
             del data.batch["{_LENT}"]
@@ -41,12 +41,14 @@ _LENDS = "hands over the engine's, since the trainer's are computed behind the r
 # What verl's SGLang rollout hands to managers, and a project's engines do not.
 _MESSAGES = "messages"
 _READS_MESSAGES = re.compile(rf"non_tensor_batch\[[\"']{_MESSAGES}[\"']\]")
-_MADE_OF = f'''        if converses := "{_MESSAGES}" not in data.non_tensor_batch:
+_MADE_OF = f"""\
+        if converses := "{_MESSAGES}" not in data.non_tensor_batch:
             data.non_tensor_batch["{_MESSAGES}"] = conversations(data, self.tokenizer)
-{_CALLS}'''
-_LEFT_OUT = f'''        if converses:
+"""
+_LEFT_OUT = f"""\
+        if converses:
             del data.non_tensor_batch["{_MESSAGES}"]
-{_RETURNS}'''
+"""
 _CONVERSATIONS = '''def conversations(data: Any, tokenizer: Any) -> Any:
     """Return the messages of each row, as verl's SGLang rollout has them: the prompt, and the response by turns."""
     found, asked = np.empty(len(data), dtype=object), data.non_tensor_batch.get("raw_prompt")
@@ -91,10 +93,10 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
             text, more = _with_data(text, file.path, project)
             more += _unfed(text, file.path, code)
             if lent and _CALLS in text:
-                text = text.replace(_CALLS, _CALLS_WITH).replace(_RETURNS, f"{_TAKES_BACK}{_RETURNS}")
+                text = _around_the_call(text, _LENDS_THEM, _TAKES_BACK)
                 more.append(Remark("batch", _LENT, "changed", f"{file.path} {_LENDS}"))
             if converses and _CALLS in text:
-                text = text.replace(_CALLS, _MADE_OF).replace(_RETURNS, _LEFT_OUT)
+                text = _around_the_call(text, _MADE_OF, _LEFT_OUT)
                 text = text.replace(_CLASS, f"{_CONVERSATIONS}{_CLASS}", 1)
                 for imports, with_more in _IMPORTS.items():
                     text = text.replace(imports, with_more, 1)
@@ -103,6 +105,11 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
             file = replace(file, data=text.encode())
         files.append(file)
     return Taken(Tree.of(files), list(remarks.values()))
+
+
+def _around_the_call(hook: str, before: str, behind: str) -> str:
+    """Return a manager's hook with lines before and behind its call of the class that was copied."""
+    return hook.replace(_CALLS, f"{before}{_CALLS}").replace(_RETURNS, f"{behind}{_RETURNS}")
 
 
 def _with_variables(
