@@ -136,7 +136,9 @@ def _supply(project: Path, config: dict[str, Any], supplied: list[str]) -> list[
         path = Path(config[key])
         if not path.is_file() or ASKS.search(path.read_text(encoding="utf-8")):
             supplied.append("server of a reward function" if path.is_file() else "reward function")
-            path.write_text(FUNCTION, encoding="utf-8")
+            named = re.escape(str(config[f"{key.removesuffix('path')}name"]))
+            awaited = path.is_file() and re.search(rf"\basync def {named}\(", path.read_text(encoding="utf-8"))
+            path.write_text(FUNCTION.replace("def", "async def") if awaited else FUNCTION, encoding="utf-8")
             overrides.append(f"{key.removesuffix('path')}name=compute_score")
     return overrides
 

@@ -42,7 +42,8 @@ def scatter(fork: Fork, source: Source, kept: list[str], chance: random.Random) 
     return tokens
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", [1, 2])
 def test_no_edit_is_lost(tmp_path: Path, verl_0_6_1: Source, seed: int) -> None:
     manifest = releases.load("0.6.1")
     options = complete(Options("toy", "0.6.1"), manifest)

@@ -94,6 +94,7 @@ def test_an_untouched_project_becomes_a_fresh_one(
 
 @pytest.mark.network
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_edits_go_where_their_files_go(former: Callable[[str], Path], tmp_path: Path) -> None:
     project = Path(shutil.copytree(former(NEWEST[-1]), tmp_path / "toy"))
     package = project / "toy"

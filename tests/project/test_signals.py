@@ -66,15 +66,38 @@ def test_a_function_that_needs_signals_runs_in_the_main_thread(project: Path, at
     assert -1 < rows[0]["critic/score/mean"] < 1  # some were stopped
 
 
-def test_a_function_that_forks_does_so_from_the_main_thread(project: Path) -> None:
-    (project / "forking.py").write_text(
-        "import multiprocessing\nimport threading\n\n\ndef half(queue):\n    queue.put(0.5)\n\n\n"
-        "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
-        "    context = multiprocessing.get_context('fork')\n    queue = context.Queue()\n"
-        "    process = context.Process(target=half, args=(queue,))  # as multiprocessing.Process(...)\n"
-        "    process.start()\n    score = queue.get(timeout=20)\n    process.join()\n"
-        "    return {'score': score, 'here': threading.current_thread() is threading.main_thread()}\n"
-    )
+FORKS = """
+import multiprocessing
+import threading
+
+
+def half(queue):
+    queue.put(0.5)
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=half, args=(queue,))  # as multiprocessing.Process(...)
+    process.start()
+    score = queue.get(timeout=20)
+    process.join()
+    return {"score": score, "here": threading.current_thread() is threading.main_thread()}
+"""
+BY_MATH_VERIFY = """
+import threading
+from math_verify import parse, verify
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    score = 0.5 * verify(parse(r"$\\frac{1}{2}$"), parse("0.5"))
+    return {"score": score, "here": threading.current_thread() is threading.main_thread()}
+"""
+
+
+@pytest.mark.parametrize("function", [FORKS, BY_MATH_VERIFY])
+def test_a_function_that_forks_or_has_an_alarm_set_does_so_in_the_main_thread(project: Path, function: str) -> None:
+    (project / "forking.py").write_text(function)
     done = forked(project, "main.py", *SETTINGS, "reward.custom_reward_function.path=forking.py")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (project / "run/metrics.jsonl").read_text().splitlines()]

@@ -23,6 +23,7 @@ SMALL = (
 
 
 @pytest.mark.usefixtures("verl")
+@pytest.mark.thorough
 def test_each_run_has_a_directory_and_all_have_a_report(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     where = tmp_path / "a run, of mine"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -132,6 +134,29 @@ def test_a_function_of_a_file_with_settings_is_found_by_the_processes(library: L
     assert [result["score"] for result in scorer(samples("a", "bb"))] == [1.5, 2.5]
     scorer.close()
     assert library("scoring").source_of(partial(module.score, bonus=0.5)) == f"{file}:1"
+
+
+def test_a_function_of_a_file_can_be_handed_to_processes(library: Library, tmp_path: Path) -> None:
+    """As managers do that score by a pool: verl, from 0.7.0 on, keeps the file's module from being imported."""
+    import importlib.util
+
+    file = tmp_path / "mine.py"
+    file.write_text("def score(text, bonus):\n    return len(text) + bonus\n")
+    spec = importlib.util.spec_from_file_location("custom_module_123", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(module.score)
+    calls = library("calls")
+    function = partial(module.score, bonus=0.5)
+    assert calls.importable(function) is function
+    assert calls.importable(None) is None
+    assert pickle.loads(pickle.dumps(function))("ab") == 2.5
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+        assert pool.submit(function, "abc").result() == 3.5
+    del sys.modules["custom_module_123"]
 
 
 @pytest.mark.parametrize("in_main_thread", [True, False])

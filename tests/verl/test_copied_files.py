@@ -124,12 +124,22 @@ DATASET = "from verl.utils.dataset import RLHFDataset\n\n\nclass Mine(RLHFDatase
 
 
 @pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("release", [NEWEST[-1], "0.6.1"])
-def test_a_dataset_class_starts_from_that_of_its_own_release(tmp_path: Path, release: str) -> None:
-    (tmp_path / "mine.py").write_text(DATASET)
+@pytest.mark.parametrize(
+    ("release", "path"),
+    [
+        (NEWEST[-1], "mine.py"),
+        ("0.6.1", "mine.py"),
+        (NEWEST[-1], "pkg://data.mine"),
+        (NEWEST[-1], "file://data/mine.py"),
+    ],
+)
+def test_a_dataset_class_starts_from_that_of_its_own_release(tmp_path: Path, release: str, path: str) -> None:
+    (tmp_path / "data").mkdir()
+    for folder in (tmp_path, tmp_path / "data"):
+        (folder / "mine.py").write_text(DATASET)
     upstream = "verl/utils/dataset/rl_dataset.py"
     theirs = File("p/vendored/rl_dataset.py", FileKind.VENDORED, b"class RLHFDataset: ...\n", upstream)
-    settings = {"data.custom_cls.path": "mine.py", "data.custom_cls.name": "Mine"}
+    settings = {"data.custom_cls.path": path, "data.custom_cls.name": "Mine"}
     source, places = source_of(release), Places((tmp_path,))
     taken = named_files.take(Recipient(Tree.of([theirs]), "p", source, places, settings, NEWEST[-1]))
     files = {file.path: file.data.decode() for file in taken.tree}

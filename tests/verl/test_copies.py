@@ -485,6 +485,23 @@ def test_data_files_of_the_checkout_are_found_from_a_project(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("verl")
+def test_names_that_the_checkout_defines_nowhere_are_said_with_their_lines(tmp_path: Path) -> None:
+    text = """
+        import json
+        def score(data):
+            found = defaultdict(list)
+            return found, json.dumps([item for item in data]), __name__, scale, defaultdict
+        scale = 2
+        if __name__ == "__main__":
+            print(only_when_run_alone())
+        """
+    _, said = surrounded(tmp_path, text, {})
+    assert said == ["to do: name=defaultdict"]
+    _, said = surrounded(tmp_path, f"from collections import *{text}", {})
+    assert said == []  # a star may bring any
+
+
+@pytest.mark.usefixtures("verl")
 def test_what_only_the_forks_trainer_puts_into_a_batch_is_named(tmp_path: Path) -> None:
     text = """
         def score(data):

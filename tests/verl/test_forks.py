@@ -120,6 +120,19 @@ def test_a_config_in_a_package_beside_the_run(tmp_path: Path) -> None:
     assert run.overlay == ({"data": {"max_prompt_length": 9}},)
 
 
+def test_a_part_of_a_config_may_have_a_package_and_no_group(tmp_path: Path) -> None:
+    files = {
+        "setup.py": "",
+        "train.py": '@hydra.main(config_path="conf", config_name="own")\ndef main(c): ...\n',
+        "conf/own.yaml": "defaults: [rows@data, reward_manager@reward_manager, _self_]\nalgorithm: {gamma: 0.5}\n",
+        "conf/rows.yaml": "max_prompt_length: 9\n",
+    }
+    run = run_of(tmp_path, "python train.py algorithm.adv_estimator=grpo", files)
+    assert run.overlay == ({"data": {"max_prompt_length": 9}}, {"algorithm": {"gamma": 0.5}})
+    assert any("own.yaml: reward_manager@reward_manager is not here" in note for note in run.notes)
+    assert not any("rows" in note for note in run.notes)
+
+
 def test_a_placeholder_is_a_text(tmp_path: Path) -> None:
     run = run_of(
         tmp_path, f"{LAUNCH} data.train_files='<your path>/a.parquet' +x.y=\"<put it here>\" a.b={{your_name}}"

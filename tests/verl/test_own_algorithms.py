@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -156,16 +157,87 @@ def test_what_fits_is_copied_as_it_is_and_what_nobody_gives_is_named(tmp_path: P
     )
     made = taken(tmp_path, NEWER, {registered.ESTIMATOR: "plain"}, fits)
     assert not [file.path for file in made.tree if file.path.endswith("of_the_run.py")]
-    asks = OF_A_FORK.replace("def mine(old_log_prob,", "def mine(entropy, old_log_prob,")
+    asks = OF_A_FORK.replace("def mine(old_log_prob,", "def mine(turn_index, old_log_prob,")
     said = [
         item.why for item in taken(tmp_path, NEWER, {registered.LOSS: "mine"}, asks).remarks if item.what == "to do"
     ]
-    assert said == ["pkg/custom/verl_algorithms.py: mine takes entropy, which only its own trainer hands over"]
+    assert said == ["pkg/custom/verl_algorithms.py: mine takes turn_index, which only its own trainer hands over"]
     may = OF_A_FORK.replace(
         "(token_level_rewards, response_mask)", "(token_level_rewards, response_mask, *, other=None)"
     )
     said = [item.why for item in taken(tmp_path, NEWER, {registered.ESTIMATOR: "plain"}, may).remarks]
     assert "plain may take other, which only its own trainer hands over: None here" in said
+
+
+# A loss and an estimator that take more than verl passes, and what verl's functions around them have.
+TAKES_MORE = (
+    OLDER
+    + """
+
+@register_policy_loss("mine")
+def mine(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean", config=None, *,
+         ref_log_prob, rollout_log_probs=None, entropy=None, nobody_has=None, scale=1.0):
+    return log_prob, {"had": (ref_log_prob, rollout_log_probs, entropy, nobody_has, scale)}
+
+
+@register_adv_est("plain")
+def plain(token_level_rewards, eos_mask, token_entropy, domains, gamma, batch_size=None):
+    return eos_mask, token_entropy, domains, gamma, batch_size
+"""
+)
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_verl_has_at_hand_is_handed_over_where_it_is_of_the_same_rows(tmp_path: Path, pkg: Path) -> None:
+    import torch
+
+    chosen = {registered.LOSS: "mine", registered.ESTIMATOR: "plain"}
+    made = taken(tmp_path, NEWER, chosen, TAKES_MORE)
+    assert made.settings == {
+        "actor_rollout_ref.actor.calculate_entropy": True,
+        "actor_rollout_ref.actor.kl_loss_coef": 0.0,
+        "actor_rollout_ref.actor.use_kl_loss": True,
+        "actor_rollout_ref.rollout.calculate_log_probs": True,
+        "local.recompute_old_log_probs": True,
+    }
+    to_do = [item.why for item in made.remarks if item.what == "to do"]
+    assert to_do == ["pkg/custom/verl_algorithms.py: plain takes domains, which only its own trainer hands over"]
+    registry = found(pkg, made.tree)
+    numbers = torch.arange(6.0).reshape(2, 3)
+    jagged = torch.nested.nested_tensor([torch.ones(3), torch.ones(2)], layout=torch.jagged)
+    weights = torch.nested.nested_tensor([torch.arange(3.0), torch.arange(2.0)], layout=torch.jagged)
+    rows = torch.nested.to_padded_tensor(jagged, 0.0)
+
+    def ppo_loss(advantages: Any) -> Any:
+        data = {"advantages": advantages, "ref_log_prob": numbers}  # noqa: F841  what the loss is looked for in
+        entropy = numbers + 1  # noqa: F841
+        given = {"old_log_prob": numbers - 1, "log_prob": numbers, "response_mask": 0, "loss_agg_mode": "x"}
+        return registry["mine"](**given, advantages=advantages, config=None, rollout_is_weights=None)
+
+    def forward_step(engines: Any) -> Any:
+        micro_batch = {"advantages": jagged, "rollout_log_probs": engines}  # noqa: F841
+        return ppo_loss(rows)
+
+    ref, engines, entropy, nobody_has, scale = forward_step(weights)[1]["had"]
+    assert (nobody_has, scale) == (None, 1.0)
+    assert torch.equal(ref, numbers)
+    assert torch.equal(entropy, numbers + 1)
+    assert engines.tolist() == [[0, 1, 2], [0, 1, 0]]
+    # What is of other rows is not taken: these are the trainer's own, of before the update.
+    assert torch.equal(ppo_loss(numbers)[1]["had"][1], numbers - 1)
+
+    def compute_advantage(data: Any, gamma: float) -> Any:
+        given = {"token_level_rewards": data.batch["token_level_rewards"], "response_mask": numbers, "index": [0, 1]}
+        return registry["plain"](**given, config=None)
+
+    tensors = {"token_level_rewards": rows, "entropys": rows + 2, "response_mask": numbers}
+    data = SimpleNamespace(batch=tensors, non_tensor_batch={"domains": ["a", "b"]})
+    mask, entropys, domains, gamma, size = compute_advantage(data, 0.9)
+    assert torch.equal(mask, numbers)
+    assert torch.equal(entropys, rows + 2)
+    assert (list(domains), gamma, size) == (["a", "b"], 0.9, None)
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'ref_log_prob'"):
+        registry["mine"](old_log_prob=0, log_prob=0, advantages=rows, response_mask=0, loss_agg_mode="x", config=None)
 
 
 def test_settings_that_code_reads() -> None:

@@ -55,6 +55,7 @@ def test_the_engine_agrees_with_transformers_after_every_update(projects: Callab
     assert "10 passed" in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("release", newest_release(engine="vllm"))
 def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))

@@ -17,7 +17,18 @@ from extractor.pipeline.render.unread import named
 from extractor.pipeline.source import Source, open_source
 from extractor.usecases.export.project import UNKNOWN
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import assemble, convert, earlier, fitting, references, report, startable, turns, unsaid
+from extractor.usecases.fromrun import (
+    assemble,
+    convert,
+    earlier,
+    fitting,
+    primes_own,
+    references,
+    report,
+    startable,
+    turns,
+    unsaid,
+)
 from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.bash import read_script
 from extractor.usecases.fromrun.convert import Experiment
@@ -112,7 +123,7 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
     given = _variables(request.variables)
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     run = read_run(request.file, given, environment, tuple(request.config_dirs), request.started_in)
-    run = turns.with_verls_names(earlier.with_earlier_defaults(run))
+    run = primes_own.with_recipes_names(turns.with_verls_names(earlier.with_earlier_defaults(run)))
     fits = []
     for candidate in _candidates(request, run, release):
         step(f"reading verl {candidate}")

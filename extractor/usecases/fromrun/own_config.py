@@ -169,7 +169,9 @@ class _Own:
         main = "ppo_trainer"
         entries = body.pop("defaults", [])
         for entry in entries if isinstance(entries, list) else ():
-            if isinstance(entry, str) and entry != "_self_":
+            if isinstance(entry, str) and "@" in entry:  # without a group, below a package
+                self._choose(f"@{entry.partition('@')[2]}", entry.partition("@")[0], file)
+            elif isinstance(entry, str) and entry != "_self_":
                 main = entry if VERLS.fullmatch(entry) else self.read(entry, (*above, file))
             elif isinstance(entry, dict):
                 for key, option in entry.items():
@@ -192,17 +194,18 @@ class _Own:
             if part is not None:
                 self.found.append(part)
             elif one is not None and not key.startswith("hydra/"):
-                self.notes.append(f"{file.name}: {key}: {one} is not here, and is taken for what verl has there")
+                named = f"{one}{key}" if key.startswith("@") else f"{key}: {one}"
+                self.notes.append(f"{file.name}: {named} is not here, and is taken for what verl has there")
 
     def _of_group(self, key: str, option: str) -> Mapping[str, Any] | None:
         """Return what a choice of a group adds, below its package; None where its file is not here."""
         group, _, package = key.partition("@")
-        file = _found(f"{group}/{option.removesuffix('.yaml')}", self.groups)
+        file = _found(f"{group}/{option}".removesuffix(".yaml").lstrip("/"), self.groups)
         if file is None:
             return None
         body, said = _read(file)
         body.pop("defaults", None)
-        dotted = group.replace("/", ".")
+        dotted = (group or option.rpartition("/")[0]).replace("/", ".")
         package = (package or said).replace("_group_", dotted) or dotted
         for part in reversed([] if package.startswith("_global_") else package.split(".")):
             body = {part: body}

@@ -56,6 +56,7 @@ class Run:
         scored_by: What scores in a run of TRL's or EasyR1's; None: the settings say what does.
         written: What a run of EasyR1's adds to its prompts.
         is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
+        has_process_rewards: Whether it trains as upstream's recipe for PRIME does, by another program.
     """
 
     file: str
@@ -76,6 +77,7 @@ class Run:
     written: Written | None = None
     is_whole: bool = False
     is_bare: bool = False
+    has_process_rewards: bool = False
 
 
 def read_run(

@@ -86,7 +86,7 @@ def with_verls_names(run: Run) -> Run:
     """Return a run with what verl calls the settings of its own loop, and remarks on them."""
     if run.hints or run.resolved is not None:
         return run
-    flat = _flat(run)
+    flat = settings_of(run)
     for loop in LOOPS:
         if loop.turns in flat or loop.group in flat:
             return _named(run, loop, flat)
@@ -138,13 +138,13 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
     return replace(
         run,
         overrides=tuple(overrides),
-        defaults=_without(run.defaults, gone),
+        defaults=without(run.defaults, gone),
         kept={**run.kept, **kept},
         remarks=(*run.remarks, *remarks),
     )
 
 
-def _flat(run: Run) -> dict[str, Any]:
+def settings_of(run: Run) -> dict[str, Any]:
     """Return what a run, its configs and its checkout's config say, by key."""
     merged: dict[str, Any] = {}
     for body in (run.defaults, *run.overlay):
@@ -152,10 +152,10 @@ def _flat(run: Run) -> dict[str, Any]:
     return {**flatten(merged), **{item.key: item.value for item in run.overrides if item.mark != "~"}}
 
 
-def _without(body: Any, keys: set[str | None], prefix: str = "") -> Any:
+def without(body: Any, keys: set[str | None], prefix: str = "") -> Any:
     """Return a nested config without some keys."""
     return {
-        name: _without(value, keys, f"{prefix}{name}.") if isinstance(value, dict) else value
+        name: without(value, keys, f"{prefix}{name}.") if isinstance(value, dict) else value
         for name, value in body.items()
         if f"{prefix}{name}" not in keys
     }

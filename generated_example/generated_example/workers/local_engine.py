@@ -30,6 +30,7 @@ COLUMNS = (
     "old_log_probs",
     "advantages",
     "ref_log_prob",
+    "rollout_log_probs",
     "rollout_is_weights",
     "values",
     "returns",

@@ -70,7 +70,11 @@ def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProce
 
 @pytest.mark.parametrize(
     ("release", "preset"),
-    [(NEWEST[-1], "grpo"), (NEWEST[-1], "ppo"), pytest.param("0.4.0", "grpo", marks=pytest.mark.thorough)],
+    [
+        (NEWEST[-1], "grpo"),
+        pytest.param(NEWEST[-1], "ppo", marks=pytest.mark.thorough),
+        pytest.param("0.4.0", "grpo", marks=pytest.mark.thorough),
+    ],
 )
 def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, tmp_path: Path) -> None:
     root = copied(made, Configuration(release, "hf", algorithm=preset), tmp_path)

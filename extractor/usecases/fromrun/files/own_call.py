@@ -11,6 +11,25 @@ from extractor.values import readers
 
 # The module that has the decorator, and what that is called.
 MODULE, NAME = "of_the_run", "of_the_run"
+# What a project has at hand for losses and estimators that take it: the names that trainers have for it.
+AT_HAND = {
+    "entropys": ("entropy", "entropies", "token_entropys", "token_entropy", "token_level_entropy", "old_entropy"),
+    "old_log_probs": ("old_log_prob", "token_level_logp"),
+    "ref_log_prob": ("ref_log_probs",),
+    "rollout_log_probs": ("rollout_log_prob",),
+    "response_mask": ("eos_mask",),
+    "sum_pi_squared": (),
+    "rollout_is_weights": (),
+    "token_level_scores": (),
+    "responses": (),
+    "prompts": (),
+    "input_ids": (),
+    "attention_mask": (),
+    "non_tensor_batch": (),
+    "data": (),
+    "gamma": (),
+    "lam": (),
+}
 TEXT = '''# vextract:hook  yours: written once, never touched by an upgrade
 """Losses and estimators of the run's own, called as its trainer calls them."""
 
@@ -22,18 +41,29 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 import yaml
 from omegaconf import DictConfig, OmegaConf
+from tensordict import TensorDict
 
 UNKNOWN = Path(__file__).parents[3] / "config" / "unknown.yaml"
 # What losses of before verl 0.6.1 return behind the loss.
 MEASURED = ("actor/pg_clipfrac", "actor/ppo_kl", "actor/pg_clipfrac_lower")
+# verl's functions that call losses and estimators, and how far they are from those.
+CALLERS, FRAMES = ("ppo_loss", "update_policy", "compute_advantage"), 12
+# Names that trainers have for the same columns.
+SAME: dict[str, tuple[str, ...]] = {
+    @SAME@
+}
+ENGINES = "rollout_log_probs"
 
 
 def of_the_run(
     section: str, measures: bool = False, whole: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a function: it gets the arguments that it takes, and in its config the run's settings of its own.
+
+    What it takes that verl does not pass, it gets where verl's function that calls it has that under the same name.
 
     Args:
         section: What the `config` that it is given is a part of the run's.
@@ -59,6 +89,11 @@ def of_the_run(
                     for name in reversed(section.split(".") if whole else ()):
                         made[1] = SimpleNamespace(**{name: made[1]})
                 given["config"] = made[1]
+            for name, item in list(taken.items())[len(args) :]:
+                if name not in given and item.default in (item.empty, None) and item.kind is not item.VAR_KEYWORD:
+                    value = at_hand(name, given)
+                    if value is not None:
+                        given[name] = value
             found = function(*args, **{key: value for key, value in given.items() if every or key in taken})
             if measures and not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict)):
                 loss, *more = found if isinstance(found, tuple) else (found,)
@@ -68,6 +103,53 @@ def of_the_run(
         return called
 
     return decorated
+
+
+def at_hand(name: str, given: dict[str, Any]) -> Any:
+    """Return what verl has for an argument that it does not pass; None: nothing.
+
+    That is a value of the function that calls the loss or the estimator, or a column of the rows that it works on.
+    Where the engine's log-probabilities are not at hand, they are the trainer's of before the update.
+
+    Args:
+        name: of the argument.
+        given: the arguments that it passes.
+    """
+    known, names = next(((own, (own, *same)) for own, same in SAME.items() if name in (own, *same)), (name, (name,)))
+    rows = given.get("advantages", given.get("token_level_rewards"))
+    frames: list[Any] = [inspect.currentframe()]
+    while frames[-1] is not None and len(frames) < FRAMES:
+        frames.append(frames[-1].f_back)
+    names_of = [frame.f_code.co_name if frame is not None else "" for frame in frames]
+    caller = next((number for number, called in enumerate(names_of) if called in CALLERS), None)
+    if caller is not None and rows is not None:
+        for value in (frames[caller].f_locals.get(same) for same in names):
+            if value is not None and (not isinstance(value, torch.Tensor) or value.shape == rows.shape):
+                return value
+        for frame in filter(None, frames[caller : caller + 3]):  # what calls it may hold more columns of the same rows
+            for held in list(frame.f_locals.values()):
+                column = column_of(held, names, rows)
+                if column is not None:
+                    return column
+    return given.get("old_log_prob") if known == ENGINES else None
+
+
+def column_of(held: Any, names: tuple[str, ...], rows: torch.Tensor) -> Any:
+    """Return a column of a batch, if its advantages or rewards are `rows`, (bs, response_length)."""
+    tensors = getattr(held, "batch", held)
+    if not isinstance(tensors, (dict, TensorDict)):
+        return None
+    beside = next((name for name in ("advantages", "token_level_rewards") if name in tensors.keys()), None)
+    if beside is None or not torch.equal(padded(tensors[beside]), rows):
+        return None
+    others = getattr(held, "non_tensor_batch", {})
+    return next((padded(part[name]) for part in (tensors, others) for name in names if name in part.keys()), None)
+
+
+def padded(column: Any) -> Any:
+    """Return a column with rows of one length."""
+    is_nested = isinstance(column, torch.Tensor) and column.is_nested
+    return torch.nested.to_padded_tensor(column, 0.0) if is_nested else column
 
 
 def with_own(config: Any, section: str) -> Any:
@@ -96,11 +178,16 @@ def with_own(config: Any, section: str) -> Any:
         else:
             object.__setattr__(held, last, value)  # a dataclass that is not to be changed otherwise
     return config
-'''
+'''.replace("@SAME@", "\n    ".join(f"{name!r}: {same!r},".replace("'", '"') for name, same in AT_HAND.items() if same))
+
+
+def at_hand(name: str) -> str | None:
+    """Return what a project calls an argument that it has at hand; None: it has it not."""
+    return next((own for own, same in AT_HAND.items() if name in (own, *same)), None)
 
 
 def called_as_here(
-    text: str, definition: str, section: str, package: str, given: Collection[str], *, measures: bool
+    text: str, definition: str, section: str, package: str, given: Collection[str], *, measures: bool, lends: bool
 ) -> str:
     """Return a module's text with the decorator at a function that a project calls otherwise than its own trainer does.
 
@@ -111,13 +198,14 @@ def called_as_here(
         package: The module that has the decorator, without its name.
         given: The arguments that the project calls it with.
         measures: Whether the project takes a dictionary of metrics behind a loss.
+        lends: Whether it takes what the project has at hand, and does not pass.
     """
     body = readers.python(text).body
     node = next((item for item in body if isinstance(item, ast.FunctionDef) and item.name == definition), None)
     if node is None:
         return text
     taken = {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
-    fits = node.args.kwarg is not None or taken.issuperset(given)
+    fits = (node.args.kwarg is not None or taken.issuperset(given)) and not lends
     whole = any(chain[1:2] == (section.partition(".")[0],) for chain, _ in _reads_of_config(text))
     if fits and not whole and not settings_read(text, section) and not (measures and _returns_otherwise(node)):
         return text

@@ -107,6 +107,9 @@ class RunRewardManager({cls}):
         if isinstance(found, tuple):  # what is for each token, among other things
             found = next((item for item in found if isinstance(item, dict) or getattr(item, "ndim", 0) == 2), found[0])
         found = dict(found) if isinstance(found, dict) else {{"reward_tensor": found}}
+        for name in ("gt_scores", "all"):  # of PRIME's own managers: without, and with what a model says
+            if name in found:
+                found.setdefault("reward_tensor", found.pop(name))
         found.setdefault("reward_extra_info", {{}})
         return found if return_dict else found["reward_tensor"]
 '''

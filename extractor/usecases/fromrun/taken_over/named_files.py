@@ -33,13 +33,25 @@ _KINDS = (
 )
 
 
+# How newer releases of verl may be told of a module or a file.
+_OF_A_MODULE, _OF_A_FILE = "pkg://", "file://"
+
+
 def function_text(places: Places, path: str, source: Source) -> str | None:
     """Return the text of a file that a run names: on disk, or one of verl's own; None where there is none."""
+    path = _as_file(path)
     place = places.find_like(path)
     if place is not None:
         return readers.python_text(readers.read_bytes(place, limits.MAX_TEXT))
     own = path[path.find("verl/") :] if "verl/" in path else ""
     return source.read(own) if own in source.files else None
+
+
+def _as_file(path: str) -> str:
+    """Return the path of a file as verl loads it: a module's (`pkg://mine.rewards`) or a file's (`file://...`)."""
+    if path.startswith(_OF_A_MODULE):
+        return f"{path.removeprefix(_OF_A_MODULE).replace('.', '/')}.py"
+    return path.removeprefix(_OF_A_FILE)
 
 
 def take(project: Recipient) -> Taken:
@@ -53,7 +65,7 @@ def take(project: Recipient) -> Taken:
         key = next((name for name in settings if name.endswith(f"{kind.section}.path")), None)
         if key is None or not settings[key]:
             continue
-        path, name = str(settings[key]), settings.get(f"{key.removesuffix('.path')}.name", kind.default)
+        path, name = _as_file(str(settings[key])), settings.get(f"{key.removesuffix('.path')}.name", kind.default)
         if any(file.path == path for file in project.tree):
             continue  # what was copied before this names its own copy
         target = changed[key] = f"{package}/{kind.target}"

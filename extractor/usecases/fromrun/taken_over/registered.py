@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from extractor.usecases.fromrun.files import FOLDER, Places, own_call
 from extractor.usecases.fromrun.files.needed import without_unused
@@ -35,6 +36,14 @@ _GIVEN = {
         "rollout_is_weights",
     },
 }
+# What has a project compute what it has at hand for them only then.
+_COMPUTED = {
+    (ESTIMATOR, "entropys"): {"local.recompute_old_log_probs": True},
+    (ESTIMATOR, "old_log_probs"): {"local.recompute_old_log_probs": True},
+    (LOSS, "entropys"): {"actor_rollout_ref.actor.calculate_entropy": True},
+    (LOSS, "rollout_log_probs"): {"actor_rollout_ref.rollout.calculate_log_probs": True},
+}
+_REFERENCE = {"actor_rollout_ref.actor.use_kl_loss": True, "actor_rollout_ref.actor.kl_loss_coef": 0.0}
 _SECTIONS = {ESTIMATOR: "algorithm", LOSS: "actor_rollout_ref.actor"}
 _TARGET, IMPORTED_BY, _COPIES = "custom/verl_algorithms", "custom/algorithms", f"custom/{FOLDER}"
 # The losses of a release that return a dictionary behind the loss.
@@ -60,6 +69,7 @@ def take(project: Recipient) -> Taken:
     remarks: list[Remark] = []
     texts: dict[str, str] = {}
     reads: set[str] = set()
+    computed: dict[str, Any] = {}
     for number, (key, name, decorator) in enumerate(wanted):
         found = next(_registering(project.places, decorator, name), None)
         if found is None:
@@ -80,13 +90,18 @@ def take(project: Recipient) -> Taken:
         reads |= own_call.settings_read(copied.text, _SECTIONS[key])
         texts[target] = _called_as_here(_registering_only(copied.text, definition), definition, key, project)
         remarks += copied_remarks(key, name, place, f"{package}/{target}.py", copied)
-        lacking = _not_given(text, definition, key)
+        taken = [*_not_given(text, definition, key), *_not_given(text, definition, key, optional_by)]
+        for argument in filter(own_call.at_hand, taken):
+            needs = _computed_for(str(own_call.at_hand(argument)), key, settings)
+            remarks += [Remark(of, value, "changed", f"{definition} takes {argument}") for of, value in needs.items()]
+            computed.update(needs)
+        lacking = [item for item in _not_given(text, definition, key) if not own_call.at_hand(item)]
         if lacking:
             why = (
                 f"{package}/{target}.py: {definition} takes {', '.join(lacking)}, which only its own trainer hands over"
             )
             remarks.append(Remark(key, name, "to do", why))
-        if spared := _not_given(text, definition, key, optional_by):
+        if spared := [item for item in _not_given(text, definition, key, optional_by) if not own_call.at_hand(item)]:
             why = f"{definition} may take {', '.join(spared)}, which only its own trainer hands over: None here"
             remarks.append(Remark(key, name, "changed", why))
     if not texts:
@@ -95,7 +110,14 @@ def take(project: Recipient) -> Taken:
     if any(f"import {own_call.NAME}" in text for text in texts.values()):
         files[f"{_COPIES}/{own_call.MODULE}.py"] = own_call.TEXT
     tree = project.with_hooks(files, dict.fromkeys(texts, IMPORTED_BY))
-    return Taken(tree, remarks, reads=tuple(sorted(reads)))
+    return Taken(tree, remarks, computed, reads=tuple(sorted(reads)))
+
+
+def _computed_for(column: str, key: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that have a project compute a column for an estimator or a loss."""
+    if column == "ref_log_prob":
+        return {} if settings.get("actor_rollout_ref.actor.use_kl_loss") else _REFERENCE
+    return {name: value for name, value in _COMPUTED.get((key, column), {}).items() if settings.get(name) != value}
 
 
 def _called_as_here(text: str, definition: str, key: str, project: Recipient) -> str:
@@ -105,7 +127,9 @@ def _called_as_here(text: str, definition: str, key: str, project: Recipient) ->
     measures = key == LOSS and _MEASURED.search(of_projects) is not None
     given = {name for name in _GIVEN[key] if name in of_projects} - {"reward_baselines"}
     package = f"{project.package}.{_COPIES.replace('/', '.')}"
-    return own_call.called_as_here(text, definition, _SECTIONS[key], package, given, measures=measures)
+    taken = [*_not_given(text, definition, key), *_not_given(text, definition, key, optional_by)]
+    lends = any(map(own_call.at_hand, taken))
+    return own_call.called_as_here(text, definition, _SECTIONS[key], package, given, measures=measures, lends=lends)
 
 
 def _registering(places: Places, decorator: str, name: str) -> Iterator[tuple[str, str, str]]:

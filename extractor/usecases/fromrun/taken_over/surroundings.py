@@ -1,4 +1,4 @@
-"""What files that were copied from a run's checkout count on: variables that its script exports, and data files."""
+"""What files that were copied from a run's checkout count on: variables that its script exports, data files, names."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.usecases.fromrun.unknowns import readable, unknowns
+from extractor.usecases.verify.scopes import Analysis
 from extractor.values.tree import FileKind, Tree
 
 _COPIED = ("custom/from_run/", "custom/verl_")
@@ -91,7 +92,7 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
         if file.kind is FileKind.HOOK and file.path.startswith(below) and file.path.endswith(".py"):
             text, said = _with_variables(file.data.decode(), file.path, environment, project)
             text, more = _with_data(text, file.path, project)
-            more += _unfed(text, file.path, code)
+            more += [*_unfed(text, file.path, code), *_undefined(text, file.path)]
             if lent and _CALLS in text:
                 text = _around_the_call(text, _LENDS_THEM, _TAKES_BACK)
                 more.append(Remark("batch", _LENT, "changed", f"{file.path} {_LENDS}"))
@@ -159,6 +160,20 @@ def _unfed(text: str, path: str, code: str) -> list[Remark]:
     lacking = [key for key in sorted(keys) if not re.search(rf"(?<!batch\[)(?<!meta_info\[)[\"']{key}[\"']", code)]
     why = f"{path} reads it from a batch, where only the trainer of the run's checkout puts it"
     return [Remark("batch", key, "to do", why) for key in lacking]
+
+
+def _undefined(text: str, path: str) -> Iterator[Remark]:
+    """Say which names a copy uses that nothing defines, in the checkout either: what comes by there fails."""
+    tree = registered.tree_of(text)
+    run_alone = [node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)]
+    tree.body = [node for node in tree.body if node not in run_alone]
+    lines: dict[str, int] = {}
+    for use in Analysis(tree, "copy").uses():
+        if not use.bound:
+            lines.setdefault(use.chain[0], use.line)
+    for name, line in sorted(lines.items()):
+        why = f"{path}, line {line}, uses it, and nothing defines it: define or import it"
+        yield Remark("name", name, "to do", why)
 
 
 def _with_data(text: str, path: str, project: Recipient) -> tuple[str, list[Remark]]:

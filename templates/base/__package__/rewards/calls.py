@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .components import ComponentError
@@ -28,6 +29,19 @@ def raw_function(function: Any) -> Any:
     arguments = getattr(function, "args", ())
     inner: Any = arguments[0] if arguments and callable(arguments[0]) else getattr(function, "func", function)
     return inner if callable(inner) else function
+
+
+def importable(function: Any) -> Any:
+    """Return a function that was loaded from a file, known by its module: managers hand it to processes of a pool.
+
+    verl loads such a file under a name of its own that nothing can be imported by.
+    """
+    own = raw_function(function)
+    name, names = getattr(own, "__module__", None), getattr(own, "__globals__", None)
+    if name and names and name not in sys.modules:
+        sys.modules[name] = ModuleType(name)
+        vars(sys.modules[name]).update(names)
+    return function
 
 
 def source_of(hook: Any) -> str:

@@ -15,7 +15,17 @@ from typing import Any
 
 from .calls import raw_function
 
-NAMES = ("SIGALRM", "setitimer", "signal.alarm", "multiprocessing.Process(", "mp.Process(", "os.fork(")
+# math-verify limits the time of its parser by an alarm, and timeout_decorator that of what it decorates.
+NAMES = (
+    "SIGALRM",
+    "setitimer",
+    "signal.alarm",
+    "multiprocessing.Process(",
+    "mp.Process(",
+    "os.fork(",
+    "math_verify",
+    "timeout_decorator",
+)
 # How long to wait for the next call, before looking whether all is done.
 SECONDS = 0.01
 

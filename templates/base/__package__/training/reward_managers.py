@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from ..rewards.calls import own_line, source_of
+from ..rewards.calls import importable, own_line, source_of
 from ..rewards.loop_thread import LoopThread
 from ..rewards.main_thread import CallsHere, needs_main_thread
 from ..rewards.scoring import ScoringError
@@ -58,7 +58,7 @@ def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[
     return manager_class(config)(
         tokenizer=tokenizer,
         num_examine=num_examine,
-        compute_score=get_custom_reward_fn(config),
+        compute_score=importable(get_custom_reward_fn(config)),
         reward_fn_key=config.data.reward_fn_key,
         **arguments,
     )
@@ -97,7 +97,7 @@ class RewardLoop:
         try:
             # There: a manager keeps the event loop that it is created in.
             self.manager = self._loop.submit(make()).result()
-            if needs_main_thread(getattr(self.manager, "compute_score", None)):
+            if needs_main_thread(importable(getattr(self.manager, "compute_score", None))):
                 self._here = CallsHere()
                 self._loop.call_by(self._here)
         except BaseException:

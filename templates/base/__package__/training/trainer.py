@@ -193,7 +193,7 @@ class LocalPPOTrainer(Closing):
                           responses, response_mask                                      (bs, R)      int64
                           input_ids, attention_mask, position_ids                       (bs, P + R)  int64
                           rollout_log_probs                                             (bs, R)      float32
-            old_log_prob  old_log_probs                                                 (bs, R)      float32
+            old_log_prob  old_log_probs, entropys                                       (bs, R)      float32
             ref           ref_log_prob                                                  (bs, R)      float32
             values        values                                                        (bs, R)      float32
             teacher       teacher_logprobs, teacher_ids                                 (bs, P + R, k)
@@ -406,7 +406,7 @@ class LocalPPOTrainer(Closing):
     def _old_log_probs(self, batch: DataProto) -> tuple[DataProto, float]:
         """Return the policy's log-probabilities before the update, and its mean entropy."""
         output = self.ranks.spread(self.policy.compute_log_prob, batch)
-        entropys = output.batch.pop("entropys")  # (bs, response_length)
+        entropys = output.batch["entropys"]  # (bs, response_length)
         entropy = agg_loss(entropys, batch.batch["response_mask"], self.config.actor_rollout_ref.actor.loss_agg_mode)
         return batch.union(output), entropy.item()
 

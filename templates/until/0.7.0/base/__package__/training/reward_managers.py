@@ -6,6 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ..rewards.calls import importable
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import load_reward_manager
 from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
@@ -32,6 +33,12 @@ def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[
         num_examine: how many responses of each data source it prints.
         arguments: further ones of its constructor.
     """
+    manager = _loaded(config, tokenizer, num_examine, arguments)
+    importable(getattr(manager, "compute_score", None))
+    return manager
+
+
+def _loaded(config: Any, tokenizer: Any, num_examine: int, arguments: dict[str, Any]) -> Any:
     if "config" not in arguments:
         return load_reward_manager(config, tokenizer, num_examine=num_examine, **arguments)
     # verl's function has an argument of that name itself: the class gets its own beforehand.
