@@ -32,6 +32,29 @@ def test_a_batch_takes_few_calls(case: Case, fixed: Vendored, broken: Vendored) 
 
 
 @pytest.mark.usefixtures("_on_a_cpu")
+@pytest.mark.parametrize("shape", [(700, 151), (7, 30, 151)])
+def test_gradients_are_those_of_torch_bit_for_bit(vendored: Callable[..., Vendored], shape: tuple[int, ...]) -> None:
+    """Of logits that lie in one piece, and of a part of each row, as some releases cut it out."""
+    fixed, broken = (vendored(NEWEST[-1], PART, without) for without in (None, "log-probs-token-by-token"))
+    generator = torch.Generator().manual_seed(0)
+    drawn, labels = torch.randn(shape, generator=generator) * 10, torch.randint(0, 151, shape[:-1], generator=generator)
+    weights = torch.randn(shape[:-1], generator=generator)
+
+    def gradient(package: Vendored, first: int) -> torch.Tensor:
+        logits = drawn.clone().requires_grad_()
+        function = package.get("vendored.utils.torch_functional", "logprobs_from_logits_v2")
+        log_probs = function(logits[:, first:], labels[:, first:]) if first else function(logits, labels)
+        (log_probs * (weights[:, first:] if first else weights)).sum().backward()
+        assert logits.grad is not None
+        return logits.grad
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fixed.module("shims.logsumexp"), "NUMBERS_IN_CACHE", 1000)
+        for first in (0, 3) if len(shape) > 2 else (0,):
+            assert torch.equal(gradient(fixed, first), gradient(broken, first))
+
+
+@pytest.mark.usefixtures("_on_a_cpu")
 def test_half_precision_goes_in_pieces_too(vendored: Callable[..., Vendored]) -> None:
     """Values and gradients are those of one row at a time, bit for bit, and nothing of their size is kept."""
     fixed, broken = (vendored(NEWEST[-1], PART, without) for without in (None, "log-probs-token-by-token"))
@@ -66,7 +89,7 @@ def test_an_entropy_that_is_only_reported_needs_little_memory(case: Case, fixed:
     )
     shim = fixed.module("shims.logsumexp")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shim, "NUMBERS_AT_ONCE", 1000)
+        patch.setattr(shim, "NUMBERS_IN_CACHE", 1000)
         with shim.only_reporting_entropy():
             reported = entropy(logits)
     assert not reported.requires_grad

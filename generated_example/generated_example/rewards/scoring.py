@@ -184,6 +184,8 @@ class Scorer:
             text = f"the reward is a dict without `score`; it has {names}"
             raise ScoringError(text, source_of(self.function), row)
         for name, value in result.items():
+            if type(value) is float and -LARGEST <= value <= LARGEST:  # as nearly all are
+                continue
             if problem := problem_of(value, is_score=name == "score"):
                 what = "the reward" if name == "score" else f"the component {name!r} of the reward"
                 raise ScoringError(f"{what} is {problem}", source_of(self.function), row)
@@ -282,10 +284,10 @@ def run_async(work: Coroutine[Any, Any, Any]) -> Any:
 
 def aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the same names in every result."""
+    if all(result.keys() == results[0].keys() for result in results):
+        return results
     names: dict[str, Any] = {}
     for result in results:
         for name, value in result.items():
             names.setdefault(name, "" if isinstance(value, str) else 0.0)
-    if all(len(result) == len(names) for result in results):
-        return results
     return [{**names, **result} for result in results]

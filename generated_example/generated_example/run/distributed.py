@@ -224,7 +224,10 @@ def seed_everything(seed: int) -> None:
     """Seed Python's, NumPy's and torch's global generators."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.manual_seed(seed)
+    else:  # that would note for each device that may come where it was called from, which takes a millisecond
+        torch.default_generator.manual_seed(seed)
 
 
 def draw_seeds(count: int) -> list[int]:

@@ -56,7 +56,8 @@ def resolved(result: Any) -> Any:
     async def wait() -> Any:
         return await result
 
-    return asyncio.run(wait()) if inspect.isawaitable(result) else result
+    is_awaited = type(result) is not tuple and inspect.isawaitable(result)
+    return asyncio.run(wait()) if is_awaited else result
 
 
 def _copies(environment: Any) -> Callable[[Any], Any]:

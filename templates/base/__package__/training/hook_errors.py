@@ -121,13 +121,13 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
             raise HookError(f"reward_extra_info[{name!r}] is a {kind}, not a list of a value per sample", hook_file)
         if len(values) not in (0, len(batch)):
             raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
-    plain = {name: [_plain(value) for value in values] for name, values in extra.items() if len(values)}
+    plain = {name: [*map(_plain, values)] for name, values in extra.items() if len(values)}
     return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
 
 
 def _plain(value: Any) -> Any:
     """Return what a tensor holds: it may be on another device, or have a gradient, and is no number to metrics."""
-    if not isinstance(value, torch.Tensor):
+    if type(value) is float or not isinstance(value, torch.Tensor):
         return value
     return value.item() if value.numel() == 1 else value.tolist()
 
