@@ -95,6 +95,7 @@ SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
     "actor_rollout_ref.ref.model.path": _model("actor_rollout_ref.ref.model.path"),
     "critic.model.path": _model("critic.model.path"),
     "critic.model.tokenizer_path": _model("critic.model.tokenizer_path"),
+    "local.prime.path": _model("local.prime.path"),
     JUDGE: lambda config, folder: str(model(folder, "judge")),
     "reward.reward_model.model_path": lambda config, folder: str(model(folder, "judge")),
     "reward_model.model.input_tokenizer": _model("actor_rollout_ref.model.path"),

@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from extractor.pipeline.index.batch_keys import keys_written
 from extractor.usecases.adopt import assemble, narrower
 from extractor.usecases.adopt.combine import combine
 from extractor.usecases.adopt.disagreements import disagreements, unfed
@@ -109,11 +110,20 @@ def test_calls_that_do_not_fit(function: str, call: str, what: str | None) -> No
         ("from p import own", "own.f("),
     ):
         caller = f"{head}\n\ndef g(x):\n    {call.replace('f(', name)}\n"
-        found = list(disagreements(files(own=function, other=caller)))
+        found = [item for item in disagreements(files(own=function, other=caller)) if item.is_certain]
         assert [item.what for item in found] == ([] if what is None else [what]), caller
         assert all((item.caller, item.called) == (("p.other", "g"), ("p.own", "f")) for item in found)
     bound = f"from p.own import f\n\ndef g(x, f):\n    {call}\n"
     assert not list(disagreements(files(own=function, other=bound)))
+
+
+@pytest.mark.parametrize(("function", "fits"), [("def f(a, b=1): ...", False), ("def f(a, **more): ...", True)])
+def test_a_call_that_hands_over_more_by_name_may_not_fit(function: str, fits: bool) -> None:
+    caller = "from p.own import f\n\ndef g(x):\n    f(1, **x)\n"
+    found = list(disagreements(files(own=function, other=caller)))
+    assert [(item.what, item.is_certain) for item in found] == (
+        [] if fits else [("hands more by name to f, which takes no further arguments", False)]
+    )
 
 
 def test_keys_that_nothing_puts_into_a_batch() -> None:
@@ -121,6 +131,15 @@ def test_keys_that_nothing_puts_into_a_batch() -> None:
     assert list(unfed(files(own=text, other="NAMES = ['b']\n"))) == [(("p.own", "f"), "a"), (("p.own", "f"), "d")]
     stores = "def g(data):\n    data.batch['d'] = data.meta_info['a']\n    return {'a': 1}\n"
     assert list(unfed(files(own=text, other=stores))) == [(("p.own", "f"), "b")]
+
+
+def test_columns_that_only_the_code_of_a_fork_gives_to_rows() -> None:
+    text = "def f(data):\n    return data.non_tensor_batch['a'], data.non_tensor_batch['b'], data.batch['c']\n"
+    assert list(unfed(files(own=text), of_rows=True)) == [(("p.own", "f"), "a"), (("p.own", "f"), "b")]
+    named = files(own=text, other="def g(data):\n    data.batch['c'] = data.non_tensor_batch['a']\n    return 'b'\n")
+    assert list(unfed(named, of_rows=True)) == [(("p.own", "f"), "a"), (("p.other", "g"), "a")]
+    stores = "def h(data):\n    data.non_tensor_batch['a'] = 1\n    data.batch['x'] = 2\n    other['y'] = 3\n"
+    assert list(keys_written(ast.walk(ast.parse(stores)))) == ["a"]
 
 
 def test_settings_that_a_typed_config_could_not_hold() -> None:

@@ -470,6 +470,28 @@ def test_the_class_in_a_program_that_knows_other_rows_scores(tmp_path: Path, imp
 
 
 @pytest.mark.usefixtures("verl")
+def test_a_class_that_has_a_function_of_its_own_is_not_given_verls(tmp_path: Path, imports: Path) -> None:
+    def default_compute_score(item: int) -> int:
+        raise AssertionError("verl's, which knows none of the checkout's rows")
+
+    program = PROGRAM.replace(
+        "tokenizer, num_examine):\n        pass",
+        "tokenizer, num_examine, compute_score=None):\n"
+        "        self.compute_score = compute_score or _select('countdown')",
+    ).replace('[_select("countdown")(item)', "[self.compute_score(item)")
+    assert program.count("compute_score") == 4
+    places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": program})
+    tree, _, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
+    make = registered(tree, imports, "of_the_run")
+    assert make(tokenizer=None, num_examine=0, compute_score=default_compute_score)([1, 3]) == [0.5, 1.5]
+    assert make(tokenizer=None, num_examine=0, compute_score=lambda item: 8)([1]) == [8]
+
+
+def test_the_plain_manager_is_in_every_project() -> None:
+    assert managers.names({"p/vendored/workers/reward_manager/naive.py": "class NaiveRewardManager: ..."}) == {"naive"}
+
+
+@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("manager", ["naive", "dapo", None])
 def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: Path, manager: str | None) -> None:
     places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": SCORERS})

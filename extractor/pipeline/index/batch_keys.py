@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+
+# The columns that a trainer makes; and those of the data, to which it may add some.
+MADE, OF_ROWS = ("batch", "meta_info"), ("non_tensor_batch",)
 
 
-def keys_read(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+def keys_read(nodes: Iterable[ast.AST], of: Collection[str] = MADE) -> Iterator[tuple[int, str]]:
     """Yield the keys that code reads from a batch, and where: `data.meta_info["key"]`."""
+    yield from _keys(nodes, of, ast.Load)
+
+
+def keys_written(nodes: Iterable[ast.AST], of: Collection[str] = OF_ROWS) -> Iterator[str]:
+    """Yield the keys under which code puts something into a batch: `data.non_tensor_batch["key"] = ...`."""
+    for _, key in _keys(nodes, of, ast.Store):
+        yield key
+
+
+def _keys(nodes: Iterable[ast.AST], of: Collection[str], context: type[ast.expr_context]) -> Iterator[tuple[int, str]]:
     for item in nodes:
         if (
             isinstance(item, ast.Subscript)
-            and isinstance(item.ctx, ast.Load)
+            and isinstance(item.ctx, context)
             and isinstance(item.value, ast.Attribute)
-            and item.value.attr in ("batch", "meta_info")
+            and item.value.attr in of
             and isinstance(item.slice, ast.Constant)
             and isinstance(item.slice.value, str)
         ):

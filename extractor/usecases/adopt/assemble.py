@@ -77,16 +77,21 @@ def _at_odds(target: TargetProject, carried: Carried, files: Mapping[str, bytes]
     }
     after = {**before, **files}
     found: dict[Unit, str] = {}
+    usual = set(disagreements(before))
     for item in disagreements(after):
+        if item in usual:
+            continue
         caller, called = units.get(item.caller), units.get(item.called)
-        if caller is not None and called is None:
+        if caller is not None and called is None and item.is_certain:
             found[caller] = f"it {item.what}"
         elif called is not None and caller is None:
             found[called] = f"the project's {item.caller[1]} {item.what}"
-    usual = {key for _, key in unfed(before)}
-    for place, key in unfed(after):
-        if place in units and key not in usual:
-            found[units[place]] = f"it reads {key} from a batch, which nothing in the project puts there"
+    for of_rows in (False, True):
+        known = {key for _, key in unfed(before, of_rows=of_rows)}
+        for place, key in unfed(after, of_rows=of_rows):
+            # What rows have may be of the data, unless the fork's own code puts it there.
+            if place in units and key not in known and (not of_rows or key in target.copy.put_into_rows):
+                found[units[place]] = f"it reads {key} from a batch, which nothing in the project puts there"
     return found
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from extractor.pipeline.index.batch_keys import keys_read
+from extractor.pipeline.index.batch_keys import OF_ROWS, keys_read
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.usecases.adopt.differences import bound_by
 from extractor.values import readers
@@ -29,11 +29,13 @@ class Disagreement:
         caller: Module and top-level name of what calls.
         called: Those of the function.
         what: What does not fit, to follow "it".
+        is_certain: False where it depends on what the caller has in `**arguments`.
     """
 
     caller: tuple[str, str]
     called: tuple[str, str]
     what: str
+    is_certain: bool = True
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class _Facts:
         imports: The import statements at its top.
         defined: Functions and classes at its top.
         calls: Top-level name, call of a name, and into how many names its value is taken apart.
-        read: Top-level name and key of what is read from batches.
+        read: Top-level name and key of what is read from batches and a trainer makes.
+        of_rows: The same of what the data may have as well.
         strings: All other strings.
     """
 
@@ -54,6 +57,7 @@ class _Facts:
     defined: frozenset[str]
     calls: tuple[tuple[str, ast.Call, int | None], ...]
     read: tuple[tuple[str, str], ...]
+    of_rows: tuple[tuple[str, str], ...]
     strings: frozenset[str]
 
 
@@ -63,12 +67,15 @@ def _facts(data: bytes) -> _Facts:
     defined = [node for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
     calls: list[tuple[str, ast.Call, int | None]] = []
     read: list[tuple[str, str]] = []
+    of_rows: list[tuple[str, str]] = []
     strings: set[str] = set()
     for node in body:
         name, nodes = getattr(node, "name", ""), list(ast.walk(node))
         calls += [(name, call, targets) for call, targets in _calls(nodes)]
-        keys = dict(keys_read(nodes))
-        read += [(name, key) for key in keys.values()]
+        made, others = dict(keys_read(nodes)), dict(keys_read(nodes, OF_ROWS))
+        read += [(name, key) for key in made.values()]
+        of_rows += [(name, key) for key in others.values()]
+        keys = made.keys() | others.keys()
         constants = (item for item in nodes if isinstance(item, ast.Constant) and id(item) not in keys)
         strings.update(item.value for item in constants if isinstance(item.value, str))
     return _Facts(
@@ -77,12 +84,13 @@ def _facts(data: bytes) -> _Facts:
         frozenset(item.name for item in defined),
         tuple(calls),
         tuple(read),
+        tuple(of_rows),
         frozenset(strings),
     )
 
 
 def disagreements(files: Mapping[str, bytes]) -> Iterator[Disagreement]:
-    """Yield the calls of functions at the top of a project's files that cannot work.
+    """Yield the calls of functions at the top of a project's files that cannot work, or may not.
 
     Args:
         files: Each Python file, by its path in the project.
@@ -94,20 +102,27 @@ def disagreements(files: Mapping[str, bytes]) -> Iterator[Disagreement]:
         for caller, call, targets in file.calls:
             called = _called(call.func, names)
             function = facts[called[0]].functions.get(called[1]) if called is not None and called[0] in facts else None
-            if called is not None and function is not None and (what := _misfit(call, targets, function)):
+            if called is None or function is None:
+                continue
+            if what := _misfit(call, targets, function):
                 yield Disagreement((module, caller), called, what)
+            elif function.args.kwarg is None and any(item.arg is None for item in call.keywords):
+                what = f"hands more by name to {function.name}, which takes no further arguments"
+                yield Disagreement((module, caller), called, what, is_certain=False)
 
 
-def unfed(files: Mapping[str, bytes]) -> Iterator[tuple[tuple[str, str], str]]:
+def unfed(files: Mapping[str, bytes], *, of_rows: bool = False) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield what reads a key of a batch that no code names otherwise: module and top-level name, and the key.
 
     Args:
         files: Each Python file, by its path in the project.
+        of_rows: Of what the data may have, too, rather than of what only a trainer makes.
     """
     facts = {module_name(path): _facts(data) for path, data in files.items()}
     known = frozenset().union(*(file.strings for file in facts.values()))
     for module, file in facts.items():
-        yield from (((module, name), key) for name, key in file.read if key not in known)
+        read = file.of_rows if of_rows else file.read
+        yield from (((module, name), key) for name, key in read if key not in known)
 
 
 def _is_plain(function: _Function) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
 import re
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from extractor.pipeline.index.batch_keys import keys_written
 from extractor.pipeline.source import Source
 from extractor.usecases.adopt.findings import Copy
 from extractor.usecases.adopt.upstream_names import decoded
@@ -69,7 +71,17 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
         },
         neighbours=_neighbours(found, root),
         says=says if re.fullmatch(r"[\w.+-]+", says) else None,
+        put_into_rows=frozenset(_put_into_rows(found)),
     )
+
+
+def _put_into_rows(files: Mapping[str, bytes]) -> Iterator[str]:
+    for path, data in files.items():
+        if path.endswith(".py") and b"non_tensor_batch[" in data:
+            try:
+                yield from keys_written(ast.walk(readers.python(data)))
+            except SyntaxError:  # nobody may have run it
+                continue
 
 
 def _files(top: Path) -> Iterator[tuple[str, bytes]]:

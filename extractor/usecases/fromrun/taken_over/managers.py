@@ -28,6 +28,8 @@ _READ = re.compile(r"reward(?:_model)?\.(\w+)")
 _ARGUMENTS = re.compile(r'^MANAGER_ARGUMENTS = "(.+)"$', re.MULTILINE)
 _REGISTERED = re.compile(r"@register\w*\(\s*[\"']([\w-]+)[\"']")
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
+# How a class falls back to a function of its own.
+HAS_ITS_OWN = re.compile(r"self\.compute_score = compute_score or ")
 # What the hook calls a class with, besides the batch.
 _CALLED_WITH = {"self", "config", "data", "return_dict", "step", "global_step", "global_steps"}
 _CALLED_WITH |= {
@@ -82,7 +84,7 @@ class RunRewardManager({cls}):
     def __init__(self, *, config: Any = None, **given: Any) -> None:
         function = given.get("compute_score")
         if getattr(function, "__name__", "") == "default_compute_score":  # nobody has named one
-            function = {scorer} or function
+            function = {default}
         given["compute_score"] = function or {scorer}
         self._of_the_run = given["config"] = None if config is None else with_unknown(config)
         taken = inspect.signature({cls}).parameters
@@ -157,7 +159,8 @@ class _Manager:
 
 def names(code: Mapping[str, str]) -> set[str]:
     """Return the names of the reward managers that a package has, by its Python files' texts and paths."""
-    return {name for path, text in code.items() if "reward" in path for name in _REGISTERED.findall(text)}
+    found = {name for path, text in code.items() if "reward" in path for name in _REGISTERED.findall(text)}
+    return found | {PLAIN}  # which is in no registry in projects of 0.4.0
 
 
 def take(project: Recipient) -> Taken:
@@ -267,7 +270,14 @@ def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
 
 
 def adapted(
-    name: str, place: str, cls: str, imports: str, scorer: str, handed: Mapping[str, str] = MappingProxyType({})
+    name: str,
+    place: str,
+    cls: str,
+    imports: str,
+    scorer: str,
+    handed: Mapping[str, str] = MappingProxyType({}),
+    *,
+    has_its_own: bool = False,
 ) -> str:
     """Return the text of the hook that registers a class of before there was a registry.
 
@@ -276,14 +286,15 @@ def adapted(
         place: The file that it is of.
         cls: The class.
         imports: Statements that import it, and the scorer.
-        scorer: The function that scores where the config names none; "None": the class has its own.
+        scorer: The function that scores where the config names none; "None": what the class or the project has.
+        has_its_own: Whether the class itself has one, where it is given none.
         handed: What the run's program makes it with besides: expressions of `config` and `tokenizer`, by argument.
     """
     lines = [f'            "{argument}": lambda: {value},\n' for argument, value in handed.items()]
     table = _HANDED.format(lines="".join(lines)) if lines else ""
-    return _ADAPTED.format(
-        name=name, place=place, cls=cls, imports=imports, scorer=scorer, handed=table, register=_of(_OF_BATCHES)
-    )
+    default = scorer if scorer != "None" or has_its_own else "function"
+    made = {"name": name, "place": place, "cls": cls, "imports": imports, "scorer": scorer, "default": default}
+    return _ADAPTED.format(**made, handed=table, register=_of(_OF_BATCHES))
 
 
 def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:

@@ -214,7 +214,8 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
         handed, kept = managers.handed_by_programs(map(project.text, sorted(programs)), found.name)
         values = [*handed.values(), copied.text]
         reads = tuple(sorted({item[1:] for value in values for item in _READ.findall(value)}))
-        text = managers.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed)
+        has_its_own = managers.HAS_ITS_OWN.search(copied.text) is not None
+        text = managers.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed, has_its_own=has_its_own)
         own, imported_by = {f"{_PROGRAM}.py": copied.text}, {target: managers.IMPORTED_BY}
     else:
         text, own, imported_by = _HOOK.format(place=found.path, imports=copied.text.strip(), name=found.name), {}, {}
