@@ -218,6 +218,18 @@ def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
     ]
 
 
+def test_epochs_count_beside_steps_where_dynamic_sampling_ends_by_them(made: Maker) -> None:
+    program = (
+        "from omegaconf import OmegaConf\nfrom toy.settings.unread import switched_off\n"
+        "for on in (False, True):\n"
+        "    filtered = {'algorithm': {'filter_groups': {'enable': on}}, 'trainer': {'total_training_steps': 5}}\n"
+        "    print(list(switched_off(OmegaConf.create(filtered), ['trainer.total_epochs'])))\n"
+    )
+    done = python(made(Configuration(NEWEST[-1], "hf")).root, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[('trainer.total_epochs', 'trainer.total_training_steps=null')]", "[]"]
+
+
 def test_a_response_that_is_alone(made: Maker) -> None:
     """The project finds out by itself which of upstream's estimators compare the responses to a prompt."""
     root = made(Configuration(NEWEST[-1], "hf")).root

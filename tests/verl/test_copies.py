@@ -14,7 +14,7 @@ import pytest
 
 from extractor.usecases.fromrun.files import Copied, Places
 from extractor.usecases.fromrun.files.needed import needed_part, without_unused
-from extractor.usecases.fromrun.taken_over import managers, registered, scorers, surroundings
+from extractor.usecases.fromrun.taken_over import manager_hooks, registered, scorers, surroundings
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -518,7 +518,7 @@ def test_what_only_the_forks_trainer_puts_into_a_batch_is_named(tmp_path: Path) 
 def test_a_manager_of_before_040_finds_log_probs_in_the_batch(tmp_path: Path, pkg: Path) -> None:
     register = "def register(name):\n    return lambda found: found\n"
     reads = "class Mine:\n    def __call__(self, data):\n        return list(data.batch['old_log_probs'])\n"
-    text = managers.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
+    text = manager_hooks.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
     hook = File("pkg/custom/verl_reward_manager.py", FileKind.HOOK, text.encode())
     copy = File("pkg/custom/from_run/mine.py", FileKind.HOOK, reads.encode())
     vendored = "pkg/vendored/workers/reward_manager/registry.py"
@@ -544,7 +544,7 @@ def test_a_manager_that_reads_conversations_gets_them_by_turns(tmp_path: Path, p
             def __call__(self, data):
                 return [row["messages"] for row in data.non_tensor_batch["messages"]]
         """
-    text = managers.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
+    text = manager_hooks.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
     hook = File("pkg/custom/verl_reward_manager.py", FileKind.HOOK, text.encode())
     copy = File("pkg/custom/from_run/mine.py", FileKind.HOOK, dedent(reads).encode())
     vendored = "pkg/vendored/workers/reward_manager/registry.py"

@@ -4,7 +4,8 @@
 files: the owner's own, and those of verl that the project does not have.
 """
 
-from extractor.usecases.fromrun.files.copying import FOLDER, Copied, Copying
+from extractor.usecases.fromrun.files.copying import FOLDER, Copying
+from extractor.usecases.fromrun.files.gathered import Copied
 from extractor.usecases.fromrun.files.modules import SCORERS
 from extractor.usecases.fromrun.files.places import Places
 

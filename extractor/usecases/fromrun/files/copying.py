@@ -5,28 +5,25 @@ from __future__ import annotations
 import posixpath
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files import beside, contents, earlier_dataset, in_process, runtime_module
+from extractor.usecases.fromrun.files.gathered import Copied, Gathered
 from extractor.usecases.fromrun.files.imports import Name, rewritten
 from extractor.usecases.fromrun.files.modules import SCORERS, Modules
 from extractor.usecases.fromrun.files.needed import (
     loaded_by,
-    names_loaded,
     needed_part,
     unused,
     without_imports,
-    without_statements,
+    without_lost,
 )
 from extractor.usecases.fromrun.files.packages import package_of, required_modules
 from extractor.usecases.fromrun.files.places import Places
-from extractor.values import readers
 from extractor.values.modules import module_name
-from extractor.values.reachable import reachable
 from extractor.values.tree import FileKind, Tree
 
 FOLDER = "from_run"
@@ -39,48 +36,6 @@ _CONFIGS = ("verl.workers.config", "verl.trainer.config")
 _RENAMED = {("transformers", "AutoModelForVision2Seq"): "AutoModelForImageTextToText"}
 _NOWHERE = "no project has it"
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
-
-
-@dataclass(frozen=True)
-class Copied:
-    """A file of the run as the project has it.
-
-    Attributes:
-        text: With its imports redirected, without what cannot be had and nothing needs.
-        missing: What it needs and cannot have, each with why.
-        left_out: Definitions that were left out.
-        packages: What it imports that a project does not require.
-        absent: What it, or what it imports, may import in functions or on conditions and cannot have, each with why.
-    """
-
-    text: str = field(repr=False)
-    missing: tuple[str, ...]
-    left_out: tuple[str, ...]
-    packages: tuple[str, ...]
-    absent: tuple[str, ...] = ()
-
-
-@dataclass
-class _Gathered:
-    """What copies need besides themselves.
-
-    Attributes:
-        taken: Why a module cannot be had; None where it can.
-        files: By path below the package.
-        packages: That a project does not require.
-        absent: What need not be had, and cannot be.
-        parts: Modules of which only a part can be had, or is had without a package: the names it was asked for.
-    """
-
-    taken: dict[str, str | None] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
-    packages: set[str] = field(default_factory=set)
-    absent: set[str] = field(default_factory=set)
-    parts: dict[str, set[str]] = field(default_factory=dict)
-
-    def copy(self) -> _Gathered:
-        """Return another that holds the same."""
-        return _Gathered(dict(self.taken), dict(self.files), set(self.packages), set(self.absent), dict(self.parts))
 
 
 class Copying:
@@ -101,7 +56,7 @@ class Copying:
         self._required = required_modules(tree)
         # What was copied into the project before, for something else.
         self._copies = {file.path: file for file in tree if file.path.startswith(f"{package}/custom/{FOLDER}/")}
-        self._gathered = self._before = _Gathered()
+        self._gathered = self._before = Gathered()
         # Why names of a module cannot be had, of the file that is being copied.
         self._problems: dict[tuple[str, frozenset[str]], str] = {}
         # Modules that others take from what they themselves only import.
@@ -372,7 +327,7 @@ class Copying:
         return None
 
     def _gather_part(
-        self, module: str, text: str, names: set[str], missing: list[str], before: _Gathered, *, is_package: bool
+        self, module: str, text: str, names: set[str], missing: list[str], before: Gathered, *, is_package: bool
     ) -> list[str]:
         """Copy what names of a module need of it in the place of the whole, if that can be had or needs no package.
 
@@ -431,20 +386,7 @@ class Copying:
         }
         if not lost or not all(name in module.bindings for name in roots):
             return text, []
-        users = {name: loaded_by(module, indices) for name, indices in module.bindings.items()}
-        starts = [name for name in (*roots, *contents.loaded_elsewhere(module)) if name in users]
-        kept = reachable(starts, lambda name: users[name] & users.keys())
-        out = {name for name, used in users.items() if used & lost and name not in kept}
-        grown = True
-        while grown:
-            more = {name for name, used in users.items() if used & out and name not in kept} - out
-            out |= more
-            grown = bool(more)
-        indices = {index for name in out for index in module.bindings[name]}
-        left = without_statements(text, module, indices)
-        used = names_loaded(readers.python(left))
-        gone = names_loaded(readers.python(text)) | lost
-        return without_imports(left, gone - used), sorted(out)
+        return without_lost(text, module, (*roots, *contents.loaded_elsewhere(module)), lost)
 
 
 def _scores(module: str) -> bool:

@@ -124,3 +124,31 @@ def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> as
     if isinstance(node, ast.Import):
         return ast.Import(names)
     return ast.ImportFrom(node.module, names, node.level)
+
+
+def without_lost(text: str, module: Module, roots: Collection[str], lost: set[str]) -> tuple[str, list[str]]:
+    """Return a module's text without definitions that need what cannot be had, where nothing else needs them.
+
+    Args:
+        text: Of the module.
+        module: The same, parsed.
+        roots: The names in it that something else needs.
+        lost: The names that it imports and cannot have.
+
+    Returns:
+        The text, and the names of what was left out.
+    """
+    users = {name: loaded_by(module, indices) for name, indices in module.bindings.items()}
+    starts = [name for name in roots if name in users]
+    kept = reachable(starts, lambda name: users[name] & users.keys())
+    out = {name for name, used in users.items() if used & lost and name not in kept}
+    grown = True
+    while grown:
+        more = {name for name, used in users.items() if used & out and name not in kept} - out
+        out |= more
+        grown = bool(more)
+    indices = {index for name in out for index in module.bindings[name]}
+    left = without_statements(text, module, indices)
+    used = names_loaded(readers.python(left))
+    gone = names_loaded(readers.python(text)) | lost
+    return without_imports(left, gone - used), sorted(out)

@@ -16,7 +16,7 @@ from typing import Any
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun.files import SCORERS
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.taken_over import managers, own_verl, registered
+from extractor.usecases.fromrun.taken_over import manager_hooks, managers, own_verl, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -211,11 +211,11 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
     if is_class:
         line = f"from {package}.{_PROGRAM.replace('/', '.')} import {found.name}"
         programs = {_file_of(found.program), *_PROGRAMS} if found.program else {found.path, *_PROGRAMS}
-        handed, kept = managers.handed_by_programs(map(project.text, sorted(programs)), found.name)
+        handed, kept = manager_hooks.handed_by_programs(map(project.text, sorted(programs)), found.name)
         values = [*handed.values(), copied.text]
         reads = tuple(sorted({item[1:] for value in values for item in _READ.findall(value)}))
-        has_its_own = managers.HAS_ITS_OWN.search(copied.text) is not None
-        text = managers.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed, has_its_own=has_its_own)
+        has_its_own = manager_hooks.HAS_ITS_OWN.search(copied.text) is not None
+        text = manager_hooks.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed, has_its_own=has_its_own)
         own, imported_by = {f"{_PROGRAM}.py": copied.text}, {target: managers.IMPORTED_BY}
     else:
         text, own, imported_by = _HOOK.format(place=found.path, imports=copied.text.strip(), name=found.name), {}, {}
