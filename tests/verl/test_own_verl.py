@@ -256,3 +256,15 @@ def test_a_function_finds_the_module_beside_it(tmp_path: Path) -> None:
     assert "def grade" in copied.read_text()
     text = (project / "proj/custom/verl_reward.py").read_text()
     assert "from proj.custom.from_run.verl.utils.reward_score.own_grader import grade" in text
+
+
+def test_of_a_programs_managers_the_last_is_what_trains() -> None:
+    program = (
+        "class Trains: ...\n\nclass Watches: ...\n\nclass Other: ...\n\n\n"
+        "def main(config):\n    reward_fn = Trains(num_examine=0)\n"
+        "    if config.watch:\n        for kind in config.kinds:\n"
+        "            found = Watches(num_examine=0, kind=kind)\n"
+        "    Elsewhere(num_examine=1)\n"
+    )
+    assert own_verl.classes_of_program(ast.parse(program)) == ["Watches", "Trains"]
+    assert own_verl.classes_of_program(ast.parse(program.replace("reward_fn", "score")))[-1] == "Watches"

@@ -195,6 +195,26 @@ def test_an_unknown_condition_leaves_what_it_decides_unknown() -> None:
     assert "line 2: a condition is unknown, and so is what depends on it: X" in reading.notes
 
 
+@pytest.mark.parametrize(
+    ("start", "way", "shown", "left_out"),
+    [
+        ('X="show a"', 'X="$X b=1"', ("show", "a"), "b=1"),
+        ("X=(show a)", "X+=(b=1 c)", ("show", "a"), "b=1 c"),
+        ('X="show a"', 'X="$X b=$OF"', ("show", "a"), "b=$OF"),
+        ('X="show a"', 'X="${X}b"', None, None),
+        ("X=''", "X=show", None, None),
+    ],
+)
+def test_words_that_an_unknown_condition_adds_are_left_out_and_named(
+    start: str, way: str, shown: tuple[str, ...] | None, left_out: str | None
+) -> None:
+    use = '"${X[@]}"' if "(" in start else "$X"
+    reading = read_script(f'{start}\nif [ "$WHO" = me ]; then\n  {way}\nfi\n{use}\n', "run.sh", {}, {})
+    assert any(command.words == shown for command in reading.commands) is (shown is not None)
+    said = f"line 2: a condition is unknown, and what X gets by it is left out: {left_out}"
+    assert (said in reading.notes) is (left_out is not None)
+
+
 def test_a_comment_ends_a_command() -> None:
     reading = read_script("show a \\\n  # b.c=1 \\\n  d.e=2 \\\n  f=3\n", "run.sh", {}, {})
     assert reading.commands[0].words == ("show", "a")

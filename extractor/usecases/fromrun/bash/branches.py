@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
-from extractor.usecases.fromrun.bash.state import Failure, State, Stop
+from extractor.usecases.fromrun.bash.state import Failure, State, Stop, Value
 from extractor.usecases.fromrun.bash.syntax import field, text_of
-from extractor.usecases.fromrun.unknowns import unknown, unknowns
+from extractor.usecases.fromrun.unknowns import readable, unknown, unknowns
 from extractor.values.limits import MAX_ROUNDS
 
 if TYPE_CHECKING:
@@ -122,6 +122,12 @@ class Branches:
         for name in results[0] if results else ():
             if name not in differ:
                 self._state.variables[name] = results[0][name]
+        for name in list(differ):
+            if (more := _added(before.get(name), [result.get(name) for result in results])) is not None:
+                differ.remove(name)  # it holds words of a command, some of which may be missing
+                self._state.note(
+                    node, f"a condition is unknown, and what {name} gets by it is left out: {readable(more)}"
+                )
         for name in differ:
             self._state.put(name, unknown(name))
         if differ:
@@ -189,6 +195,20 @@ class Branches:
                 self._conditions.computed(text_of(parts["update"]))
         self._state.note(node, f"only the first {MAX_ROUNDS} rounds of this loop were read")
         return None
+
+
+def _added(before: Value | None, ways: list[Value | None]) -> str | None:
+    """Return the words that ways put behind a variable's words, where that is all that they do; None: it is not."""
+    others = [way for way in ways if way != before]
+    if isinstance(before, list) and before and all(isinstance(way, list) for way in others):
+        more = [way[len(before) :] for way in others if isinstance(way, list) and way[: len(before)] == before]
+        return " or ".join(" ".join(words) for words in more) if len(more) == len(others) else None
+    if not isinstance(before, str) or not before.strip() or not all(isinstance(way, str) for way in others):
+        return None
+    texts = [way.removeprefix(before) for way in others if isinstance(way, str) and way.startswith(before)]
+    if len(texts) < len(others) or not all(before[-1:].isspace() or text[:1].isspace() for text in texts):
+        return None
+    return " or ".join(" ".join(text.split()) for text in texts)
 
 
 def _case_body(item: Node) -> list[Node]:

@@ -13,6 +13,8 @@ from extractor.values.modules import absolute
 
 _PACKAGE = "verl"
 _THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carries over what has a place in a project"
+# What verl's programs call the manager that scores in training.
+_TRAINS = "reward_fn"
 
 
 def changed(project: Recipient) -> list[str]:
@@ -33,9 +35,14 @@ def is_changed(project: Recipient, path: str) -> bool:
 
 
 def classes_of_program(tree: ast.Module) -> list[str]:
-    """Return the classes of a program that it makes reward managers of: called with `num_examine`."""
+    """Return the classes of a program that it makes reward managers of, called with `num_examine`; last what trains."""
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    return [name for name in _made(tree) if name in defined]
+    trains = {
+        ast.unparse(node.value.func)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.targets[0]) == _TRAINS
+    }
+    return sorted((name for name in _made(tree) if name in defined), key=lambda name: name in trains)
 
 
 def imported_by_program(tree: ast.Module, module: str) -> list[tuple[str, str]]:
