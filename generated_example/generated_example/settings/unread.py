@@ -74,6 +74,9 @@ SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (tuple(f"{_ROLLOUT}.{name}" for name in ("temperature", "top_k", "top_p")), f"{_ROLLOUT}.do_sample", "true"),
 )
 
+# Settings that count all the same while another one has a certain value.
+STILL_ON = {"trainer.total_epochs": ("algorithm.filter_groups.enable", "true")}  # it ends a step that finds no signal
+
 
 _ABSENT = object()
 
@@ -104,6 +107,9 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
 def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Find those of the settings that another one switches off, and say what that one would have to be."""
     for name in names:
+        other, needed = STILL_ON.get(name, (name, ""))
+        if needed and _is(OmegaConf.select(config, other), needed):
+            continue
         for switch, wanted in _switches_of(name):
             value = OmegaConf.select(config, switch, default=_ABSENT)
             if value is not _ABSENT and not _is(value, wanted):
