@@ -177,6 +177,11 @@ def test_what_a_command_prints_is_asked_for_by_its_variable() -> None:
     assert command.words == ("show", gpus, gpus, unknown("SIZE"), unknown("$((A + B))"), f"x_{gpus}")
     (command,) = read_script(script, "run.sh", {"GPUS": "2", "A": "1", "B": "1"}, {}).commands
     assert command.words == ("show", "2", "8", "9", "2", "x_2")
+    (command,) = read_script("N=8\nshow $((A * N * B)) $((A * N))", "run.sh", {}, {}).commands
+    assert command.words == ("show", unknown("$((A * 8 * B))"), unknown("A"))
+    (command,) = read_script('X="show $((A * B))"\neval $X', "run.sh", {}, {}).commands
+    assert unknowns(command.words[1]) == ("$((A * B))",)
+    assert readable(command.words[1]) == "$((A * B))"
 
 
 def test_what_an_unknown_command_decides_stays_unknown() -> None:

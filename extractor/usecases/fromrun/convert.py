@@ -110,6 +110,13 @@ def _of_verl(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any
     }
 
 
+def _to_be_set(unknown: str) -> list[str]:
+    """Return the variables that would make a part known; VAR: the one that a command's output is assigned to."""
+    if unknown.startswith("$((") and "$(" not in unknown[3:]:
+        return re.findall(r"[A-Za-z_]\w*", unknown)
+    return [unknown if re.fullmatch(r"\w+", unknown) else "VAR"]
+
+
 def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> None:
     """Refuse what cannot be known and matters; what is about the machine is left to the project."""
     missing: dict[str, list[str]] = {}
@@ -126,7 +133,7 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
     if missing:
         shown = [f"{readable_name(name)} (in {', '.join(sorted(keys))})" for name, keys in sorted(missing.items())]
         more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-        names = list(dict.fromkeys(name if re.fullmatch(r"\w+", name) else "VAR" for name in sorted(missing)))
+        names = list(dict.fromkeys(one for name in sorted(missing) for one in _to_be_set(name)))
         if more:
             hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names)}"
         else:

@@ -224,8 +224,10 @@ class Expansion:
         try:
             return str(evaluate(inner, self._state.number))
         except NotKnown:
-            missing = {name for name in _NAME.findall(inner) if self._state.number(name) is None}
-            return unknown(missing.pop() if len(missing) == 1 else text)
+            known = {name: self._state.number(name) for name in _NAME.findall(inner)}
+            missing = [name for name, value in known.items() if value is None]
+            left = _NAME.sub(lambda found: known[found[0]] or found[0], inner)
+            return unknown(missing[0] if len(missing) == 1 else f"$(({left}))" if missing else text)
 
     def _expand_inside(self, node: Node, inner: str) -> str:
         """`${X:-2}` inside arithmetic, worked out."""
