@@ -134,10 +134,11 @@ def _supply(project: Path, config: dict[str, Any], supplied: list[str]) -> list[
             overrides.append(f"{key}=null")
     for key in [name for name in config if name.endswith("custom_reward_function.path") and config[name]]:
         path = Path(config[key])
-        if not path.is_file() or ASKS.search(path.read_text(encoding="utf-8")):
-            supplied.append("server of a reward function" if path.is_file() else "reward function")
+        text = path.read_text(encoding="utf-8") if path.is_file() else None
+        if text is None or ASKS.search(text):
+            supplied.append("reward function" if text is None else "server of a reward function")
             named = re.escape(str(config[f"{key.removesuffix('path')}name"]))
-            awaited = path.is_file() and re.search(rf"\basync def {named}\(", path.read_text(encoding="utf-8"))
+            awaited = re.search(rf"\basync def {named}\(", text or "")
             path.write_text(FUNCTION.replace("def", "async def") if awaited else FUNCTION, encoding="utf-8")
             overrides.append(f"{key.removesuffix('path')}name=compute_score")
     return overrides

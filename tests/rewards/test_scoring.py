@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
 import pickle
@@ -118,18 +119,21 @@ def test_coroutines_run_at_once_and_have_a_time_limit(library: Library, function
     assert "scored_by.py:" in caught.value.hook_file
 
 
-def test_a_function_of_a_file_with_settings_is_found_by_the_processes(library: Library, tmp_path: Path) -> None:
-    """As verl loads `custom_reward_function.path`: under a name that nobody can import, wrapped in a partial."""
-    import importlib.util
-
-    file = tmp_path / "mine.py"
-    file.write_text("def score(solution_str, bonus, **sample):\n    return len(solution_str) + bonus\n")
-    spec = importlib.util.spec_from_file_location("custom_module_of_a_test", file)
+def loaded(file: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["custom_module_of_a_test"] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def test_a_function_of_a_file_with_settings_is_found_by_the_processes(library: Library, tmp_path: Path) -> None:
+    """As verl loads `custom_reward_function.path`: under a name that nobody can import, wrapped in a partial."""
+    file = tmp_path / "mine.py"
+    file.write_text("def score(solution_str, bonus, **sample):\n    return len(solution_str) + bonus\n")
+    module = loaded(file, "custom_module_of_a_test")
+    sys.modules["custom_module_of_a_test"] = module
     scorer = library("scoring").Scorer(partial(module.score, bonus=0.5), num_workers=1)
     assert [result["score"] for result in scorer(samples("a", "bb"))] == [1.5, 2.5]
     scorer.close()
@@ -138,15 +142,9 @@ def test_a_function_of_a_file_with_settings_is_found_by_the_processes(library: L
 
 def test_a_function_of_a_file_can_be_handed_to_processes(library: Library, tmp_path: Path) -> None:
     """As managers do that score by a pool: verl, from 0.7.0 on, keeps the file's module from being imported."""
-    import importlib.util
-
     file = tmp_path / "mine.py"
     file.write_text("def score(text, bonus):\n    return len(text) + bonus\n")
-    spec = importlib.util.spec_from_file_location("custom_module_123", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded(file, "custom_module_123")
     with pytest.raises(pickle.PicklingError):
         pickle.dumps(module.score)
     calls = library("calls")

@@ -72,14 +72,11 @@ def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) 
 def _at_odds(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
     """Return units whose calls do not fit the project's functions, or that the project's calls do not fit."""
     units = {(module_name(target.sides[unit.module].path), unit.key): unit for unit in carried.works if unit.key != OWN}
-    before = {
-        path: file.data for path, file in target.files.items() if path.endswith(".py") and not path.startswith("tests/")
-    }
+    before = target.code
     after = {**before, **files}
     found: dict[Unit, str] = {}
-    usual = set(disagreements(before))
     for item in disagreements(after):
-        if item in usual:
+        if item in target.disagreements:
             continue
         caller, called = units.get(item.caller), units.get(item.called)
         if caller is not None and called is None and item.is_certain:

@@ -12,6 +12,7 @@ from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
 from extractor.usecases.adopt.differences import Compared, Differences, Imported, imports_of
+from extractor.usecases.adopt.disagreements import Disagreement, disagreements
 from extractor.usecases.adopt.findings import Copy
 from extractor.usecases.adopt.segments import Segment, split
 from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
@@ -136,6 +137,20 @@ class TargetProject:
             sides = self._sides(kept, source)
             if sides is not None:
                 self.sides[kept.module] = sides
+
+    @cached_property
+    def code(self) -> dict[str, bytes]:
+        """Return the project's Python files before any edit, by path, without its tests."""
+        return {
+            path: file.data
+            for path, file in self.files.items()
+            if path.endswith(".py") and not path.startswith("tests/")
+        }
+
+    @cached_property
+    def disagreements(self) -> frozenset[Disagreement]:
+        """Return the calls of the project's own that may not fit: edits are not to blame for these."""
+        return frozenset(disagreements(self.code))
 
     def _sides(self, kept: KeptModule, source: Source) -> Sides | None:
         path = f"{self.package}/{kept.target_path}"

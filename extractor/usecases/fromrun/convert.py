@@ -81,8 +81,7 @@ def convert(
     chosen = _engine(
         str(flat.get("actor_rollout_ref.rollout.name")), engine or run.hints.get("engine"), manifest, remarks
     )
-    is_prime = run.has_process_rewards or prime.is_launch(run.program)
-    telling = {**flat, prime.ENABLED: True} if is_prime else flat
+    telling = {**flat, prime.ENABLED: True} if run.is_prime else flat
     algorithm = run.hints.get("algorithm") or _algorithm(telling, manifest, remarks)
     function = _function(flat, run, found.target)
     features = _features(flat, run, manifest, found.target, remarks, function)
@@ -236,7 +235,7 @@ def _features(
         > 0
         or flat.get("actor_rollout_ref.model.lora_adapter_path") is not None,
         "critic": flat.get("algorithm.adv_estimator") == "gae",
-        prime.FEATURE: run.has_process_rewards or prime.is_launch(run.program),
+        prime.FEATURE: run.is_prime,
         "distillation": bool(flat.get("distillation.enabled")),
         "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
         "scorers": _reward_file(flat) is None or "default_compute_score" in (function or ""),

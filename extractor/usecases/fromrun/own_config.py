@@ -170,7 +170,8 @@ class _Own:
         entries = body.pop("defaults", [])
         for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, str) and "@" in entry:  # without a group, below a package
-                self._choose(f"@{entry.partition('@')[2]}", entry.partition("@")[0], file)
+                option, at, package = entry.partition("@")
+                self._choose(at + package, option, file)
             elif isinstance(entry, str) and entry != "_self_":
                 main = entry if VERLS.fullmatch(entry) else self.read(entry, (*above, file))
             elif isinstance(entry, dict):

@@ -10,7 +10,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
-from extractor.usecases.fromrun.turns import N, settings_of, without
+from extractor.usecases.fromrun.turns import N, flat_settings, without
 from extractor.values.configtree import Override
 from extractor.values.configtree.compose import apply
 
@@ -46,7 +46,7 @@ _DONE = {
 
 def with_recipes_names(run: Run) -> Run:
     """Return a run of PRIME's own repository as one of upstream's recipe, with remarks; others as they are."""
-    flat = settings_of(run)
+    flat = flat_settings(run)
     if run.hints or run.resolved is not None or flat.get(_KIND) != "prime":
         return run
     found: dict[str, Any] = {}

@@ -79,6 +79,11 @@ class Run:
     is_bare: bool = False
     has_process_rewards: bool = False
 
+    @property
+    def is_prime(self) -> bool:
+        """Tell whether it trains as upstream's recipe for PRIME does, by its program or another."""
+        return self.has_process_rewards or prime.is_launch(self.program)
+
 
 def read_run(
     path: Path,

@@ -82,7 +82,7 @@ def settings_for(
     found.update(_micro_batches(flat, project, devices, stated, remarks))
     found.update(_reward_arguments(last, project))
     if not run.hints:
-        if run.has_process_rewards or prime.is_launch(run.program):
+        if run.is_prime:
             judge, read, about = prime.settings(flat, stated, project)
             remarks = [item for item in remarks if item.key not in read]
             wanted.update(judge)  # they follow the policy's in the project

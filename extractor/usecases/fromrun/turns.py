@@ -86,7 +86,7 @@ def with_verls_names(run: Run) -> Run:
     """Return a run with what verl calls the settings of its own loop, and remarks on them."""
     if run.hints or run.resolved is not None:
         return run
-    flat = settings_of(run)
+    flat = flat_settings(run)
     for loop in LOOPS:
         if loop.turns in flat or loop.group in flat:
             return _named(run, loop, flat)
@@ -144,7 +144,7 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
     )
 
 
-def settings_of(run: Run) -> dict[str, Any]:
+def flat_settings(run: Run) -> dict[str, Any]:
     """Return what a run, its configs and its checkout's config say, by key."""
     merged: dict[str, Any] = {}
     for body in (run.defaults, *run.overlay):

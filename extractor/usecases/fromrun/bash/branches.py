@@ -122,12 +122,13 @@ class Branches:
         for name in results[0] if results else ():
             if name not in differ:
                 self._state.variables[name] = results[0][name]
-        for name in list(differ):
-            if (more := _added(before.get(name), [result.get(name) for result in results])) is not None:
-                differ.remove(name)  # it holds words of a command, some of which may be missing
-                self._state.note(
-                    node, f"a condition is unknown, and what {name} gets by it is left out: {readable(more)}"
-                )
+        # Those that hold words of a command keep what they held.
+        added = {name: _added(before.get(name), [result.get(name) for result in results]) for name in differ}
+        differ = [name for name in differ if added[name] is None]
+        for name, more in added.items():
+            if more is not None:
+                what = f"what {name} gets by it is left out: {readable(more)}"
+                self._state.note(node, f"a condition is unknown, and {what}")
         for name in differ:
             self._state.put(name, unknown(name))
         if differ:
@@ -199,16 +200,18 @@ class Branches:
 
 def _added(before: Value | None, ways: list[Value | None]) -> str | None:
     """Return the words that ways put behind a variable's words, where that is all that they do; None: it is not."""
-    others = [way for way in ways if way != before]
-    if isinstance(before, list) and before and all(isinstance(way, list) for way in others):
-        more = [way[len(before) :] for way in others if isinstance(way, list) and way[: len(before)] == before]
-        return " or ".join(" ".join(words) for words in more) if len(more) == len(others) else None
-    if not isinstance(before, str) or not before.strip() or not all(isinstance(way, str) for way in others):
-        return None
-    texts = [way.removeprefix(before) for way in others if isinstance(way, str) and way.startswith(before)]
-    if len(texts) < len(others) or not all(before[-1:].isspace() or text[:1].isspace() for text in texts):
-        return None
-    return " or ".join(" ".join(text.split()) for text in texts)
+    found = [_behind(before, way) for way in ways if way != before]
+    return " or ".join(more for more in found if more is not None) if None not in found else None
+
+
+def _behind(before: Value | None, way: Value | None) -> str | None:
+    """Return the words that one value has behind all those of another; None: it is not made so."""
+    if isinstance(before, list) and isinstance(way, list) and before and way[: len(before)] == before:
+        return " ".join(way[len(before) :])
+    if isinstance(before, str) and isinstance(way, str) and before.strip() and way.startswith(before):
+        more = way.removeprefix(before)
+        return " ".join(more.split()) if before[-1].isspace() or more[:1].isspace() else None
+    return None
 
 
 def _case_body(item: Node) -> list[Node]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import attribute_chain
@@ -71,10 +72,15 @@ def loaded_elsewhere(module: Module) -> set[str]:
     return set().union(*map(names_loaded, nodes))
 
 
+def is_launch(node: ast.stmt) -> TypeGuard[ast.If]:
+    """Tell whether a statement does what its module does only as a program: `if __name__ == "__main__"`."""
+    return isinstance(node, ast.If) and "__name__" in names_loaded(node.test)
+
+
 def without_launch(text: str) -> str:
     """Leave out what a module does only as a program: `if __name__ == "__main__"`."""
     lines = text.split("\n")
     for node in reversed(readers.python(text).body):
-        if isinstance(node, ast.If) and not node.orelse and "__name__" in names_loaded(node.test):
+        if is_launch(node) and not node.orelse:
             del lines[node.lineno - 1 : node.end_lineno]
     return "\n".join(lines)

@@ -36,6 +36,7 @@ TEXT = '''# vextract:hook  yours: written once, never touched by an upgrade
 import copy
 import functools
 import inspect
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -117,16 +118,17 @@ def at_hand(name: str, given: dict[str, Any]) -> Any:
     """
     known, names = next(((own, (own, *same)) for own, same in SAME.items() if name in (own, *same)), (name, (name,)))
     rows = given.get("advantages", given.get("token_level_rewards"))
-    frames: list[Any] = [inspect.currentframe()]
-    while frames[-1] is not None and len(frames) < FRAMES:
-        frames.append(frames[-1].f_back)
-    names_of = [frame.f_code.co_name if frame is not None else "" for frame in frames]
-    caller = next((number for number, called in enumerate(names_of) if called in CALLERS), None)
-    if caller is not None and rows is not None:
-        for value in (frames[caller].f_locals.get(same) for same in names):
+    frame, frames = inspect.currentframe(), list[Any]()
+    while frame is not None and len(frames) < FRAMES:
+        frames.append(frame)
+        frame = frame.f_back
+    # verl's function, and what calls it: that may hold more columns of the same rows.
+    above = list(itertools.dropwhile(lambda each: each.f_code.co_name not in CALLERS, frames))[:3]
+    if above and rows is not None:
+        for value in (above[0].f_locals.get(same) for same in names):
             if value is not None and (not isinstance(value, torch.Tensor) or value.shape == rows.shape):
                 return value
-        for frame in filter(None, frames[caller : caller + 3]):  # what calls it may hold more columns of the same rows
+        for frame in above:
             for held in list(frame.f_locals.values()):
                 column = column_of(held, names, rows)
                 if column is not None:

@@ -88,20 +88,21 @@ def take(project: Recipient) -> Taken:
             continue
         target = f"{_TARGET}{number + 1 if number else ''}"
         reads |= own_call.settings_read(copied.text, _SECTIONS[key])
-        texts[target] = _called_as_here(_registering_only(copied.text, definition), definition, key, project)
+        required, optional = (_not_given(text, definition, key, of) for of in (required_by, optional_by))
+        at_hand = {item: column for item in (*required, *optional) if (column := own_call.at_hand(item))}
+        own = _registering_only(copied.text, definition)
+        texts[target] = _called_as_here(own, definition, key, project, lends=bool(at_hand))
         remarks += copied_remarks(key, name, place, f"{package}/{target}.py", copied)
-        taken = [*_not_given(text, definition, key), *_not_given(text, definition, key, optional_by)]
-        for argument in filter(own_call.at_hand, taken):
-            needs = _computed_for(str(own_call.at_hand(argument)), key, settings)
+        for argument, column in at_hand.items():
+            needs = _computed_for(column, key, settings)
             remarks += [Remark(of, value, "changed", f"{definition} takes {argument}") for of, value in needs.items()]
             computed.update(needs)
-        lacking = [item for item in _not_given(text, definition, key) if not own_call.at_hand(item)]
-        if lacking:
+        if lacking := [item for item in required if item not in at_hand]:
             why = (
                 f"{package}/{target}.py: {definition} takes {', '.join(lacking)}, which only its own trainer hands over"
             )
             remarks.append(Remark(key, name, "to do", why))
-        if spared := [item for item in _not_given(text, definition, key, optional_by) if not own_call.at_hand(item)]:
+        if spared := [item for item in optional if item not in at_hand]:
             why = f"{definition} may take {', '.join(spared)}, which only its own trainer hands over: None here"
             remarks.append(Remark(key, name, "changed", why))
     if not texts:
@@ -120,15 +121,13 @@ def _computed_for(column: str, key: str, settings: Mapping[str, Any]) -> dict[st
     return {name: value for name, value in _COMPUTED.get((key, column), {}).items() if settings.get(name) != value}
 
 
-def _called_as_here(text: str, definition: str, key: str, project: Recipient) -> str:
+def _called_as_here(text: str, definition: str, key: str, project: Recipient, *, lends: bool) -> str:
     """Return a copy whose algorithm takes what the project gives it, and returns what the project takes."""
     decorator, _ = _REGISTRIES[key]
     of_projects = next((code for code in project.code.values() if f"def {decorator}(" in code), "")
     measures = key == LOSS and _MEASURED.search(of_projects) is not None
     given = {name for name in _GIVEN[key] if name in of_projects} - {"reward_baselines"}
     package = f"{project.package}.{_COPIES.replace('/', '.')}"
-    taken = [*_not_given(text, definition, key), *_not_given(text, definition, key, optional_by)]
-    lends = any(map(own_call.at_hand, taken))
     return own_call.called_as_here(text, definition, _SECTIONS[key], package, given, measures=measures, lends=lends)
 
 
@@ -187,20 +186,18 @@ def put_in_place(lines: list[bytes], node: ast.expr, text: str) -> None:
     lines[node.lineno - 1] = line[: node.col_offset] + text.encode() + line[node.end_col_offset :]
 
 
-def _not_given(
-    text: str, definition: str, key: str, of: Callable[[ast.FunctionDef], list[str]] | None = None
-) -> list[str]:
-    """Return the arguments that an algorithm must be given and that verl's trainers do not hand to those of others.
+def _not_given(text: str, definition: str, key: str, of: Callable[[ast.FunctionDef], list[str]]) -> list[str]:
+    """Return the arguments of an algorithm that verl's trainers do not hand to those of others.
 
     Args:
         text: Of the module.
         definition: The function.
         key: The setting that chooses it.
-        of: Which of its arguments; None: those that it must be given.
+        of: Which of its arguments.
     """
     for node in tree_of(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == definition:
-            return [name for name in (of or required_by)(node) if name not in _GIVEN[key]]
+            return [name for name in of(node) if name not in _GIVEN[key]]
     return []
 
 

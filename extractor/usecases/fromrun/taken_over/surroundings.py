@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from extractor.pipeline.index.batch_keys import keys_read
+from extractor.usecases.fromrun.files import contents
 from extractor.usecases.fromrun.files.needed import with_first
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
@@ -87,12 +88,13 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
     code = "\n".join(project.code.values())
     copies = [(path, text) for path, text in project.code.items() if path.startswith(below)]
     converses = any(_READS_MESSAGES.search(text) for _, text in copies)
-    lent = any(_LENT in _keys(text) for _, text in copies)
+    lent = any(_LENT in _keys(registered.tree_of(text)) for _, text in copies)
     for file in project.tree:
         if file.kind is FileKind.HOOK and file.path.startswith(below) and file.path.endswith(".py"):
             text, said = _with_variables(file.data.decode(), file.path, environment, project)
             text, more = _with_data(text, file.path, project)
-            more += [*_unfed(text, file.path, code), *_undefined(text, file.path)]
+            tree = registered.tree_of(text)
+            more += [*_unfed(tree, file.path, code), *_undefined(tree, file.path)]
             if lent and _CALLS in text:
                 text = _around_the_call(text, _LENDS_THEM, _TAKES_BACK)
                 more.append(Remark("batch", _LENT, "changed", f"{file.path} {_LENDS}"))
@@ -146,29 +148,26 @@ def _read_by(tree: ast.Module) -> Iterator[str]:
             yield name.value
 
 
-def _keys(text: str) -> set[str]:
+def _keys(tree: ast.Module) -> set[str]:
     """Return the keys that a file reads from batches."""
-    return {key for _, key in keys_read(ast.walk(registered.tree_of(text)))}
+    return {key for _, key in keys_read(ast.walk(tree))}
 
 
-def _unfed(text: str, path: str, code: str) -> list[Remark]:
+def _unfed(tree: ast.Module, path: str, code: str) -> list[Remark]:
     """Say which keys of a batch a copy reads that nothing in the project names otherwise: its trainer made them."""
-    tree = registered.tree_of(text)
     stored = [item for item in ast.walk(tree) if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store)]
     made = {item.slice.value for item in stored if isinstance(item.slice, ast.Constant)}
-    keys = _keys(text) - made
+    keys = _keys(tree) - made
     lacking = [key for key in sorted(keys) if not re.search(rf"(?<!batch\[)(?<!meta_info\[)[\"']{key}[\"']", code)]
     why = f"{path} reads it from a batch, where only the trainer of the run's checkout puts it"
     return [Remark("batch", key, "to do", why) for key in lacking]
 
 
-def _undefined(text: str, path: str) -> Iterator[Remark]:
+def _undefined(tree: ast.Module, path: str) -> Iterator[Remark]:
     """Say which names a copy uses that nothing defines, in the checkout either: what comes by there fails."""
-    tree = registered.tree_of(text)
-    run_alone = [node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)]
-    tree.body = [node for node in tree.body if node not in run_alone]
+    imported = ast.Module([node for node in tree.body if not contents.is_launch(node)], [])
     lines: dict[str, int] = {}
-    for use in Analysis(tree, "copy").uses():
+    for use in Analysis(imported, "copy").uses():
         if not use.bound:
             lines.setdefault(use.chain[0], use.line)
     for name, line in sorted(lines.items()):
