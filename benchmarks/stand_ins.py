@@ -15,8 +15,9 @@ from typing import Any
 
 from extractor.values import readers
 
-PROMPT, RESPONSE, PROMPTS, ROWS = 192, 24, 2, 8
+PROMPT, RESPONSE, PROMPTS = 192, 24, 2
 IN_TEMPLATE = 3000  # a prompt in a run's own words
+_ROWS = {"data.train_files": 8, "data.val_files": 2}
 ACTOR, ROLLOUT, JUDGE = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "reward_model.model.path"
 
 Config = Mapping[str, Any]
@@ -45,9 +46,16 @@ def _drawn(config: Config, folder: Path) -> Any:
     return KEEP if drawn is None else PROMPTS * _mini_batches(config) * min(2, max(1, drawn // batch))
 
 
-def _rows(key: str, config: Config, folder: Path, number: int) -> Any:
-    """Return made-up rows; those that are with the script stay."""
-    return KEEP if _are_there(config[key]) else str(rows(folder, config, number))
+def _rows(key: str, number: int) -> Chosen:
+    """Return what makes rows up; those that are with the script stay."""
+    return lambda config, folder: KEEP if _are_there(config[key]) else str(rows(folder, config, number))
+
+
+def answered_by(answer: Any, config: Config, folder: Path) -> None:
+    """Write the rows once more, with answers of another form."""
+    for key, number in _ROWS.items():
+        if not _are_there(config[key]):
+            rows(folder, config, number, answer)
 
 
 def _are_there(said: Any) -> bool:
@@ -100,8 +108,7 @@ SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
     "reward.reward_model.model_path": lambda config, folder: str(model(folder, "judge")),
     "reward_model.model.input_tokenizer": _model("actor_rollout_ref.model.path"),
     "local.reward_model.input_tokenizer": _model("actor_rollout_ref.model.path"),
-    "data.train_files": lambda config, folder: _rows("data.train_files", config, folder, ROWS),
-    "data.val_files": lambda config, folder: _rows("data.val_files", config, folder, 2),
+    **{key: _rows(key, number) for key, number in _ROWS.items()},
     "data.truncation": _cut,
     # Sizes.
     "data.train_batch_size": lambda config, folder: PROMPTS * _mini_batches(config),
@@ -282,6 +289,16 @@ _SOURCES = (
 )
 # What is right, where it is no text.
 _TRUTHS = {"searchR1_nq": {"target": ["1"]}}
+# Forms of answers in which rows are made once more where a scorer raises at those of the usual one.
+ANSWERS: tuple[Any, ...] = (
+    "true",
+    "A",
+    ["1"],
+    {"answer": "1"},
+    '["1"]',
+    '{"answer": "1"}',
+    '{"inputs": ["1"], "outputs": ["1"]}',
+)
 # How code asks which data source a row is of.
 _ASKED = re.compile(
     r"data_source\w*\s*(?:==|in\s*[\[({]|\.startswith\()\s*[\"']([^\"']+)[\"']|[\"']([^\"']+)[\"']\s*in\s+data_source"
@@ -308,8 +325,15 @@ _OF_A_BATCH = {
 }
 
 
-def rows(folder: Path, config: Config, number: int) -> Path:
-    """Write rows for a project's config; returns the file."""
+def rows(folder: Path, config: Config, number: int, answer: Any = "1") -> Path:
+    """Write rows for a project's config; returns the file.
+
+    Args:
+        folder: Where.
+        config: The project's, flat.
+        number: Of rows.
+        answer: What is right, and what a row has of a name of which nothing is known.
+    """
     import pandas
 
     files = [*Path().glob("*/custom/verl_*.py"), *Path().glob("*/custom/from_run/**/reward_score/__init__.py")]
@@ -341,20 +365,20 @@ def rows(folder: Path, config: Config, number: int) -> Path:
     made = []
     for index in range(number):
         question = f"{index} + {1 - index} = ?"
-        truth: Any = _TRUTHS.get(source) or dict.fromkeys(keys["ground_truth"], "1") or "1"
+        truth: Any = _TRUTHS.get(source) or dict.fromkeys(keys["ground_truth"], answer) or answer
         row = {
-            **dict.fromkeys(columns, "1"),
-            **{name: _value(name, code) for name in sorted({*keys["row"]} - _OF_A_BATCH)},
+            **dict.fromkeys(columns, answer),
+            **{name: _value(name, code, answer) for name in sorted({*keys["row"]} - _OF_A_BATCH)},
             str(config["data.prompt_key"]): question if is_text else [*system, {"role": "user", "content": question}],
             str(config["data.reward_fn_key"]): source,
             "ability": "math",
-            "reward_model": {**dict.fromkeys(keys["reward_model"], "1"), "style": "rule", "ground_truth": truth},
+            "reward_model": {**dict.fromkeys(keys["reward_model"], answer), "style": "rule", "ground_truth": truth},
             "extra_info": {
-                **{name: _value(name, code) for name in keys["extra_info"]},
+                **{name: _value(name, code, answer) for name in keys["extra_info"]},
                 "index": index,
                 "split": "train",
                 "question": question,
-                "answer": "1",
+                "answer": answer,
             },
         }
         made.append(row)
@@ -390,12 +414,15 @@ def _branches(code: str, source: str) -> list[str]:
     return [part for part in parts if re.match(r"(?:el)?if\b", part) and f'"{source}"' in part.replace("'", '"')]
 
 
-def _value(name: str, code: str) -> Any:
-    """Return what a row has of a name: what code compares it with, or scores under the names that it looks up in it."""
+def _value(name: str, code: str, answer: Any) -> Any:
+    """Return what a row has of a name.
+
+    That is what code compares it with, or scores under the names that it looks up in it, or else the answer.
+    """
     compared = re.search(rf"[\"']{name}[\"'][\])]+\s*(?:==|in\s*[\[({{])\s*[\"']([^\"']+)[\"']", code)
     asked = rf"\b{name}(?:[\"'][\])])?(?:\[|\.get\()\s*[\"'](\w+)[\"']"
     looked_up = re.findall(asked, code)
-    return compared[1] if compared else dict.fromkeys(looked_up, 1.0) or "1"
+    return compared[1] if compared else dict.fromkeys(looked_up, 1.0) or answer
 
 
 def _own_sources() -> list[str]:

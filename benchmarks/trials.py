@@ -62,6 +62,10 @@ def make_env(settings):
 """
 # What a run says whose dynamic sampling finds nothing to learn from.
 NO_SIGNAL = "groups whose"
+# What a scorer raises at an answer of a form that it does not know.
+OF_AN_ANSWER = re.compile(
+    r"the reward raised (?:TypeError|ValueError|KeyError|IndexError|AttributeError|AssertionError|\w*DecodeError)"
+)
 # A function that asks a server.
 ASKS = re.compile(r"reward_router_address|aiohttp|requests\.post|OpenAI\(|urlopen")
 
@@ -108,17 +112,17 @@ def trial(project: Path, train: bool) -> tuple[str, str, list[str]]:
     if not train:
         return "starts", "", supplied
     steps = 0 if config["trainer.val_only"] else STEPS
-    try:
-        try:
-            _train(project, overrides, steps)
-        except Stopped as error:
-            if NO_SIGNAL not in str(error):
-                raise
-            supplied.append("groups with a signal")  # which answers of a random model are not
-            _train(project, [*overrides, "algorithm.filter_groups.enable=false"], steps)
-    except Stopped as error:
-        return "steps", str(error), supplied
-    return "trains", "", supplied
+    first = _why_it_stopped(project, overrides, steps)
+    why, answers = first, iter(stand_ins.ANSWERS)
+    while OF_AN_ANSWER.search(why) and (answer := next(answers, None)) is not None:
+        stand_ins.answered_by(answer, config, project.parent)
+        why = _why_it_stopped(project, overrides, steps)
+        if not why:
+            supplied.append(f"answers such as {answer!r}")
+    if NO_SIGNAL in why:
+        supplied.append("groups with a signal")  # which answers of a random model are not
+        why = first = _why_it_stopped(project, [*overrides, "algorithm.filter_groups.enable=false"], steps)
+    return ("steps", first, supplied) if why else ("trains", "", supplied)
 
 
 def _supply(project: Path, config: dict[str, Any], supplied: list[str]) -> list[str]:
@@ -142,6 +146,15 @@ def _supply(project: Path, config: dict[str, Any], supplied: list[str]) -> list[
             path.write_text(FUNCTION.replace("def", "async def") if awaited else FUNCTION, encoding="utf-8")
             overrides.append(f"{key.removesuffix('path')}name=compute_score")
     return overrides
+
+
+def _why_it_stopped(project: Path, overrides: list[str], steps: int) -> str:
+    """Return why a run did not do its steps; nothing where it did."""
+    try:
+        _train(project, overrides, steps)
+    except Stopped as error:
+        return str(error)
+    return ""
 
 
 def _train(project: Path, overrides: list[str], steps: int) -> None:

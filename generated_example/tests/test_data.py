@@ -77,6 +77,20 @@ def test_several_files_become_one_dataset_and_max_samples_shortens_it(data_confi
     assert len(train) == 10
 
 
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_files_whose_columns_differ_in_type_become_one_dataset(data_config, tokenizer, tmp_path, ending):
+    truths = ["2", {"inputs": ["1"], "outputs": ["2"]}, ["2", "2.0"]]
+    files = []
+    for number, truth in enumerate(truths):
+        row = {"data_source": f"of{number}", "reward_model": {"style": "rule", "ground_truth": truth}}
+        row |= {"prompt": [{"role": "user", "content": "1="}], "level": "1" if number == 1 else number}
+        files.append(write(tmp_path / f"{number}.{ending}", [row, row]))
+    train, _ = build(data_config, tokenizer, files)
+    found = [train[index]["reward_model"]["ground_truth"] for index in (0, 3, 4)]
+    assert [truth if isinstance(truth, (str, dict)) else list(truth) for truth in found] == truths
+    assert [train[index]["level"] for index in (0, 3, 4)] == [0, "1", 2]
+
+
 def test_messages_and_a_column_of_another_name_are_understood(data_config, tokenizer, tmp_path):
     data_config.data.prompt_key = "question"
     rows = [{"question": [{"role": "system", "content": "+"}, {"role": "user", "content": "1="}], "ground_truth": "2"}]
