@@ -262,3 +262,26 @@ def test_a_function_that_its_file_has_not_is_named(tmp_path: Path, text: str, sa
     tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
     project = Recipient(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings)
     assert [item.why for item in named_files.take(project).remarks if item.what == "to do"] == said
+
+
+def test_a_package_beside_the_file_that_imports_it_comes_along(tmp_path: Path) -> None:
+    folder = tmp_path / "repo/rewards"
+    for name, text in {
+        "__init__.py": "",
+        "toolkit/parser.py": "def answer(text):\n    return text\n",
+        "grader/__init__.py": "def equal(one, other):\n    return one == other\n",
+        "math_verify.py": "raise RuntimeError\n",  # the package of that name is meant
+        "score.py": "import grader\nfrom math_verify import parse\nfrom toolkit.parser import answer\n"
+        "def compute_score(solution_str, ground_truth, **_):\n"
+        "    return float(grader.equal(answer(solution_str), parse(ground_truth)))\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    script = "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/score.py\n"
+    (tmp_path / "repo/run.sh").write_text(script)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
+    hook = (tmp_path / "one/one/custom/verl_reward.py").read_text()
+    assert "import one.custom.from_run.grader" in hook
+    assert "from one.custom.from_run.toolkit.parser import answer" in hook
+    assert "from math_verify import parse" in hook
+    assert "pip install math_verify |" in (tmp_path / "one/from_run.md").read_text()

@@ -78,6 +78,16 @@ def test_a_release_with_the_old_name_beside_the_new_one_has_both(path: str | Non
     assert found["reward"]["custom_reward_function"] == {"path": new}
 
 
+def test_an_empty_number_is_the_projects_own(tmp_path: Path) -> None:
+    seed, types = "data.seed", "p/settings/setting_types.py"
+    text = b'TYPES = {"data.seed": int, "data.cache_dir": str}'
+    empty = {seed: "", "data.cache_dir": ""}
+    run = recipient(tmp_path, empty, Tree.of([File(types, FileKind.TEMPLATE, text)]))
+    changed, remarks = startable.settle(run, dict.fromkeys(empty), {}, ())
+    assert changed == {seed: None}
+    assert [(item.key, item.what) for item in remarks] == [(seed, "to do")]
+
+
 def test_an_old_name_left_empty_beside_the_new_one_has_its_value() -> None:
     actor = {"optim": {"warmup_style": None, "lr_scheduler_type": "cosine"}}
     run = Run("run.sh", defaults={"actor_rollout_ref": {"actor": actor}})

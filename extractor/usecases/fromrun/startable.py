@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.taken_over import managers, unregistered
+from extractor.usecases.fromrun.taken_over import managers, registered, unregistered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values import readers
 
@@ -30,8 +31,8 @@ _CLIPS = (f"{_CLIP}_low", f"{_CLIP}_high")
 # What says whether a rollout samples, and at which temperature.
 _IN_TRAINING = ("actor_rollout_ref.rollout.do_sample", "actor_rollout_ref.rollout.temperature")
 _IN_VALIDATION = ("actor_rollout_ref.rollout.val_kwargs.do_sample", "actor_rollout_ref.rollout.val_kwargs.temperature")
-# Of settings that are null here unless they are given, those that are numbers.
-_NUMBERS = ("trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", "data.val_batch_size")
+# The module of a project that says what type a setting has which is null unless it is given.
+_TYPES, _NO_TEXTS = "settings/setting_types", {"bool", "float", "int"}
 # The tokens of a pass, each with what says that passes are formed by tokens.
 _BUDGETS = {
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "actor_rollout_ref.actor.use_dynamic_bsz",
@@ -81,7 +82,7 @@ def settle(
     for mended, about in (
         _batches(whole, project, run),
         _token_budgets(whole),
-        _values(settings, project, whole),
+        _values(settings, project, whole, _no_texts(of_run)),
         _sampling(whole),
         _prompts(settings, whole, run),
         _algorithms(of_run, run),
@@ -141,13 +142,26 @@ def _prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: Mapping
     return {_PROMPT: f"${{{_LONGEST}}}"}, about
 
 
-def _values(settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapping[str, Any]) -> _Mended:
+def _no_texts(of_run: Recipient) -> set[str]:
+    """Return the settings that are null in a project unless they are given, and then no texts."""
+    tree = registered.tree_of(of_run.code.get(f"{of_run.package}/{_TYPES}.py", ""))
+    tables = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    pairs = [pair for table in tables for pair in zip(table.keys, table.values, strict=True)]
+    kinds = {
+        key.value: value.id for key, value in pairs if isinstance(key, ast.Constant) and isinstance(value, ast.Name)
+    }
+    return {str(key) for key, kind in kinds.items() if kind in _NO_TEXTS}
+
+
+def _values(
+    settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapping[str, Any], no_texts: Collection[str]
+) -> _Mended:
     """Leave the project's own value where the run's is none that it could have."""
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
     for key, value in settings.items():
         own = project.get(key)
-        if value == "" and (isinstance(own, (int, float)) or (own is None and key in _NUMBERS)):
+        if value == "" and (isinstance(own, (int, float)) or (own is None and key in no_texts)):
             changed[key] = own
             why = f"empty, as an argument of the script that is not given (--set 1=...): it is {own} here"
             remarks.append(Remark(key, value, "to do", why))

@@ -100,6 +100,8 @@ class Copying:
         if version_of is not None:
             text = needed_part(text, roots, self._of_project(text, version_of))
         self._itself = "" if place is None else self._modules.name_of(place)
+        if place is not None:
+            self._modules.look_beside(place, text)
         text = self._without_unused(text, self._itself, is_package=False, roots=roots)
         text, left_out = self._without_unavailable(text, roots)
         if left_out:  # what only they need was gathered for nothing
@@ -215,7 +217,7 @@ class Copying:
 
     def _in_process(self, name: Name) -> tuple[str, str | None]:
         """Return where a name of Ray is in the module that has its names without it."""
-        self.files[f"custom/{FOLDER}/{in_process.MODULE}.py"] = in_process.TEXT
+        self.files[f"custom/{FOLDER}/{in_process.MODULE}.py"] = in_process.text()
         return self._new(in_process.MODULE), name.name
 
     def _place(
@@ -233,7 +235,7 @@ class Copying:
         if name.name == runtime_module.NAME and (
             root == runtime_module.PACKAGE or self._modules.is_copy_of_pyext(name.module)
         ):
-            self.files[f"custom/{FOLDER}/{runtime_module.MODULE}.py"] = runtime_module.TEXT
+            self.files[f"custom/{FOLDER}/{runtime_module.MODULE}.py"] = runtime_module.text()
             return self._new(runtime_module.MODULE), name.name
         if root == "verl":
             return self._of_verl(name, attributes, inherited)

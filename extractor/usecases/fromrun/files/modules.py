@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,8 @@ class Modules:
         self.places = places
         # Modules of verl that are the checkout's here, which has more in them.
         self._changed: set[str] = set()
+        # The folders that packages were found in beside a file that imports them.
+        self._beside: dict[str, Path] = {}
 
     def text_of(self, module: str) -> tuple[str, bool] | None:
         """Return a module's text, and whether it is a package; None where there is no such module."""
@@ -43,14 +46,32 @@ class Modules:
         if file is None:
             return ("", True) if self.is_folder(module) else None
         text = readers.read_text(file)
-        readers.python(text)
+        self.look_beside(file, text)
         return text, file.name == "__init__.py"
+
+    def look_beside(self, file: Path, text: str) -> None:
+        """Find the folders beside a file that it imports as packages, which a program or PYTHONPATH finds there.
+
+        Only folders: a file there may be called as the installed package that it uses (`math_verify.py`).
+
+        Raises:
+            SyntaxError: it is no Python.
+        """
+        for node in ast.walk(readers.python(text)):
+            names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+            for name in names:
+                root, place = name.partition(".")[0], file.parent / name.replace(".", "/")
+                is_there = place.with_suffix(".py").is_file() if "." in name else (place / "__init__.py").is_file()
+                if is_there and self.file_of(root) is None and not self.is_folder(root):
+                    self._beside[root] = file.parent
 
     def is_folder(self, module: str) -> bool:
         """Tell whether a module is a folder of the checkout with Python files in it: `docker/` may have others only."""
         if module == _RECIPES:
             return True
-        places = [folder / module.replace(".", "/") for folder in self.places.folders]
+        folders = [*self.places.folders, *self._folder_beside(module)]
+        places = [folder / module.replace(".", "/") for folder in folders]
         return any(next(place.glob(pattern), None) for place in places for pattern in ("*.py", "*/*.py", "*/*/*.py"))
 
     def file_of(self, module: str) -> Path | None:
@@ -58,8 +79,14 @@ class Modules:
         path = module.replace(".", "/")
         # Recipes may be in a repository of their own, which is put into verl's under this name.
         paths = (path, path.removeprefix(f"{_RECIPES}/")) if path.startswith(f"{_RECIPES}/") else (path,)
-        found = (self.places.find(f"{path}{end}") for path in paths for end in (".py", "/__init__.py"))
-        return next(filter(None, found), None)
+        names = [f"{path}{end}" for path in paths for end in (".py", "/__init__.py")]
+        found = next(filter(None, map(self.places.find, names)), None)
+        beside = (folder / name for folder in self._folder_beside(module) for name in names)
+        return found or next(filter(Path.is_file, beside), None)
+
+    def _folder_beside(self, module: str) -> list[Path]:
+        folder = self._beside.get(module.partition(".")[0])
+        return [] if folder is None else [folder]
 
     def is_of_checkout(self, module: str, name: str | None) -> bool:
         """Tell whether the run's checkout has what its release has not: a module, a name in it, a scorer of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries.translation import FileScored
 from extractor.usecases.fromrun.taken_over.managers import IMPORTED_BY
@@ -27,49 +28,6 @@ _TRUTHS = {"ground_truth": _ONE_TEXT, "ground_truths": _BATCH_OF_TEXTS}
 # What a file says of how its function takes them.
 _TYPE, _TYPES = "REWARD_TYPE", {"batch": _BATCH, "sequential": _ONE}
 _HEAD = "# vextract:hook  yours: written once, never touched by an upgrade\n"
-_MANAGER = '''"""The reward of {place}: what its function gives for each response, as EasyR1 counts it."""
-
-from typing import Any
-
-from ..rewards.manager import TextRewardManager
-from .easyr1_rewards import {name}
-
-try:
-    from ..vendored.workers.reward_manager.registry import register
-except ImportError:  # under full verl, where this project's own copy is not there
-    from verl.workers.reward_manager.registry import register
-
-SETTINGS: dict[str, Any] = {settings!r}
-
-
-def score(solution_str: str, ground_truth: Any, response_length: int, **_: Any) -> dict[str, float]:
-    """Score a response; its `overall` is the reward, the others are reported.
-
-    Args:
-        solution_str: the response.
-        ground_truth: the row's.
-        response_length: in tokens.
-    """
-    response = {{"response": solution_str, "response_length": response_length, "ground_truth": ground_truth}}
-    values = {call}
-    if not isinstance(values, dict):
-        return {{"score": float(values)}}
-    return {{"score": values["overall"], **{{name: value for name, value in values.items() if name != "overall"}}}}
-
-
-@register("{manager}")
-class EasyR1RewardManager(TextRewardManager):
-    """Scores a batch by `score`; what else it takes is in `rewards.manager.TextRewardManager`."""
-
-    def __init__(self, tokenizer: Any, num_examine: int = 0, compute_score: Any = None, **settings: Any) -> None:
-        super().__init__(tokenizer, num_examine, score, **settings)
-
-    def _arguments(self, data: Any, texts: list[str]) -> list[dict[str, Any]]:
-        width = data.batch["responses"].shape[-1]
-        lengths = data.batch["attention_mask"][:, -width:].sum(dim=-1).tolist()
-        rows = zip(super()._arguments(data, texts), lengths, strict=True)
-        return [{{**arguments, "response_length": length}} for arguments, length in rows]
-'''
 
 
 def take(project: Recipient, scored_by: FileScored | None) -> Taken:
@@ -91,17 +49,18 @@ def take(project: Recipient, scored_by: FileScored | None) -> Taken:
     if copied.missing:
         why = f"it cannot be imported here: {'; '.join(dict.fromkeys(copied.missing))}"
         return Taken(project.tree, [Remark(KEY, scored_by.place, "to do", why)])
-    manager = _MANAGER.format(
+    manager = templates.render(
+        "easyr1_reward_manager.py",
         place=scored_by.place,
         name=name,
-        settings=dict(scored_by.settings),
+        settings=repr(dict(scored_by.settings)),
         call=call.format(name=name),
         manager=NAME,
     )
     tree = project.with_hooks(
         {
             f"{FUNCTIONS}.py": f"{_HEAD}# The function that scores, from {scored_by.place}.\n{copied.text.strip()}\n",
-            f"{MANAGER}.py": _HEAD + manager,
+            f"{MANAGER}.py": manager,
             **copying.files,
         },
         {MANAGER: IMPORTED_BY},

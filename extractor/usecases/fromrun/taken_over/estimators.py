@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
@@ -23,24 +24,6 @@ _GIVEN = {
     "index": "index",
 }
 _COPY, _TARGET = "custom/verl_core_algos", "custom/verl_estimator"
-_HOOK = '''# vextract:hook  yours: written once, never touched by an upgrade
-"""The advantage estimator {name}, as {place} of the run's checkout calls it."""
-
-from typing import Any
-
-from .verl_core_algos import {function}
-
-try:
-    from ..vendored.algorithms.core_algos import register_adv_est
-except ImportError:  # under full verl, where this project's own copy is not there
-    from verl.trainer.ppo.core_algos import register_adv_est
-
-
-@register_adv_est("{name}")
-def advantage(token_level_rewards: Any, response_mask: Any, index: Any = None, **given: Any) -> Any:
-    """Return advantages and returns, both (bs, response_length)."""
-    return {function}({arguments})
-'''
 
 
 def take(project: Recipient) -> Taken:
@@ -63,7 +46,9 @@ def take(project: Recipient) -> Taken:
         return Taken(project.tree)
     if copied.missing:
         return Taken(project.tree)
-    text = _HOOK.format(name=name, place=_TRAINER, function=function, arguments=", ".join(arguments))
+    text = templates.render(
+        "verl_estimator.py", name=name, place=_TRAINER, function=function, arguments=", ".join(arguments)
+    )
     files = {f"{_COPY}.py": copied.text, f"{_TARGET}.py": text, **copying.files}
     tree = project.with_hooks(files, {_TARGET: registered.IMPORTED_BY})
     return Taken(tree, copied_remarks(KEY, name, _FORMULAS, f"{project.package}/{_TARGET}.py", copied))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files import SCORERS, Copying
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.manager_classes import Manager
@@ -16,13 +17,6 @@ from extractor.values.errors import UsageError
 # How a class falls back to a function of its own.
 HAS_ITS_OWN = re.compile(r"self\.compute_score = compute_score or ")
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
-_PLAIN = '''# vextract:hook  yours: written once, never touched by an upgrade
-"""The reward manager {name}, which the run names: {place} registers it."""
-
-from {module} import {cls}
-{registered}
-__all__ = ["{cls}"]
-'''
 _REGISTER = """\
 try:
     from ..vendored.{projects} import register
@@ -32,67 +26,6 @@ except ImportError:  # under full verl, where this project's own copy is not the
 # Where managers of batches are registered, and those of single responses: in a project, and in verl.
 _OF_BATCHES = ("workers.reward_manager.registry", "workers.reward_manager.registry")
 _OF_RESPONSES = ("workers.reward_loop.registry", "experimental.reward_loop.reward_manager.registry")
-_ADAPTED = '''# vextract:hook  yours: written once, never touched by an upgrade
-"""The reward manager {name}, which the run names: a class of {place}."""
-
-import copy
-import inspect
-from pathlib import Path
-from typing import Any
-
-import yaml
-from omegaconf import OmegaConf
-
-{imports}
-
-{register}
-
-def with_unknown(config: Any) -> Any:
-    """Return the config with the run's settings that no release of verl has."""
-    file, found = Path(__file__).parents[2] / "config" / "unknown.yaml", copy.deepcopy(config)
-    for key, value in (yaml.safe_load(file.read_text(encoding="utf-8")) or {{}} if file.is_file() else {{}}).items():
-        OmegaConf.update(found, key, value, force_add=True)
-    return found
-
-
-@register("{name}")
-class RunRewardManager({cls}):
-    """The run's manager, called as a project calls one: with the arguments that it takes."""
-
-    def __init__(self, *, config: Any = None, **given: Any) -> None:
-        function = given.get("compute_score")
-        if getattr(function, "__name__", "") == "default_compute_score":  # nobody has named one
-            function = {default}
-        given["compute_score"] = function or {scorer}
-        self._of_the_run = given["config"] = None if config is None else with_unknown(config)
-        taken = inspect.signature({cls}).parameters
-{handed}        every = any(item.kind is item.VAR_KEYWORD for item in taken.values())
-        of_all = given.keys() - {{"config"}} if every else ()  # verl's own takes no config
-        super().__init__(**{{key: value for key, value in given.items() if key in taken or key in of_all}})
-
-    def __call__(self, data: Any, return_dict: bool = False) -> Any:
-        taken = inspect.signature(super().__call__).parameters
-        step = data.meta_info.get("global_steps", 0) if hasattr(data, "meta_info") else 0
-        known = dict.fromkeys(("step", "global_step", "global_steps"), step)
-        known |= {{"return_dict": True, "config": self._of_the_run}}
-        for name, column in getattr(data, "non_tensor_batch", {{}}).items():  # data_sources, say
-            known.setdefault(name, column)
-            known.setdefault(f"{{name}}s", column)
-        others = [item for item in taken.values() if item.kind is item.POSITIONAL_OR_KEYWORD]
-        others = [item.name for item in others if item.name not in known]
-        first = "data" if "data" in taken else next(iter(others), None)  # what it calls the batch
-        unnamed = [data] if first is None else []
-        named = {{key: value for key, value in {{**known, first: data}}.items() if key in taken}}
-        found = super().__call__(*unnamed, **named)
-        if isinstance(found, tuple):  # what is for each token, among other things
-            found = next((item for item in found if isinstance(item, dict) or getattr(item, "ndim", 0) == 2), found[0])
-        found = dict(found) if isinstance(found, dict) else {{"reward_tensor": found}}
-        for name in ("gt_scores", "all"):  # of PRIME's own managers: without, and with what a model says
-            if name in found:
-                found.setdefault("reward_tensor", found.pop(name))
-        found.setdefault("reward_extra_info", {{}})
-        return found if return_dict else found["reward_tensor"]
-'''
 # The lines of a hook that hand over what the run's program does.
 _HANDED = """\
         config, tokenizer = given["config"], given.get("tokenizer")
@@ -146,7 +79,7 @@ def adapted(
     table = _HANDED.format(lines="".join(lines)) if lines else ""
     default = scorer if scorer != "None" or has_its_own else "function"
     made = {"name": name, "place": place, "cls": cls, "imports": imports, "scorer": scorer, "default": default}
-    return _ADAPTED.format(**made, handed=table, register=_of(_OF_BATCHES))
+    return templates.render("run_manager.py", **made, handed=table, register=_of(_OF_BATCHES))
 
 
 def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
@@ -212,7 +145,9 @@ def hook_of(name: str, found: Manager, imports: str, copying: Copying, project: 
         module = imports.split()[1]
         has_its_own = any("/registry.py" in path and "def register" in text for path, text in copying.files.items())
         more = f'\n{_register(found.cls, copying, project)}\nregister("{name}")({found.cls})\n' if has_its_own else ""
-        return _PLAIN.format(name=name, place=found.place, module=module, cls=found.cls, registered=more)
+        return templates.render(
+            "registered_manager.py", name=name, place=found.place, module=module, cls=found.cls, registered=more
+        )
     scorer = "None"
     for module, function in [*([found.scorer] if found.scorer else []), *((SCORERS, one) for one in _DEFAULT_SCORERS)]:
         try:

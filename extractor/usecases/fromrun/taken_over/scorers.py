@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from extractor.pipeline.source import Source
+from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files import SCORERS
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import manager_hooks, managers, own_verl, registered
@@ -38,25 +39,6 @@ _READ = re.compile(r"\bconfig((?:\.(?!get\b)\w+)+)")
 _TARGET, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which the class of a run's program is registered.
 _OF_THE_RUN = "of_the_run"
-_HOOK = '''# vextract:hook  yours: written once, never touched by an upgrade
-"""The scorers of the run's checkout: its {place}."""
-
-import inspect
-from typing import Any
-
-{imports}
-
-
-def compute_score(
-    data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
-) -> Any:
-    """Score a response as the run's checkout does, with the arguments that its function takes."""
-    given = dict(more, data_source=data_source, solution_str=solution_str, ground_truth=ground_truth)
-    given["extra_info"] = extra_info
-    taken = inspect.signature({name}).parameters
-    every = any(item.kind is item.VAR_KEYWORD for item in taken.values())
-    return {name}(**{{key: value for key, value in given.items() if every or key in taken}})
-'''
 
 
 def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
@@ -218,7 +200,8 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
         text = manager_hooks.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed, has_its_own=has_its_own)
         own, imported_by = {f"{_PROGRAM}.py": copied.text}, {target: managers.IMPORTED_BY}
     else:
-        text, own, imported_by = _HOOK.format(place=found.path, imports=copied.text.strip(), name=found.name), {}, {}
+        text = templates.render("verl_reward.py", place=found.path, imports=copied.text.strip(), name=found.name)
+        own, imported_by = {}, {}
     tree = project.with_hooks({**own, f"{target}.py": text, **copying.files}, imported_by)
     said = next((project.settings[key] for key in managers.KEYS if is_class and project.settings.get(key)), None)
     remarks = copied_remarks(found.key, said, what, hook, copied)

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from extractor.pipeline.index.batch_keys import keys_read
+from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files import contents
+from extractor.usecases.fromrun.files.copying import FOLDER
 from extractor.usecases.fromrun.files.needed import with_first
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
@@ -33,11 +35,7 @@ _TAKES_BACK = f"""\
         if lends:
             del data.batch["{_LENT}"]
 """
-_CLASS = "@register("
-_IMPORTS = {
-    "import inspect\n": "import inspect\nimport itertools\n",
-    "import yaml\n": "import numpy as np\nimport yaml\n",
-}
+_CONVERSATIONS, _LAST_OF_OTHERS = "conversations", "from omegaconf import OmegaConf\n\n"
 _MAKES = "makes them of prompts and responses, since the project's engines hand over none"
 _LENDS = "hands over the engine's, since the trainer's are computed behind the reward here"
 # What verl's SGLang rollout hands to managers, and a project's engines do not.
@@ -51,24 +49,6 @@ _LEFT_OUT = f"""\
         if converses:
             del data.non_tensor_batch["{_MESSAGES}"]
 """
-_CONVERSATIONS = '''def conversations(data: Any, tokenizer: Any) -> Any:
-    """Return the messages of each row, as verl's SGLang rollout has them: the prompt, and the response by turns."""
-    found, asked = np.empty(len(data), dtype=object), data.non_tensor_batch.get("raw_prompt")
-    tensors, length = data.batch, data.batch["prompts"].shape[-1]
-    valid = tensors["attention_mask"][:, length:].bool()
-    sampled = tensors["response_mask"] if "response_mask" in tensors else valid
-    for row, tokens in enumerate(tensors["responses"]):
-        prompt = tokenizer.decode(tensors["prompts"][row][tensors["attention_mask"][row, :length].bool()])
-        messages = [{"role": "user", "content": prompt}] if asked is None else list(asked[row])
-        written = zip(tokens[valid[row]].tolist(), sampled[row][valid[row]].tolist(), strict=True)
-        for by_model, part in itertools.groupby(written, key=lambda item: bool(item[1])):
-            text = tokenizer.decode([token for token, _ in part], skip_special_tokens=True)
-            messages.append({"role": "assistant" if by_model else "tool", "content": text})
-        found[row] = {"messages": messages}
-    return found
-
-
-'''
 _READS = {"os.getenv", "getenv", "os.environ.get", "environ.get", "os.environ.setdefault"}
 # A path of a file that holds data: with a folder, and without anything that is filled in.
 _DATA = re.compile(
@@ -89,25 +69,36 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
     copies = [(path, text) for path, text in project.code.items() if path.startswith(below)]
     converses = any(_READS_MESSAGES.search(text) for _, text in copies)
     lent = any(_LENT in _keys(registered.tree_of(text)) for _, text in copies)
-    for file in project.tree:
+    tree = project.tree
+    if converses and any(_CALLS in text for _, text in copies):
+        module = f"custom/{FOLDER}/{_CONVERSATIONS}.py"
+        tree = project.with_hooks({module: templates.render(f"{_CONVERSATIONS}.py")}, {})
+    for file in tree:
         if file.kind is FileKind.HOOK and file.path.startswith(below) and file.path.endswith(".py"):
             text, said = _with_variables(file.data.decode(), file.path, environment, project)
             text, more = _with_data(text, file.path, project)
-            tree = registered.tree_of(text)
-            more += [*_unfed(tree, file.path, code), *_undefined(tree, file.path)]
+            parsed = registered.tree_of(text)
+            more += [*_unfed(parsed, file.path, code), *_undefined(parsed, file.path)]
             if lent and _CALLS in text:
                 text = _around_the_call(text, _LENDS_THEM, _TAKES_BACK)
                 more.append(Remark("batch", _LENT, "changed", f"{file.path} {_LENDS}"))
             if converses and _CALLS in text:
                 text = _around_the_call(text, _MADE_OF, _LEFT_OUT)
-                text = text.replace(_CLASS, f"{_CONVERSATIONS}{_CLASS}", 1)
-                for imports, with_more in _IMPORTS.items():
-                    text = text.replace(imports, with_more, 1)
+                text = _importing(
+                    text, f"from {project.package}.custom.{FOLDER}.{_CONVERSATIONS} import {_CONVERSATIONS}"
+                )
                 more.append(Remark("batch", _MESSAGES, "changed", f"{file.path} {_MAKES}"))
             remarks.update({(item.key, item.value, item.why): item for item in (*said, *more)})
             file = replace(file, data=text.encode())
         files.append(file)
     return Taken(Tree.of(files), list(remarks.values()))
+
+
+def _importing(hook: str, line: str) -> str:
+    """Return a manager's hook with one more line among its imports of the project."""
+    before, last, rest = hook.partition(_LAST_OF_OTHERS)
+    imports, gap, behind = rest.partition("\n\n")
+    return "".join([before, last, "\n".join(sorted([*imports.split("\n"), line])), gap, behind])
 
 
 def _around_the_call(hook: str, before: str, behind: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import first_line
+from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files.copying import FOLDER
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
@@ -20,29 +21,6 @@ from extractor.values.reachable import reachable
 NAME = "trl"
 FUNCTIONS, MANAGER = "custom/trl_rewards", "custom/trl_reward_manager"
 _HEAD = "# vextract:hook  yours: written once, never touched by an upgrade\n"
-_MANAGER = '''"""The reward of {place}: what its functions give, weighted and summed, as TRL's trainers do."""
-
-from typing import Any
-
-from ..rewards.forms import form_of
-from ..rewards.functions import {helpers}
-from .trl_rewards import {imported}
-
-try:
-    from ..vendored.workers.reward_manager.registry import register
-except ImportError:  # under full verl, where this project's own copy is not there
-    from verl.workers.reward_manager.registry import register
-
-{parts}
-
-
-@register("{name}")
-class TrlRewardManager(FunctionsRewardManager):
-    """Scores a batch by the functions of `PARTS`; what else it takes is in `rewards.manager.TextRewardManager`."""
-
-    def __init__(self, tokenizer: Any, num_examine: int = 0, compute_score: Any = None, **settings: Any) -> None:
-        super().__init__(tokenizer, PARTS, **settings)
-'''
 # Prompts of a project's files are conversations; a run whose functions take no messages has prompts of text.
 _AS_TEXT = """
     def _messages(self, data: Any, row: int) -> Any:
@@ -78,7 +56,7 @@ def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
     tree = project.with_hooks(
         {
             f"{FUNCTIONS}.py": f'{_HEAD}"""The functions that score {scored_by.place}."""\n\n{copied.text.strip()}\n',
-            f"{MANAGER}.py": _HEAD + _manager(scored_by) + (_AS_TEXT if is_text else ""),
+            f"{MANAGER}.py": _manager(scored_by) + (_AS_TEXT if is_text else ""),
             **copying.files,
         },
         {MANAGER: IMPORTED_BY},
@@ -118,7 +96,9 @@ def _manager(scored_by: ScoredBy) -> str:
     line = f"from .trl_rewards import {imported}"
     if len(line) > 120:
         imported = "(\n" + "".join(f"    {name},\n" for name in sorted(scored_by.functions)) + ")"
-    return _MANAGER.format(place=scored_by.place, imported=imported, helpers=helpers, parts=parts, name=NAME)
+    return templates.render(
+        "trl_reward_manager.py", place=scored_by.place, imported=imported, helpers=helpers, parts=parts, name=NAME
+    )
 
 
 def _open_parts(scored_by: ScoredBy) -> str:
