@@ -28,6 +28,10 @@ from tests.verl.conftest import vextract
             "def f():\n    from a import (\n        b,\n    )\n    return b",
             "def f():\n    from new.a import b\n    return b",
         ),
+        (
+            "x = 'äöü'\nif x:\n    from a import b, c",
+            "x = 'äöü'\nif x:\n    from new.a import b\n    from new.a import c",
+        ),
         ("import a.b as c", "import new.a.b as c"),
         ("import a.b\nx = a.b.c(a.b.d)", "import new.a.b as a_b\nx = a_b.c(a_b.d)"),
         ("x = 'ä'; import a.b", "x = 'ä'; import new.a.b as a_b"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files import Copied, Places
 from extractor.usecases.fromrun.files.needed import needed_part, without_unused
 from extractor.usecases.fromrun.taken_over import manager_hooks, registered, scorers, surroundings
@@ -520,10 +521,11 @@ def test_a_manager_of_before_040_finds_log_probs_in_the_batch(tmp_path: Path, pk
     reads = "class Mine:\n    def __call__(self, data):\n        return list(data.batch['old_log_probs'])\n"
     text = manager_hooks.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
     hook = File("pkg/custom/verl_reward_manager.py", FileKind.HOOK, text.encode())
+    own = File("pkg/custom/from_run/own_settings.py", FileKind.HOOK, templates.render("own_settings.py").encode())
     copy = File("pkg/custom/from_run/mine.py", FileKind.HOOK, reads.encode())
     vendored = "pkg/vendored/workers/reward_manager/registry.py"
     core = File(vendored, FileKind.VENDORED, register.encode(), "verl/workers/reward_manager/registry.py")
-    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, copy, core), {})
+    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, own, copy, core), {})
     assert [item.value for item in taken.remarks if item.what == "changed"] == ["old_log_probs"]
     written(taken.tree, pkg)
     manager = importlib.import_module("pkg.custom.verl_reward_manager").RunRewardManager()
@@ -546,10 +548,11 @@ def test_a_manager_that_reads_conversations_gets_them_by_turns(tmp_path: Path, p
         """
     text = manager_hooks.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
     hook = File("pkg/custom/verl_reward_manager.py", FileKind.HOOK, text.encode())
+    own = File("pkg/custom/from_run/own_settings.py", FileKind.HOOK, templates.render("own_settings.py").encode())
     copy = File("pkg/custom/from_run/mine.py", FileKind.HOOK, dedent(reads).encode())
     vendored = "pkg/vendored/workers/reward_manager/registry.py"
     core = File(vendored, FileKind.VENDORED, register.encode(), "verl/workers/reward_manager/registry.py")
-    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, copy, core), {})
+    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, own, copy, core), {})
     assert [item.value for item in taken.remarks if item.what == "changed"] == ["messages"]
     written(taken.tree, pkg)
 

@@ -78,16 +78,6 @@ def test_a_release_with_the_old_name_beside_the_new_one_has_both(path: str | Non
     assert found["reward"]["custom_reward_function"] == {"path": new}
 
 
-def test_an_empty_number_is_the_projects_own(tmp_path: Path) -> None:
-    seed, types = "data.seed", "p/settings/setting_types.py"
-    text = b'TYPES = {"data.seed": int, "data.cache_dir": str}'
-    empty = {seed: "", "data.cache_dir": ""}
-    run = recipient(tmp_path, empty, Tree.of([File(types, FileKind.TEMPLATE, text)]))
-    changed, remarks = startable.settle(run, dict.fromkeys(empty), {}, ())
-    assert changed == {seed: None}
-    assert [(item.key, item.what) for item in remarks] == [(seed, "to do")]
-
-
 def test_an_old_name_left_empty_beside_the_new_one_has_its_value() -> None:
     actor = {"optim": {"warmup_style": None, "lr_scheduler_type": "cosine"}}
     run = Run("run.sh", defaults={"actor_rollout_ref": {"actor": actor}})
@@ -361,8 +351,10 @@ def test_a_checkout_says_when_a_run_is_from(tmp_path: Path) -> None:
     assert earlier.with_earlier_defaults(new) is new
 
 
+TYPES = b'TYPES_OF_NULL = {"trainer.total_training_steps": int, "data.seed": int, "data.cache_dir": str}'
 TREE = Tree.of(
     [
+        File("p/settings/setting_types.py", FileKind.TEMPLATE, TYPES),
         File("p/rewards/some.py", FileKind.VENDORED, b'@register("naive")\nclass A: ...\n'),
         File(
             "p/vendored/algorithms/core_algos.py", FileKind.VENDORED, b'class AdvantageEstimator:\n    GRPO = "grpo"\n'
@@ -406,10 +398,11 @@ def test_a_pass_has_room_for_the_longest_sequence(tmp_path: Path) -> None:
 
 
 def test_an_argument_that_is_not_given_is_no_number(tmp_path: Path) -> None:
-    for key, own in (("trainer.total_training_steps", None), ("data.train_batch_size", 8)):
+    for key, own in (("trainer.total_training_steps", None), ("data.seed", None), ("data.train_batch_size", 8)):
         changed, remarks = settled({key: ""}, tmp_path)
         assert changed == {key: own}
         assert [item.what for item in remarks] == ["to do"]
+    assert settled({"data.cache_dir": ""}, tmp_path) == ({}, [])
 
 
 @pytest.mark.parametrize(("mode", "here"), [("latest", "auto"), (None, "disable"), ("auto", None)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -264,15 +264,17 @@ def settle(
     found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in own})
     settings, dropped = assemble.without_readers(tree, options.package, {**settings, **own})
     stated = settings_of.stated_by(found.run)
-    unknown, read = dict(found.unknown), set[str]()
+    unknown, asked = dict(found.unknown), set[str]()
     of_run = Recipient(tree, options.package, found.target.source, found.run.places, settings, options.verl)
     if not found.run.hints:
         over = _taken_over(of_run, found, project, is_adopted=adopted is not None)
         mended, about = startable.settle(over.project, project, found.experiment.wanted, stated)
         tree, settings = over.project.tree, {**over.project.settings, **mended}
         found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in over.handed})
-        unknown, remarks = {**found.unknown, **over.aside}, [*remarks, *over.remarks, *about]
-        read = set(_asked_for(over.reads, found.unknown, project))
+        lost = _without_place(found, remarks, project)
+        asked = (over.asked.keys() & lost.keys()) | managers.read_by_copy(over.project, lost)
+        unknown = {**found.unknown, **over.aside, **over.asked, **{key: lost[key] for key in asked}}
+        remarks = [*remarks, *over.remarks, *about]
         # What these changed or took out is not to be as the run has it.
         wanted = {key: value for key, value in wanted.items() if settings.get(key, value) == value}
         wanted = {key: value for key, value in wanted.items() if key in settings or key not in of_run.settings}
@@ -293,10 +295,11 @@ def settle(
     exported = {} if found.run.hints else {**found.run.environment}
     set_there = surroundings.take(replace(of_run, tree=done.tree), exported)
     made = assemble.with_unknown(set_there.tree, found.run, unknown)
-    remarks = [item for item in remarks if item.key not in found.unknown]
+    told = {**found.unknown, **{key: unknown[key] for key in asked}}
+    remarks = [item for item in remarks if item.key not in told]
     aside = [
-        Remark(key, value, *(("changed", _READ) if key in read else ("not carried over", _ASIDE)))
-        for key, value in sorted(found.unknown.items())
+        Remark(key, value, *(("changed", _READ) if key in asked else ("not carried over", _ASIDE)))
+        for key, value in sorted(told.items())
     ]
     remarks = [*found.run.remarks, *found.experiment.remarks, *remarks, *aside, *dropped]
     every = (*remarks, *done.remarks, *set_there.remarks)
@@ -318,25 +321,30 @@ def _of_the_edits(
     found: Found, remarks: Iterable[Remark], project: Mapping[str, Any], code: Sequence[str]
 ) -> dict[str, Any]:
     """Return the settings that verl does not have and that edits of the run's own copy read which came along."""
-    others = {item.key: item.value for item in remarks if item.what == "not carried over" and item.key not in project}
-    new = {**others, **found.unknown}
+    new = _without_place(found, remarks, project)
     sections = {key.partition(".")[0] for key in project}
     read = named([key for key in new if key.partition(".")[0] in sections], code)
     return {key: value for key, value in new.items() if key in read or (key in found.unknown and key in project)}
+
+
+def _without_place(found: Found, remarks: Iterable[Remark], project: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the run's settings that the project has none for."""
+    others = {item.key: item.value for item in remarks if item.what == "not carried over" and item.key not in project}
+    return {**others, **found.unknown}
 
 
 @dataclass(frozen=True)
 class _TakenOver:
     """A project with what its run's checkout has; `aside` are settings that name what neither has.
 
-    `handed` are settings of no release that a copied class takes, `reads` those that copies ask their config for.
+    `handed` are settings of no release that a copied class takes, `asked` those that copies ask their config for.
     """
 
     project: Recipient
     remarks: list[Remark]
     aside: dict[str, Any]
     handed: Mapping[str, str]
-    reads: Collection[str] = ()
+    asked: Mapping[str, Any]
 
 
 def _asked_for(reads: Iterable[str], said: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -376,13 +384,16 @@ def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any], *, 
     project = update(scored_otherwise)
     remarks += own_verl.remarks(project, scored_otherwise.places, is_adopted=is_adopted)
     said = {**flatten(found.run.defaults), **settings_of.stated_by(found.run)}
-    aside = {**aside, **_asked_for(reads, said, before)}
     handed = managers.handed_over(project, found.unknown)
     given = {name: found.unknown[key] for key, name in handed.items()}
     project = replace(project, settings={**project.settings, **given})
     remarks += [Remark(key, found.unknown[key], "renamed", f"here it is {name}") for key, name in handed.items()]
+    made = managers.made_of_settings(project)
+    project = replace(project, settings={**project.settings, **made})
+    why = "what the run's program makes its reward manager with"
+    remarks += [Remark(key, value, "changed", why) for key, value in made.items()]
     left = [key for key in managers.not_taken(project) if key not in before]
     why = "its reward manager takes no such argument"
     remarks += [Remark(key, project.settings[key], "dropped", why) for key in left]
     kept = {key: value for key, value in project.settings.items() if key not in left}
-    return _TakenOver(replace(project, settings=kept), remarks, aside, handed, reads)
+    return _TakenOver(replace(project, settings=kept), remarks, aside, handed, _asked_for(reads, said, before))

@@ -8,6 +8,7 @@ import io
 import re
 import tokenize
 import warnings
+from functools import lru_cache
 from typing import Literal
 
 from extractor.values import limits
@@ -48,6 +49,8 @@ def python_text(data: bytes) -> str:
 def python(source: str | bytes) -> ast.Module:
     """Parse Python; nothing of it is run, and the compiler's warnings are not shown.
 
+    Nobody changes the tree: whoever asks for the same text soon gets the same one.
+
     Raises:
         SyntaxError: it is none, or is larger or nested deeper than we read.
     """
@@ -66,6 +69,7 @@ def expression(text: str) -> ast.expr | None:
     return tree.body
 
 
+@lru_cache(maxsize=32)
 def _parsed(text: str, mode: Literal["exec", "eval"]) -> ast.AST:
     if len(text) > limits.MAX_TEXT:
         raise SyntaxError(f"larger than {size(limits.MAX_TEXT)}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TypeGuard
 
 from extractor.pipeline.index import Module
@@ -26,7 +27,12 @@ def methods(module: Module, cls: str | None) -> set[str]:
     return {item.name for item in bodies if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
-def inherited(text: str) -> dict[str, set[str]]:
+# Of a module that much hangs on each is asked for as often as something is taken from it.
+_cached = lru_cache(maxsize=256)
+
+
+@_cached
+def inherited(text: str) -> Mapping[str, set[str]]:
     """Return what the classes of a module's text take of themselves, by what they extend: `x` of `self.x`."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(readers.python(text)):
@@ -37,7 +43,8 @@ def inherited(text: str) -> dict[str, set[str]]:
     return found
 
 
-def attributes(text: str) -> dict[str, set[str]]:
+@_cached
+def attributes(text: str) -> Mapping[str, set[str]]:
     """Return what a module's text takes from each name: `x` and `y` of `a.b.x` and `a.b.y`, by "a.b"."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(readers.python(text)):
@@ -55,7 +62,8 @@ def top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name]:
             yield from names_of(node, module, is_package=is_package, needed=True)
 
 
-def tried(text: str) -> set[str]:
+@_cached
+def tried(text: str) -> frozenset[str]:
     """Return the names that a module's text imports below `try`, or for types alone: it does without them."""
     found = set()
     for node in ast.walk(readers.python(text)):
@@ -63,7 +71,7 @@ def tried(text: str) -> set[str]:
         if isinstance(node, ast.Try) or for_types:
             inside = [item for item in ast.walk(node) if isinstance(item, (ast.Import, ast.ImportFrom))]
             found |= {alias.asname or alias.name for item in inside for alias in item.names}
-    return found
+    return frozenset(found)
 
 
 def loaded_elsewhere(module: Module) -> set[str]:

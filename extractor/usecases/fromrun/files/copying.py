@@ -64,6 +64,8 @@ class Copying:
         self._own_of_verl: str | None = None
         # What the file asked for is called as a module.
         self._itself = ""
+        # What the file at hand takes from each module.
+        self._together: dict[str, set[str]] = {}
 
     @property
     def files(self) -> dict[str, str]:
@@ -174,6 +176,7 @@ class Copying:
     def _redirected(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
         """Return a module's text with its imports redirected, and what it needs and cannot have."""
         missing: list[str] = []
+        before, self._together = self._together, _by_module(text, module or self._itself, is_package=is_package)
         attributes, inherited, tried = contents.attributes(text), contents.inherited(text), contents.tried(text)
         if module:
             missing += islice(self._of_no_project(text, module, attributes, is_package=is_package), 1)
@@ -193,7 +196,9 @@ class Copying:
                 return None
             return self._of_before(place, text)
 
-        return rewritten(text, module or self._itself, moved, is_package=is_package), missing
+        text = rewritten(text, module or self._itself, moved, is_package=is_package)
+        self._together = before
+        return text, missing
 
     def _of_before(self, place: tuple[str, str | None] | None, text: str) -> tuple[str, str | None] | None:
         """Return where a name is: verl's dataset is another for a class that was written for an earlier one."""
@@ -297,7 +302,19 @@ class Copying:
         return next((place for place, known in found if name in known.bindings), None)
 
     def _take(self, module: str, names: Collection[str]) -> str | None:
-        """Copy a module, once, from which names are taken; says why it cannot be had."""
+        """Copy a module, once, from which names are taken; says why it cannot be had.
+
+        All that a file takes from it is asked for together, and one by one where that cannot be had.
+        """
+        together = self._together.get(module, set()).union(names)
+        if len(together) > len(names):
+            before = self._gathered.copy()
+            if self._take_names(module, together) is None:
+                return None
+            self._gathered = before
+        return self._take_names(module, names)
+
+    def _take_names(self, module: str, names: Collection[str]) -> str | None:
         taken, part = self._gathered.taken, self._gathered.parts.get(module)
         if module not in self._handing_on and any(self._modules.hands_on(module, name) for name in names):
             self._handing_on.add(module)
@@ -381,6 +398,7 @@ class Copying:
     def _without_unavailable(self, text: str, roots: Collection[str]) -> tuple[str, list[str]]:
         """Leave out definitions that need what cannot be had, where nothing else needs them."""
         module = Module(self._itself or "file", "file.py", text)
+        self._together = _by_module(text, module.name, is_package=False)
         lost = {
             name.local.partition(".")[0]
             for name in contents.top_names(text, module.name, is_package=False)
@@ -389,6 +407,15 @@ class Copying:
         if not lost or not all(name in module.bindings for name in roots):
             return text, []
         return without_lost(text, module, (*roots, *contents.loaded_elsewhere(module)), lost)
+
+
+def _by_module(text: str, module: str, *, is_package: bool) -> dict[str, set[str]]:
+    """Return the names that a text takes from each module."""
+    found: dict[str, set[str]] = {}
+    for name in contents.top_names(text, module, is_package=is_package):
+        if name.name not in (None, "*"):
+            found.setdefault(name.module, set()).add(str(name.name))
+    return found
 
 
 def _scores(module: str) -> bool:

@@ -53,8 +53,8 @@ def _below(node: ast.AST, needed: bool) -> Iterator[tuple[ast.Import | ast.Impor
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, needed
-        else:
-            inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Try, ast.If)
+        elif isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Try, ast.If)
             yield from _below(child, needed and not isinstance(child, inner))
 
 
@@ -71,7 +71,7 @@ def rewritten(text: str, module: str, moved: Moved, *, is_package: bool = False)
         moved: Where a name is now.
         is_package: Whether it is a package.
     """
-    tree = readers.python(text)
+    tree, data = readers.python(text), text.encode()
     edits: list[tuple[int, int, str]] = []
     starts = _line_starts(text)
     chains: dict[str, str] = {}
@@ -88,12 +88,12 @@ def rewritten(text: str, module: str, moved: Moved, *, is_package: bool = False)
                 alias = chains[alias]
             lines.append(_line(place or (name.module, name.name), alias, name.name))
         start, end = _span(node, starts)
-        room = text[starts[node.lineno - 1] : start]
+        room = data[starts[node.lineno - 1] : start].decode()
         edits.append((start, end, "; ".join(lines) if room.strip() else f"\n{room}".join(lines)))
     edits += _renamed(tree, chains, starts)
     for start, end, new in sorted(edits, reverse=True):
-        text = text.encode()[:start].decode() + new + text.encode()[end:].decode()
-    return text
+        data = data[:start] + new.encode() + data[end:]
+    return data.decode()
 
 
 def _line(place: tuple[str, str | None], local: str, original: str | None) -> str:

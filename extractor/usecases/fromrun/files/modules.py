@@ -37,9 +37,17 @@ class Modules:
         self._changed: set[str] = set()
         # The folders that packages were found in beside a file that imports them.
         self._beside: dict[str, Path] = {}
+        # What was looked up before, while neither the places nor whose a module is have changed.
+        self._texts: dict[str, tuple[str, bool] | None] = {}
+        self._known: dict[str, Module] = {}
 
     def text_of(self, module: str) -> tuple[str, bool] | None:
         """Return a module's text, and whether it is a package; None where there is no such module."""
+        if module not in self._texts:
+            self._texts[module] = self._read(module)
+        return self._texts[module]
+
+    def _read(self, module: str) -> tuple[str, bool] | None:
         if module in self.index and not self.is_of_checkout(module, None):
             return self.index[module].source, self.index[module].is_package
         file = self.file_of(module)
@@ -103,7 +111,19 @@ class Modules:
         if module not in self.index or self.is_of_checkout(module, None):
             return False
         self._changed.add(module)
+        self._forget()
         return True
+
+    def _forget(self) -> None:
+        self._texts.clear()
+        self._known.clear()
+
+    def _module(self, module: str) -> Module:
+        """Return what is known of a module; of none, that it has nothing."""
+        if module not in self._known:
+            text, _ = self.text_of(module) or ("", False)
+            self._known[module] = Module(module, "", text)
+        return self._known[module]
 
     def defined(self, module: str, name: str) -> tuple[str, str]:
         """Follow a name of verl through the modules that only hand it on."""
@@ -122,13 +142,12 @@ class Modules:
 
     def hands_on(self, module: str, name: str) -> bool:
         """Tell whether a module has a name, or any of all, only because it imports it."""
-        text, _ = self.text_of(module) or ("", False)
-        return name == "*" or name in Module(module, "", text).imports
+        return name == "*" or name in self._module(module).imports
 
     def lacks(self, module: str, name: str | None) -> str | None:
         """Say that a module which has been taken has no such name; None where it may have it."""
         text, _ = self.text_of(module) or ("", False)
-        known = Module(module, "", text)
+        known = self._module(module)
         if name in (None, "*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
             return None
         return f"{module}: it has no {name}"
@@ -144,4 +163,5 @@ class Modules:
         while (folder / "__init__.py").is_file():
             folder = folder.parent
         self.places = replace(self.places, folders=tuple(dict.fromkeys([*self.places.folders, folder])))
+        self._forget()
         return ".".join(file.resolve().with_suffix("").relative_to(folder).parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import first_line
@@ -80,12 +81,14 @@ def without_unused(text: str, needed: Collection[str] = ()) -> str:
     return without_imports(text, unused(text) - set(needed))
 
 
-def unused(text: str) -> set[str]:
+@lru_cache(maxsize=256)
+def unused(text: str) -> frozenset[str]:
     """Return the names that a module's top imports and nothing in it uses; what it exports counts as used."""
     tree = readers.python(text)
     found = {alias.asname or alias.name for node in _imports(tree) for alias in node.names if alias.name != "*"}
     texts = {item.value for item in ast.walk(tree) if isinstance(item, ast.Constant) and isinstance(item.value, str)}
-    return {name for name in found if name.partition(".")[0] not in names_loaded(tree) and name not in texts}
+    used = names_loaded(tree)
+    return frozenset(name for name in found if name.partition(".")[0] not in used and name not in texts)
 
 
 def without_imports(text: str, locals_: Collection[str]) -> str:

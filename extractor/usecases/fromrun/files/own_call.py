@@ -12,6 +12,8 @@ from extractor.values import readers
 
 # The module that has the decorator, and what that is called.
 MODULE, NAME = "of_the_run", "of_the_run"
+# The module that knows the run's settings which no release has.
+OWN_SETTINGS = "own_settings"
 # What a project has at hand for losses and estimators that take it: the names that trainers have for it.
 AT_HAND = {
     "entropys": ("entropy", "entropies", "token_entropys", "token_entropy", "token_level_entropy", "old_entropy"),
@@ -33,10 +35,11 @@ AT_HAND = {
 }
 
 
-def text() -> str:
-    """Return the text of the module."""
+def modules() -> dict[str, str]:
+    """Return the texts of the modules that have it, and what it needs, by name."""
     same = [f"{name!r}: {others!r},".replace("'", '"') for name, others in AT_HAND.items() if others]
-    return templates.render(f"{MODULE}.py", same="\n    ".join(same))
+    own = templates.render(f"{OWN_SETTINGS}.py")
+    return {MODULE: templates.render(f"{MODULE}.py", same="\n    ".join(same)), OWN_SETTINGS: own}
 
 
 def at_hand(name: str) -> str | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files import SCORERS, Copying
+from extractor.usecases.fromrun.files.copying import FOLDER
+from extractor.usecases.fromrun.files.own_call import OWN_SETTINGS
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.manager_classes import Manager
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
@@ -16,6 +18,8 @@ from extractor.values.errors import UsageError
 
 # How a class falls back to a function of its own.
 HAS_ITS_OWN = re.compile(r"self\.compute_score = compute_score or ")
+# Where verl and its forks make managers.
+PROGRAMS = ("verl/trainer/main_ppo.py", "verl/trainer/ppo/reward.py")
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
 _REGISTER = """\
 try:
@@ -104,14 +108,25 @@ def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], 
             if isinstance(target, ast.Name)
         }
         chosen = {cls, *(name for name, value in values.items() if isinstance(value, ast.Name) and value.id == cls)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in {*chosen, "reward_manager_cls"}:
-                for item in node.keywords:
-                    if item.arg is not None and item.arg not in {*_BY_VERL, *found}:
-                        value = _said(values.get(item.value.id) if isinstance(item.value, ast.Name) else item.value)
-                        found.update({} if value is None else {item.arg: value})
-                        others |= {item.arg} if value is None else set()
+        for name, given in _handed(tree, chosen):
+            if name not in {*_BY_VERL, *found}:
+                value = _said(values.get(given.id) if isinstance(given, ast.Name) else given)
+                found.update({} if value is None else {name: value})
+                others |= {name} if value is None else set()
     return found, sorted(others - found.keys())
+
+
+def _handed(tree: ast.Module, classes: Collection[str]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the arguments that a program makes classes with, by name or in a dictionary: `reward_kwargs["n"] = ...`."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for node in calls if ast.unparse(node.func) in {*classes, "reward_manager_cls"}]
+    for call in calls:
+        yield from ((item.arg, item.value) for item in call.keywords if item.arg is not None)
+    tables = {ast.unparse(item.value) for call in calls for item in call.keywords if item.arg is None}
+    for node in (item for item in ast.walk(tree) if isinstance(item, ast.Assign)):
+        target = node.targets[0]
+        if isinstance(target, ast.Subscript) and ast.unparse(target.value) in tables:
+            yield ast.unparse(target.slice).strip("'"), node.value
 
 
 def _said(value: ast.expr | None) -> str | None:
@@ -139,15 +154,32 @@ def _of(registry: tuple[str, str]) -> str:
     return _REGISTER.format(projects=projects, verls=verls)
 
 
+def support(hook: str) -> dict[str, str]:
+    """Return the module that a hook imports to hand over the run's own settings, by its path below the package."""
+    return (
+        {f"custom/{FOLDER}/{OWN_SETTINGS}.py": templates.render(f"{OWN_SETTINGS}.py")} if OWN_SETTINGS in hook else {}
+    )
+
+
+def _takes_config(text: str, cls: str) -> bool:
+    """Tell whether a text has the class, and that is made with the whole config."""
+    nodes = registered.tree_of(text).body if f"class {cls}" in text else []
+    bodies = [item for node in nodes if isinstance(node, ast.ClassDef) and node.name == cls for item in node.body]
+    made = [item.args for item in bodies if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
+    return any(item.arg == "config" for args in made for item in (*args.args, *args.kwonlyargs))
+
+
 def hook_of(name: str, found: Manager, imports: str, copying: Copying, project: Recipient) -> str:
     """Return the text of the hook that registers a manager."""
     if found.is_registered:
-        module = imports.split()[1]
-        has_its_own = any("/registry.py" in path and "def register" in text for path, text in copying.files.items())
-        more = f'\n{_register(found.cls, copying, project)}\nregister("{name}")({found.cls})\n' if has_its_own else ""
-        return templates.render(
-            "registered_manager.py", name=name, place=found.place, module=module, cls=found.cls, registered=more
-        )
+        imports, more = f"from {imports.split()[1]} import {found.cls}", ""
+        if any(_takes_config(text, found.cls) for text in copying.files.values()):
+            imports += f"\nfrom .{FOLDER}.{OWN_SETTINGS} import told_of_all"
+            more = f"\ntold_of_all({found.cls})\n"
+        if any("/registry.py" in path and "def register" in text for path, text in copying.files.items()):
+            more = f'\n{_register(found.cls, copying, project)}{more}\nregister("{name}")({found.cls})\n'
+        made = {"name": name, "place": found.place, "imports": imports, "cls": found.cls, "registered": more}
+        return templates.render("registered_manager.py", **made)
     scorer = "None"
     for module, function in [*([found.scorer] if found.scorer else []), *((SCORERS, one) for one in _DEFAULT_SCORERS)]:
         try:

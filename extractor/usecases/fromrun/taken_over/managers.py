@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
+from extractor.pipeline.render.unread import named
+from extractor.usecases.fromrun.files.own_call import OWN_SETTINGS
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.manager_classes import known_as
-from extractor.usecases.fromrun.taken_over.manager_hooks import hook_of
+from extractor.usecases.fromrun.taken_over.manager_hooks import PROGRAMS, handed_by_programs, hook_of, support
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
 
@@ -21,6 +23,8 @@ AS_NAIVE, PLAIN = frozenset({"prime", "remote"}), "naive"
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 # What a fork's trainer reads for its class: `threshold=config.reward_model.threshold`.
 _READ = re.compile(r"reward(?:_model)?\.(\w+)")
+# An argument that is a setting: `config.actor_rollout_ref.rollout.n`.
+_OF_CONFIG = re.compile(r"config\.(\w+(?:\.\w+)+)")
 _ARGUMENTS = re.compile(r'^MANAGER_ARGUMENTS = "(.+)"$', re.MULTILINE)
 _REGISTERED = re.compile(r"@register\w*\(\s*[\"']([\w-]+)[\"']")
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
@@ -61,7 +65,7 @@ def take(project: Recipient) -> Taken:
             continue
         text = hook_of(name, found, copied.text.strip(), copying, project)
         files = {path: registered.not_again(content, known) for path, content in copying.files.items()}
-        tree = project.with_hooks({f"{TARGET}.py": text, **files}, {TARGET: IMPORTED_BY})
+        tree = project.with_hooks({f"{TARGET}.py": text, **support(text), **files}, {TARGET: IMPORTED_BY})
         remarks = copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied)
         return Taken(tree, [*remarks, *asking(key, name, found.cls, copying.files.values())])
     return Taken(project.tree, refused[:1])
@@ -97,6 +101,41 @@ def not_taken(project: Recipient) -> list[str]:
 
 def handed_over(project: Recipient, unknown: Iterable[str]) -> dict[str, str]:
     """Return the settings of no release that a run's copied manager is made with, and the keys that hand them over."""
+    section, taken = _arguments_of_copy(project)
+    read = {key: match[1] for key in unknown if (match := _READ.fullmatch(key))}
+    return {key: f"{section}.{argument}" for key, argument in read.items() if argument in taken}
+
+
+def made_of_settings(project: Recipient) -> dict[str, str]:
+    """Return the arguments that a run's program makes its copied manager with of other settings: `n=config.x.n`.
+
+    Returns:
+        References to the settings, by the keys that hand them over.
+    """
+    section, taken = _arguments_of_copy(project)
+    if not taken:
+        return {}
+    handed, _ = handed_by_programs(map(project.text, PROGRAMS), "")
+    of_config = {name: match[1] for name, value in handed.items() if (match := _OF_CONFIG.fullmatch(value))}
+    return {
+        f"{section}.{name}": f"${{{key}}}"
+        for name, key in sorted(of_config.items())
+        if name in taken and key in project.settings and f"{section}.{name}" not in project.settings
+    }
+
+
+def read_by_copy(project: Recipient, unknown: Iterable[str]) -> set[str]:
+    """Return the settings of no release that a run's copied manager finds in its config, and reads."""
+    hook = project.code.get(f"{project.package}/{TARGET}.py", "")
+    if OWN_SETTINGS not in hook:
+        return set()
+    classes = re.findall(r"^from \S+ import (\w+)$", hook, re.MULTILINE)
+    texts = [text for text in project.code.values() if any(f"class {name}" in text for name in classes)]
+    return named(unknown, texts)
+
+
+def _arguments_of_copy(project: Recipient) -> tuple[str, set[str]]:
+    """Return the section of settings that a run's copied manager is made with, and the arguments that it takes."""
     name = next((project.settings[key] for key in KEYS if project.settings.get(key)), "naive")
     below = f"{project.package}/custom/"
     texts = [text for path, text in project.code.items() if path.startswith(below) and "class " in text]
@@ -104,12 +143,11 @@ def handed_over(project: Recipient, unknown: Iterable[str]) -> dict[str, str]:
     registers = next((text for text in texts if decorated.search(text)), "")
     found = _ARGUMENTS.search(project.code.get(f"{project.package}/settings/reward_keys.py", ""))
     if not registers or found is None:
-        return {}
+        return "", set()
     nodes = [node for text in texts for node in registered.tree_of(text).body if isinstance(node, ast.ClassDef)]
     classes = {node.name: node for node in nodes}
-    taken = set().union(*(_made_with(cls, classes) for cls in registered.registered_by(registers, decorated)))
-    read = {key: match[1] for key in unknown if (match := _READ.fullmatch(key))}
-    return {key: f"{found[1]}.{argument}" for key, argument in read.items() if argument in taken}
+    made = (_made_with(cls, classes) for cls in registered.registered_by(registers, decorated))
+    return found[1], set().union(*made)
 
 
 def _made_with(name: str, classes: Mapping[str, ast.ClassDef]) -> set[str]:

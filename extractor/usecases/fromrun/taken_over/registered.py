@@ -109,7 +109,7 @@ def take(project: Recipient) -> Taken:
         return Taken(project.tree, remarks)
     files = {**{f"{target}.py": text for target, text in texts.items()}, **copying.files}
     if any(f"import {own_call.NAME}" in text for text in texts.values()):
-        files[f"{_COPIES}/{own_call.MODULE}.py"] = own_call.text()
+        files.update({f"{_COPIES}/{module}.py": text for module, text in own_call.modules().items()})
     tree = project.with_hooks(files, dict.fromkeys(texts, IMPORTED_BY))
     return Taken(tree, remarks, computed, reads=tuple(sorted(reads)))
 

@@ -33,7 +33,6 @@ _OF_A_ROW = {"data_source", "solution_str", "ground_truth", "extra_info"}
 _CLASSES = "workers/reward_manager/"
 _SCORED_BY = f"{SCORERS.replace('.', '/')}/"
 # What makes the reward managers in verl.
-_PROGRAMS = ("verl/trainer/main_ppo.py", "verl/trainer/ppo/reward.py")
 _NOT_VERLS = "no version of verl has it so"
 _READ = re.compile(r"\bconfig((?:\.(?!get\b)\w+)+)")
 _TARGET, _PROGRAM = "custom/verl_reward", "custom/verl_program"
@@ -192,13 +191,18 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
     hook = f"{package}/{target}.py"
     if is_class:
         line = f"from {package}.{_PROGRAM.replace('/', '.')} import {found.name}"
-        programs = {_file_of(found.program), *_PROGRAMS} if found.program else {found.path, *_PROGRAMS}
+        programs = (
+            {_file_of(found.program), *manager_hooks.PROGRAMS}
+            if found.program
+            else {found.path, *manager_hooks.PROGRAMS}
+        )
         handed, kept = manager_hooks.handed_by_programs(map(project.text, sorted(programs)), found.name)
         values = [*handed.values(), copied.text]
         reads = tuple(sorted({item[1:] for value in values for item in _READ.findall(value)}))
         has_its_own = manager_hooks.HAS_ITS_OWN.search(copied.text) is not None
         text = manager_hooks.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed, has_its_own=has_its_own)
-        own, imported_by = {f"{_PROGRAM}.py": copied.text}, {target: managers.IMPORTED_BY}
+        own = {f"{_PROGRAM}.py": copied.text, **manager_hooks.support(text)}
+        imported_by = {target: managers.IMPORTED_BY}
     else:
         text = templates.render("verl_reward.py", place=found.path, imports=copied.text.strip(), name=found.name)
         own, imported_by = {}, {}

@@ -35,7 +35,7 @@ _TAKES_BACK = f"""\
         if lends:
             del data.batch["{_LENT}"]
 """
-_CONVERSATIONS, _LAST_OF_OTHERS = "conversations", "from omegaconf import OmegaConf\n\n"
+_CONVERSATIONS, _LAST_OF_OTHERS = "conversations", "from typing import Any\n\n"
 _MAKES = "makes them of prompts and responses, since the project's engines hand over none"
 _LENDS = "hands over the engine's, since the trainer's are computed behind the reward here"
 # What verl's SGLang rollout hands to managers, and a project's engines do not.
