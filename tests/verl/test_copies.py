@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from extractor.usecases.fromrun import templates
-from extractor.usecases.fromrun.files import Copied, Places
+from extractor.usecases.fromrun.files import Copied, Copying, Places
 from extractor.usecases.fromrun.files.needed import needed_part, without_unused
 from extractor.usecases.fromrun.taken_over import manager_hooks, registered, scorers, surroundings
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
@@ -301,6 +301,27 @@ def test_a_long_chain_of_parts_is_looked_at_once(tmp_path: Path, last: str) -> N
     assert not any("ray" in item for item in found.missing)
     assert len(found.missing) == 0
     assert found.packages == (("nowhere_here",) if "nowhere" in last else ())
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_a_file_takes_from_a_module_is_asked_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that needs a package is copied in part, once, however many of its names are needed."""
+    names = [f"name_{number}" for number in range(20)]
+    lines = "".join(f"\ndef {name}():\n    return 1\n" for name in names)
+    needs = "import nowhere\n\ndef other():\n    return nowhere\n"
+    files = {"one.py": f"from two import {', '.join(names)}\nuse = [{', '.join(names)}]\n{needs}{lines}"}
+    files["two.py"] = f"{needs}{lines}"
+    text = f"from one import {', '.join(names)}\n\ndef score(x):\n    return {' + '.join(names)}\n"
+    gathered = []
+    gather = Copying._gather
+    monkeypatch.setattr(
+        Copying,
+        "_gather",
+        lambda self, module, *given, **named: gathered.append(module) or gather(self, module, *given, **named),
+    )
+    copying = recipient(checkout(tmp_path, files), {}).copying()
+    assert not copying.copy(text, ("score",)).missing
+    assert gathered.count("two") <= 4 * gathered.count("one") <= 8, gathered
 
 
 @pytest.mark.usefixtures("verl")

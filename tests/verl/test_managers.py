@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from types import SimpleNamespace
 from typing import Any
 
@@ -363,6 +364,46 @@ def test_what_a_trainer_reads_for_its_class_is_handed_to_it(tmp_path: Path, impo
     found = managers.handed_over(recipient(Tree.of([*tree, named]), places, {KEY: "mine"}), unknown)
     assert found == {"reward_model.threshold": "reward.reward_kwargs.threshold"}
     assert registered(tree, imports)(tokenizer=None, num_examine=0, threshold=0.5).threshold == 0.5
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_a_program_makes_its_class_with_of_settings_follows_these(tmp_path: Path) -> None:
+    own = CLASS.replace("compute_score=None):", "n, score_range, width, compute_score=None):")
+    makes = """
+        def load_reward_manager(config, tokenizer, num_examine, **reward_kwargs):
+            if num_examine == 0:
+                reward_kwargs["n"] = config.actor_rollout_ref.rollout.n
+            reward_kwargs["width"] = len(tokenizer)
+            reward_manager_cls = get_reward_manager_cls(config.name)
+            return reward_manager_cls(tokenizer=tokenizer, score_range=config.reward_model.range, **reward_kwargs)
+        """
+    files = {"reward_manager/mine.py": own.replace("class Mine", "@register('mine')\nclass Mine")}
+    files = {f"verl/workers/{path}": text for path, text in files.items()}
+    places = checkout(tmp_path, **files, **{"verl/trainer/ppo/reward.py": dedent(makes), "verl/__init__.py": ""})
+    text = b'MANAGER_ARGUMENTS = "reward.reward_kwargs"\n'
+    named = File("pkg_of_run/settings/reward_keys.py", FileKind.TEMPLATE, text)
+    copy = File("pkg_of_run/custom/mine.py", FileKind.HOOK, files["verl/workers/reward_manager/mine.py"].encode())
+    settings = {KEY: "mine", "actor_rollout_ref.rollout.n": 4}
+    found = managers.made_of_settings(recipient(Tree.of([*TREE, named, copy]), places, settings))
+    assert found == {"reward.reward_kwargs.n": "${actor_rollout_ref.rollout.n}"}
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_registered_class_finds_what_no_release_has_in_its_config(tmp_path: Path, imports: Path) -> None:
+    omegaconf = pytest.importorskip("omegaconf")
+    folder = "verl/workers/reward_manager"
+    inits = {f"{path}/__init__.py": "" for path in ("verl", "verl/workers", folder)}
+    reads = "class Mine:\n    def __init__(self, tokenizer, config):\n        self.kind = config.trainer.get('kind')\n"
+    text = REGISTERED.replace("from verl.workers.reward_manager.helpers import half\n", "")
+    places = checkout(tmp_path, **inits, **{f"{folder}/mine.py": text.replace("class Mine:\n    pass\n", reads)})
+    tree, _ = take(places)
+    asked = ("trainer.kind", "actor.tokenizer", "trainer.other")
+    assert managers.read_by_copy(recipient(tree, places, {KEY: "mine"}), asked) == {"trainer.kind"}
+    made = registered(tree, imports)
+    (imports / "config").mkdir()
+    (imports / "config/unknown.yaml").write_text("trainer.kind: best\n")
+    config = omegaconf.OmegaConf.create({"trainer": {"logger": []}})
+    assert made(None, config).kind == made(tokenizer=None, config=config).kind == "best"
 
 
 @pytest.mark.usefixtures("verl")

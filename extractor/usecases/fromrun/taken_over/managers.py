@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from extractor.pipeline.render.unread import named
 from extractor.usecases.fromrun.files.own_call import OWN_SETTINGS
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
@@ -130,8 +129,14 @@ def read_by_copy(project: Recipient, unknown: Iterable[str]) -> set[str]:
     if OWN_SETTINGS not in hook:
         return set()
     classes = re.findall(r"^from \S+ import (\w+)$", hook, re.MULTILINE)
-    texts = [text for text in project.code.values() if any(f"class {name}" in text for name in classes)]
-    return named(unknown, texts)
+    code = "\n".join(text for text in project.code.values() if any(f"class {name}" in text for name in classes))
+    return {key for key in unknown if _asks_for(key).search(code)}
+
+
+def _asks_for(key: str) -> re.Pattern[str]:
+    """Return how code asks a config for a setting: `config.trainer.task`, `trainer["task"]`, `.get("task")`."""
+    section, last = map(re.escape, key.split(".")[-2:]) if "." in key else ("config", re.escape(key))
+    return re.compile(rf"\b{section}\.{last}\b|[\[(]\s*[\"']{last}[\"']")
 
 
 def _arguments_of_copy(project: Recipient) -> tuple[str, set[str]]:
