@@ -120,6 +120,23 @@ def test_a_config_in_a_package_beside_the_run(tmp_path: Path) -> None:
     assert run.overlay == ({"data": {"max_prompt_length": 9}},)
 
 
+def test_several_options_of_a_group_of_the_forks_own_config_count_in_their_order(tmp_path: Path) -> None:
+    below = "verl/trainer/config"
+    text = "defaults:\n  - _self_\n  - /exps: []\nalgorithm:\n  gamma: 0.9\n"
+    options = {"grpo": "gamma: 0.5, lam: 0.6", "small": "gamma: 0.7"}
+    exps = {
+        f"{below}/exps/{name}.yaml": f"# @package _global_\nalgorithm: {{{said}}}\n" for name, said in options.items()
+    }
+    files = {**FORK, f"{below}/ppo_trainer.yaml": text, **exps}
+    launch = LAUNCH.partition(" algorithm")[0]
+    run = run_of(tmp_path, f'{launch} exps="[grpo, small]" trainer.experiment_name=x', files)
+    assert [item.key for item in run.overrides] == ["trainer.experiment_name"]
+    assert run.overlay == ({"algorithm": {"gamma": 0.5, "lam": 0.6}}, {"algorithm": {"gamma": 0.7}})
+    assert run.defaults["algorithm"]["gamma"] == 0.9
+    unknown = run_of(tmp_path, f"{launch} exps=[grpo,none]", files)
+    assert [item.key for item in unknown.overrides] == ["exps"]  # which is refused, or put aside
+
+
 def test_a_part_of_a_config_may_have_a_package_and_no_group(tmp_path: Path) -> None:
     files = {
         "setup.py": "",

@@ -14,13 +14,13 @@ import yaml
 from extractor.usecases.fromrun import checkout
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.unknowns import readable
-from extractor.values import readers
+from extractor.values import fingerprint, readers
 from extractor.values.configtree.compose import read_mapping
 from extractor.values.errors import UsageError
 
 VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer")
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
-_CHOICE = re.compile(r"\+{0,2}([\w/]+(?:@[\w.]+)?)=([\w/-]+)")
+_CHOICE = re.compile(r"\+{0,2}([\w/]+(?:@[\w.]+)?)=(?:([\w/-]+)|\[\s*([\w/-]+(?:\s*,\s*[\w/-]+)*)\s*\])")
 _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
 _QUOTES = "'\""
 _OF_VERL = "ppo_trainer.yaml"
@@ -81,9 +81,8 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
         beside += places.folders_like(readable(folder))
     folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
     main = said or default
-    groups = [place for place in folders if not (place / _OF_VERL).is_file()]
-    chosen = {found[1]: found[2] for item in words if (found := _choice(item, groups)) is not None}
-    own = _Own(path, folders, groups, dict(chosen))
+    chosen = dict(filter(None, (_choice(item, folders) for item in words)))
+    own = _Own(path, folders, dict(chosen))
     if VERLS.fullmatch(main) is None:
         try:
             main = own.read(main)
@@ -91,20 +90,39 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
             if said:
                 raise
             why = f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir"
-            own = _Own(path, folders, groups, dict(chosen), notes=[why])
+            own = _Own(path, folders, dict(chosen), notes=[why])
             main = "ppo_trainer"
     own.add()
-    words = [item for item in words if _choice(item, groups) is None]
+    words = [item for item in words if _choice(item, folders) is None]
     at = next((place for place in (*config_dirs, *beside) if (place / f"{main}.yaml").is_file()), None)
     return OwnConfig(main, checkout.defaults_of(at, main, places), tuple(own.found), tuple(words), tuple(own.notes))
 
 
-def _choice(word: str, places: Sequence[Path]) -> re.Match[str] | None:
-    """Return group and option of a word that chooses a file of the run's own; None for any other."""
+def _choice(word: str, places: Sequence[Path]) -> tuple[str, list[str]] | None:
+    """Return group and options of a word that chooses files of the run's own; None for any other."""
     found = _CHOICE.fullmatch(word)
     if found is None:
         return None
-    return found if _found(f"{found[1].partition('@')[0]}/{found[2]}", places) else None
+    options = [found[2]] if found[2] else re.split(r"\s*,\s*", found[3])
+    group = found[1].partition("@")[0]
+    return (found[1], options) if all(_own_file(f"{group}/{option}", places) for option in options) else None
+
+
+def _own_file(name: str, places: Sequence[Path]) -> Path | None:
+    """Return the file of a group's option that is the run's own; None where it is verl's, or there is none."""
+    files = [place / f"{name}.yaml" for place in places]
+    for place, file in zip(places, files, strict=True):
+        if file.is_file() and not ((place / _OF_VERL).is_file() and _is_verls(file)):
+            return file
+    return None
+
+
+def _is_verls(file: Path) -> bool:
+    """Tell whether upstream has or had a file so: what is chosen of those is looked up in the release."""
+    try:
+        return fingerprint.of_text(readers.read_text(file)) in fingerprint.parts_of_upstream()
+    except (OSError, UsageError):
+        return True
 
 
 def file_of(module: str) -> str:
@@ -141,7 +159,6 @@ class _Own:
     Attributes:
         script: Which names them.
         places: Where they are looked for.
-        groups: Those of them that are not verl's own, whose groups are its defaults.
         chosen: What the launch says of groups, by group.
         found: What they have, in the order in which it counts.
         notes: What a user should know.
@@ -149,8 +166,7 @@ class _Own:
 
     script: Path
     places: Sequence[Path]
-    groups: Sequence[Path]
-    chosen: dict[str, str]
+    chosen: dict[str, list[str]]
     found: list[Mapping[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -183,9 +199,8 @@ class _Own:
 
     def add(self) -> None:
         """Read what the launch adds of groups, and no config has an entry for."""
-        for key, option in self.chosen.items():
-            part = self._of_group(key, option)
-            self.found += [] if part is None else [part]
+        parts = [self._of_group(key, option) for key, options in self.chosen.items() for option in options]
+        self.found += [part for part in parts if part is not None]
 
     def _choose(self, key: str, option: Any, file: Path) -> None:
         key = key.split()[-1].strip("/")  # it may be optional, or override another one
@@ -201,7 +216,7 @@ class _Own:
     def _of_group(self, key: str, option: str) -> Mapping[str, Any] | None:
         """Return what a choice of a group adds, below its package; None where its file is not here."""
         group, _, package = key.partition("@")
-        file = _found(f"{group}/{option}".removesuffix(".yaml").lstrip("/"), self.groups)
+        file = _own_file(f"{group}/{option}".removesuffix(".yaml").lstrip("/"), self.places)
         if file is None:
             return None
         body, said = _read(file)
