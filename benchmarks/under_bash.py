@@ -33,6 +33,11 @@ exit 0
 """
 _NOT_FOUND = """command_not_found_handle() { /stubs/any "$@"; }
 """
+# Folders that only its owner's machine has stop no script that goes on.
+_GOES_ON = """cd() { builtin cd "$@" 2>/dev/null || true; }
+mkdir() { command mkdir "$@" 2>/dev/null || true; }
+"""
+_STOPS = r"s/^(\s*)set +-[a-zA-Z].*$/\1true/"
 _RUN = r"""set -e
 R=$1; ROOT=$2; COPY=$3; RECORD=$4; SCRIPT=$5; SECONDS_=$6
 mount -t tmpfs none "$R"
@@ -45,9 +50,10 @@ mount --rbind /dev "$R/dev"
 mount --bind "$RECORD" "$R/record"
 cp -a "$COPY/." "$R$ROOT/"
 cp -a "$7/." "$R/stubs/"
+[ -z "$8" ] || sed -i -E "$8" "$R$SCRIPT"
 cd "$R$ROOT"
 exec timeout "$SECONDS_" chroot "$R" /usr/bin/env PATH=/stubs:/usr/bin:/bin BASH_ENV=/stubs/env.sh \
-    /bin/bash -c 'cd "$1" && exec bash "$2"' _ "$ROOT" "$SCRIPT"
+    /bin/bash -c 'cd "$1" && bash "$2"; sleep 0.5' _ "$ROOT" "$SCRIPT"
 """
 
 
@@ -65,7 +71,12 @@ class Started:
 
 
 def run(
-    script: Path, root: Path, variables: Mapping[str, str], seconds: int = 20, exports: bool = False
+    script: Path,
+    root: Path,
+    variables: Mapping[str, str],
+    seconds: int = 20,
+    exports: bool = False,
+    goes_on: bool = False,
 ) -> list[Started]:
     """Return what a script starts, in order.
 
@@ -75,6 +86,7 @@ def run(
         variables: Of its environment, besides HOME and PATH.
         seconds: How long it may take.
         exports: Whether what it starts sees all variables of the script's, also those that it does not export.
+        goes_on: Whether it goes on where a command fails, or there is no folder that it goes to.
     """
     with tempfile.TemporaryDirectory() as folder:
         new, record, stubs = (Path(folder, name) for name in ("root", "record", "stubs"))
@@ -83,10 +95,11 @@ def run(
         for name in STAND_INS:
             _executable(stubs / name, _RECORDED)
         _executable(stubs / "any", _RECORDED.replace('"${0##*/}" "$@"', '"$@"'))
-        (stubs / "env.sh").write_text(f"{_NOT_FOUND}set -a\n" if exports else _NOT_FOUND, encoding="utf-8")
+        parts = (_NOT_FOUND, _GOES_ON if goes_on else "", "set -a\n" if exports else "")
+        (stubs / "env.sh").write_text("".join(parts), encoding="utf-8")
         environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": HOME, "USER": "nobody", **_IN_A_JOB}
         command = [shutil.which("unshare") or "unshare", "-rnm", "--kill-child", "--fork"]
-        arguments = [new, root, root, record, script, seconds, stubs]
+        arguments = [new, root, root, record, script, seconds, stubs, _STOPS if goes_on else ""]
         subprocess.run(
             [*command, "/bin/bash", "-c", _RUN, "_", *map(str, arguments)],
             env={**variables, **environment},

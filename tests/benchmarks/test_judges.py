@@ -55,6 +55,16 @@ def test_bash_starts_nothing_and_says_what_it_would_have_started(tmp_path: Path)
 
 
 @pytest.mark.skipif(not _namespaces(), reason="needs Linux namespaces (unshare)")
+@pytest.mark.parametrize("options", ["-e", "-euo pipefail", "-ex  # strictly", "-o errexit -eu"])
+def test_a_script_that_stops_on_another_machine_goes_on_where_it_is_asked_to(tmp_path: Path, options: str) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"set {options}\ncd /no/such/folder\nmkdir /usr/x\nfalse\npython3 train.py $1 ${{X:-y}}\n")
+    assert under_bash.run(script, tmp_path, {}) == []
+    (train,) = under_bash.run(script, tmp_path, {}, goes_on=True)
+    assert (train.words, train.environment["PWD"]) == (("python3", "train.py", "y"), str(tmp_path))
+
+
+@pytest.mark.skipif(not _namespaces(), reason="needs Linux namespaces (unshare)")
 def test_what_is_started_at_the_same_time_is_all_written_down(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text("for number in $(seq 30); do python3 train.py $number & done; wait\n")
