@@ -211,7 +211,7 @@ def test_names_that_no_release_has_and_keys_that_follow_others(tmp_path: Path) -
 
 def test_a_loss_of_a_forks_actor_is_that_of_releases_and_percent_are_a_share(tmp_path: Path) -> None:
     actor = "actor_rollout_ref.actor"
-    made, _ = converted(
+    made, report = converted(
         tmp_path,
         "algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=4",
         f"{actor}.ppo_micro_batch_size_per_gpu=4 actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8",
@@ -220,6 +220,9 @@ def test_a_loss_of_a_forks_actor_is_that_of_releases_and_percent_are_a_share(tmp
     assert made[f"{actor}.policy_loss.loss_mode"] == "kl_cov"
     assert made[f"{actor}.policy_loss.kl_cov_ratio"] == 0.005
     assert made[f"{actor}.policy_loss.ppo_kl_coef"] == 2
+    assert any(
+        f"{actor}.policy_loss.kl_cov_ratio=0.005 (a share, not percent)" in item for item in report["run"]["notes"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ class _Facts:
         read: Top-level name and key of what is read from batches and a trainer makes.
         of_rows: The same of what the data may have as well.
         strings: All other strings.
+        handed: The names of arguments that any of its calls hands over.
+        passed: What its functions call the further arguments that they take, `**more`.
     """
 
     functions: Mapping[str, _Function]
@@ -59,6 +61,8 @@ class _Facts:
     read: tuple[tuple[str, str], ...]
     of_rows: tuple[tuple[str, str], ...]
     strings: frozenset[str]
+    handed: frozenset[str]
+    passed: frozenset[str]
 
 
 @lru_cache(maxsize=2048)
@@ -69,9 +73,13 @@ def _facts(data: bytes) -> _Facts:
     read: list[tuple[str, str]] = []
     of_rows: list[tuple[str, str]] = []
     strings: set[str] = set()
+    handed: set[str] = set()
+    passed: set[str] = set()
     for node in body:
         name, nodes = getattr(node, "name", ""), list(ast.walk(node))
         calls += [(name, call, targets) for call, targets in _calls(nodes)]
+        handed.update(item.arg for item in nodes if isinstance(item, ast.keyword) and item.arg is not None)
+        passed.update(item.kwarg.arg for item in nodes if isinstance(item, ast.arguments) and item.kwarg is not None)
         made, others = dict(keys_read(nodes)), dict(keys_read(nodes, OF_ROWS))
         read += [(name, key) for key in made.values()]
         of_rows += [(name, key) for key in others.values()]
@@ -86,6 +94,8 @@ def _facts(data: bytes) -> _Facts:
         tuple(read),
         tuple(of_rows),
         frozenset(strings),
+        frozenset(handed),
+        frozenset(passed),
     )
 
 
@@ -104,7 +114,7 @@ def disagreements(files: Mapping[str, bytes]) -> Iterator[Disagreement]:
             function = facts[called[0]].functions.get(called[1]) if called is not None and called[0] in facts else None
             if called is None or function is None:
                 continue
-            if what := _misfit(call, targets, function):
+            if what := _misfit(call, targets, function, file):
                 yield Disagreement((module, caller), called, what)
             elif function.args.kwarg is None and any(item.arg is None for item in call.keywords):
                 what = f"hands more by name to {function.name}, which takes no further arguments"
@@ -167,8 +177,15 @@ def _called(node: ast.expr, names: Mapping[str, tuple[str, str]]) -> tuple[str, 
     return (module, path[0]) if module and len(path) == 1 else None
 
 
-def _misfit(call: ast.Call, targets: int | None, function: _Function) -> str:
-    """Say what does not fit; nothing where all does, or cannot be told."""
+def _misfit(call: ast.Call, targets: int | None, function: _Function, file: _Facts) -> str:
+    """Say what does not fit; nothing where all does, or cannot be told.
+
+    Args:
+        call: Of the function.
+        targets: Into how many names its value is taken apart.
+        function: What is called.
+        file: The caller's. What it has a name for may be among what it hands over as `**arguments`.
+    """
     taken = function.args
     named = {item.arg for item in (*taken.args, *taken.kwonlyargs)}
     given = [item.arg for item in call.keywords if item.arg is not None and item.arg not in named]
@@ -176,7 +193,7 @@ def _misfit(call: ast.Call, targets: int | None, function: _Function) -> str:
         return f"hands {', '.join(given)} to {function.name}, which does not take it"
     if len(call.args) > len(taken.posonlyargs) + len(taken.args) and taken.vararg is None:
         return f"hands {len(call.args)} arguments to {function.name}, which does not take so many"
-    if missing := _missing(call, function):
+    if missing := _missing(call, function, file):
         return f"does not hand {', '.join(missing)} to {function.name}, which needs it"
     returned = {_length(item) for item in _returns(function)}
     if targets is not None and len(returned) == 1 and returned - {targets, None}:
@@ -184,16 +201,18 @@ def _misfit(call: ast.Call, targets: int | None, function: _Function) -> str:
     return ""
 
 
-def _missing(call: ast.Call, function: _Function) -> list[str]:
-    """Return the arguments that a function needs and a call does not hand over; none where the call hands over more."""
-    if any(item.arg is None for item in call.keywords) or any(isinstance(item, ast.Starred) for item in call.args):
+def _missing(call: ast.Call, function: _Function, file: _Facts) -> list[str]:
+    """Return the arguments that a function needs and a call does not hand over."""
+    more = [ast.unparse(item.value) for item in call.keywords if item.arg is None]
+    if any(isinstance(item, ast.Starred) for item in call.args) or not file.passed.isdisjoint(more):
         return []
     places = [*function.args.posonlyargs, *function.args.args]
     needed = places[len(call.args) : len(places) - len(function.args.defaults)]
     only = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     needed += [item for item, default in only if default is None]
     given = {*(item.arg for item in call.keywords), *(item.arg for item in places[: len(call.args)])}
-    names = dict.fromkeys([*(item.arg for item in needed), *_used_as_given(function)])
+    given |= file.strings | file.handed if more else set()
+    names = dict.fromkeys([*(item.arg for item in needed), *(() if more else _used_as_given(function))])
     return [name for name in names if name not in given]
 
 

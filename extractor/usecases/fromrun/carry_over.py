@@ -168,7 +168,11 @@ def _as_named(run: Run, overrides: Sequence[Any]) -> Run:
     if not overrides:
         return run
     pairs = zip(run.overrides, overrides, strict=True)
-    other = dict.fromkeys(f"{old.key} as {new.key}" for old, new in pairs if old.key != new.key)
+    other = dict.fromkeys(
+        f"{old.key} as {new.key}" + (f"={new.value} (a share, not percent)" if old.value != new.value else "")
+        for old, new in pairs
+        if old.key != new.key
+    )
     notes = (*run.notes, f"names of other versions of verl: {', '.join(other)}") if other else run.notes
     return replace(run, overrides=tuple(overrides), notes=notes)
 
