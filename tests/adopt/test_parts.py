@@ -120,6 +120,26 @@ def test_calls_that_do_not_fit(function: str, call: str, what: str | None) -> No
     assert not list(disagreements(files(own=function, other=bound)))
 
 
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("self.forward(x, more=1)", "hands more to forward, which does not take it"),
+        ("self.forward(x, 1, 2)", "hands 3 arguments to forward, which does not take so many"),
+        ("self.forward(x, known=1)", None),
+        ("self.backward(x, more=1)", None),
+    ],
+)
+def test_a_method_that_the_project_replaces_is_called_as_it_takes(call: str, what: str | None) -> None:
+    ours = "class Actor:\n    def __init__(self, inner):\n        inner.forward = self.forward\n"
+    ours += (
+        "        inner.other = self.backward\n    def forward(self, x, known=None): ...\n    def backward(self): ...\n"
+    )
+    theirs = "class Upstreams:\n    def forward(self, x, known=None, more=None): ...\n"
+    theirs += f"    def run(self, x):\n        {call}\n"
+    found = [(item.caller, item.called, item.what) for item in disagreements(files(ours=ours, theirs=theirs))]
+    assert found == ([] if what is None else [(("p.theirs", "Upstreams"), ("p.ours", "forward"), what)])
+
+
 @pytest.mark.parametrize(("function", "fits"), [("def f(a, b=1): ...", False), ("def f(a, **more): ...", True)])
 def test_a_call_that_hands_over_more_by_name_may_not_fit(function: str, fits: bool) -> None:
     caller = "from p.own import f\n\ndef g(x):\n    f(1, **x)\n"
@@ -142,7 +162,8 @@ def test_columns_that_only_the_code_of_a_fork_gives_to_rows() -> None:
     named = files(own=text, other="def g(data):\n    data.batch['c'] = data.non_tensor_batch['a']\n    return 'b'\n")
     assert list(unfed(named, of_rows=True)) == [(("p.own", "f"), "a"), (("p.other", "g"), "a")]
     stores = "def h(data):\n    data.non_tensor_batch['a'] = 1\n    data.batch['x'] = 2\n    other['y'] = 3\n"
-    assert list(keys_written(ast.walk(ast.parse(stores)))) == ["a"]
+    stores += "    reward_extra_info['b'].append(1)\n    found.reward_extra_info['c'] = 2\n"
+    assert sorted(keys_written(ast.walk(ast.parse(stores)))) == ["a", "b", "c"]
 
 
 def test_settings_that_a_typed_config_could_not_hold() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 # The columns that a trainer makes; and those of the data, to which it may add some.
 MADE, OF_ROWS = ("batch", "meta_info"), ("non_tensor_batch",)
+# What reward managers say of each response becomes columns of the batch.
+EXTRA = "reward_extra_info"
 
 
 def keys_read(nodes: Iterable[ast.AST], of: Collection[str] = MADE) -> Iterator[tuple[int, str]]:
@@ -15,9 +17,21 @@ def keys_read(nodes: Iterable[ast.AST], of: Collection[str] = MADE) -> Iterator[
 
 
 def keys_written(nodes: Iterable[ast.AST], of: Collection[str] = OF_ROWS) -> Iterator[str]:
-    """Yield the keys under which code puts something into a batch: `data.non_tensor_batch["key"] = ...`."""
+    """Yield the keys under which code puts something into a batch: `data.non_tensor_batch["key"] = ...`.
+
+    So does a reward manager by what it says of each response: `reward_extra_info["key"].append(...)`.
+    """
+    nodes = list(nodes)
     for _, key in _keys(nodes, of, ast.Store):
         yield key
+    for item in nodes:
+        if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) and _is_extra(item.value):
+            yield str(item.slice.value)
+
+
+def _is_extra(node: ast.expr) -> bool:
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name == EXTRA
 
 
 def _keys(nodes: Iterable[ast.AST], of: Collection[str], context: type[ast.expr_context]) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ the fork's trainer puts there.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -52,6 +53,8 @@ class _Facts:
         strings: All other strings.
         handed: The names of arguments that any of its calls hands over.
         passed: What its functions call the further arguments that they take, `**more`.
+        of_self: Top-level name, and call of a method of the same object.
+        replacing: Methods that take the place of another object's: `self.actor.forward = self.forward`.
     """
 
     functions: Mapping[str, _Function]
@@ -63,6 +66,8 @@ class _Facts:
     strings: frozenset[str]
     handed: frozenset[str]
     passed: frozenset[str]
+    of_self: tuple[tuple[str, ast.Call], ...]
+    replacing: Mapping[str, _Function]
 
 
 @lru_cache(maxsize=2048)
@@ -75,11 +80,15 @@ def _facts(data: bytes) -> _Facts:
     strings: set[str] = set()
     handed: set[str] = set()
     passed: set[str] = set()
+    of_self: list[tuple[str, ast.Call]] = []
+    replacing: dict[str, _Function] = {}
     for node in body:
         name, nodes = getattr(node, "name", ""), list(ast.walk(node))
         calls += [(name, call, targets) for call, targets in _calls(nodes)]
         handed.update(item.arg for item in nodes if isinstance(item, ast.keyword) and item.arg is not None)
         passed.update(item.kwarg.arg for item in nodes if isinstance(item, ast.arguments) and item.kwarg is not None)
+        of_self += [(name, item) for item in nodes if isinstance(item, ast.Call) and _of_self(item.func)]
+        replacing.update(_replacing(node, nodes))
         made, others = dict(keys_read(nodes)), dict(keys_read(nodes, OF_ROWS))
         read += [(name, key) for key in made.values()]
         of_rows += [(name, key) for key in others.values()]
@@ -96,6 +105,8 @@ def _facts(data: bytes) -> _Facts:
         frozenset(strings),
         frozenset(handed),
         frozenset(passed),
+        tuple(of_self),
+        replacing,
     )
 
 
@@ -106,8 +117,13 @@ def disagreements(files: Mapping[str, bytes]) -> Iterator[Disagreement]:
         files: Each Python file, by its path in the project.
     """
     facts = {module_name(path): _facts(data) for path, data in files.items()}
+    replacing = {name: (module, method) for module, file in facts.items() for name, method in file.replacing.items()}
     for path in files:
         module, file = module_name(path), facts[module_name(path)]
+        for caller, call in file.of_self:
+            home, method = replacing.get(attribute_chain(call.func)[1], (module, None))
+            if method is not None and home != module and (what := _misfit(call, None, method, file)):
+                yield Disagreement((module, caller), (home, method.name), what)
         names = _names(module, file, facts, is_package=path.endswith("__init__.py"))
         for caller, call, targets in file.calls:
             called = _called(call.func, names)
@@ -133,6 +149,30 @@ def unfed(files: Mapping[str, bytes], *, of_rows: bool = False) -> Iterator[tupl
     for module, file in facts.items():
         read = file.of_rows if of_rows else file.read
         yield from (((module, name), key) for name, key in read if key not in known)
+
+
+def _of_self(node: ast.expr) -> bool:
+    chain = attribute_chain(node)
+    return chain is not None and len(chain) == 2 and chain[0] == "self"
+
+
+def _replacing(node: ast.stmt, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, _Function]]:
+    """Yield the methods of a class that it puts in the place of another object's, as they are called: without self."""
+    names = {
+        item.value.attr
+        for item in nodes
+        if isinstance(item, ast.Assign)
+        and isinstance(item.targets[0], ast.Attribute)
+        and isinstance(item.value, ast.Attribute)
+        and _of_self(item.value)
+        and item.value.attr == item.targets[0].attr
+    }
+    for item in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(item, ast.FunctionDef) and item.name in names:
+            bound = copy.copy(item)
+            bound.args = copy.copy(item.args)
+            bound.args.args = item.args.args[1:]
+            yield item.name, bound
 
 
 def _is_plain(function: _Function) -> bool:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from extractor.pipeline.index.batch_keys import keys_written
+from extractor.pipeline.index.batch_keys import EXTRA, keys_written
 from extractor.pipeline.source import Source
 from extractor.usecases.adopt.findings import Copy
 from extractor.usecases.adopt.upstream_names import decoded
@@ -77,7 +77,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
 
 def _put_into_rows(files: Mapping[str, bytes]) -> Iterator[str]:
     for path, data in files.items():
-        if path.endswith(".py") and b"non_tensor_batch[" in data:
+        if path.endswith(".py") and (b"non_tensor_batch[" in data or EXTRA.encode() in data):
             try:
                 yield from keys_written(ast.walk(readers.python(data)))
             except SyntaxError:  # nobody may have run it
