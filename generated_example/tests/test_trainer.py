@@ -1,6 +1,7 @@
 # vextract:template base/tests/test_trainer.py.jinja - edit freely
 """Short runs of the whole program: a few steps of a toy model on a CPU."""
 
+import functools
 import math
 import shutil
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from generated_example.errors import ConfigError
+from generated_example.rewards.manager import TextRewardManager
 from generated_example.settings import ranges, reward_keys
 from generated_example.settings.loading import flat_keys, load_config
 from generated_example.tracking.run_tracker import read_rows
+from generated_example.training import validation
 from generated_example.training.registries import POLICY_LOSS_REGISTRY
 from generated_example.vendored.algorithms import reward
 
@@ -32,6 +35,28 @@ UPSTREAM_NAMES = {
     "timing_s/step",
     "training/global_step",
 }
+
+
+def test_what_is_measured_of_the_most_samples_is_at_the_core(monkeypatch):
+    """Also where an owner's measures are not named after a number of samples."""
+    measured = {"acc": {"mean@1": 0.5, "mean@2": 0.6, "best@2/mean": 0.7}, "reward": {"mean": 1.0}}
+    monkeypatch.setattr(validation, "process_validation_metrics", lambda *_: {"toy": measured})
+    found = validation.validation_metrics([{"data_source": "toy", "uid": 0}], {"acc": [1]})
+    assert [name for name in found if name.startswith("val-core/")] == [
+        "val-core/toy/acc/mean@2",
+        "val-core/toy/acc/best@2/mean",
+    ]
+    monkeypatch.setattr(validation, "process_validation_metrics", lambda *_: {"toy": {"reward": {"mean": 1.0}}})
+    assert list(validation.validation_metrics([], {})) == ["val-core/toy/reward/mean"]
+
+
+def test_verls_own_function_is_no_owners_however_it_is_wrapped():
+    def default_compute_score(data_source, solution_str, ground_truth):
+        return 1.0
+
+    wrapped = functools.partial(lambda function, more, **given: function(**given), default_compute_score, {})
+    manager = type("Mine", (TextRewardManager,), {"score": lambda self, **row: 0.0})(None, 0, wrapped)
+    assert manager.compute_score == manager.score
 
 
 def test_a_step_reports_upstreams_metrics(train):

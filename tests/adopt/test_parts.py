@@ -159,7 +159,8 @@ def test_keys_that_nothing_puts_into_a_batch() -> None:
 def test_columns_that_only_the_code_of_a_fork_gives_to_rows() -> None:
     text = "def f(data):\n    return data.non_tensor_batch['a'], data.non_tensor_batch['b'], data.batch['c']\n"
     assert list(unfed(files(own=text), of_rows=True)) == [(("p.own", "f"), "a"), (("p.own", "f"), "b")]
-    named = files(own=text, other="def g(data):\n    data.batch['c'] = data.non_tensor_batch['a']\n    return 'b'\n")
+    other = "def g(data):\n    data.batch['c'] = data.non_tensor_batch['a']\n    return {'b': 1, 'x/a': 2}\n"
+    named = files(own=text, other=other)
     assert list(unfed(named, of_rows=True)) == [(("p.own", "f"), "a"), (("p.other", "g"), "a")]
     stores = "def h(data):\n    data.non_tensor_batch['a'] = 1\n    data.batch['x'] = 2\n    other['y'] = 3\n"
     stores += "    reward_extra_info['b'].append(1)\n    found.reward_extra_info['c'] = 2\n"

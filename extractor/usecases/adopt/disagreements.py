@@ -51,6 +51,7 @@ class _Facts:
         read: Top-level name and key of what is read from batches and a trainer makes.
         of_rows: The same of what the data may have as well.
         strings: All other strings.
+        given: The strings that are keys of something that is written, or items of a list or the like.
         handed: The names of arguments that any of its calls hands over.
         passed: What its functions call the further arguments that they take, `**more`.
         of_self: Top-level name, and call of a method of the same object.
@@ -64,6 +65,7 @@ class _Facts:
     read: tuple[tuple[str, str], ...]
     of_rows: tuple[tuple[str, str], ...]
     strings: frozenset[str]
+    given: frozenset[str]
     handed: frozenset[str]
     passed: frozenset[str]
     of_self: tuple[tuple[str, ast.Call], ...]
@@ -78,6 +80,7 @@ def _facts(data: bytes) -> _Facts:
     read: list[tuple[str, str]] = []
     of_rows: list[tuple[str, str]] = []
     strings: set[str] = set()
+    given: set[str] = set()
     handed: set[str] = set()
     passed: set[str] = set()
     of_self: list[tuple[str, ast.Call]] = []
@@ -95,6 +98,7 @@ def _facts(data: bytes) -> _Facts:
         keys = made.keys() | others.keys()
         constants = (item for item in nodes if isinstance(item, ast.Constant) and id(item) not in keys)
         strings.update(item.value for item in constants if isinstance(item.value, str))
+        given.update(_given(nodes))
     return _Facts(
         {item.name: item for item in defined if not isinstance(item, ast.ClassDef) and _is_plain(item)},
         tuple(node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))),
@@ -103,6 +107,7 @@ def _facts(data: bytes) -> _Facts:
         tuple(read),
         tuple(of_rows),
         frozenset(strings),
+        frozenset(given),
         frozenset(handed),
         frozenset(passed),
         tuple(of_self),
@@ -142,13 +147,29 @@ def unfed(files: Mapping[str, bytes], *, of_rows: bool = False) -> Iterator[tupl
 
     Args:
         files: Each Python file, by its path in the project.
-        of_rows: Of what the data may have, too, rather than of what only a trainer makes.
+        of_rows: Of what the data may have, too, rather than of what only a trainer makes. Rows have no key by its being
+            part of a metric's name, or read elsewhere.
     """
     facts = {module_name(path): _facts(data) for path, data in files.items()}
-    known = frozenset().union(*(file.strings for file in facts.values()))
+    known = frozenset().union(*(file.given if of_rows else file.strings for file in facts.values()))
     for module, file in facts.items():
         read = file.of_rows if of_rows else file.read
         yield from (((module, name), key) for name, key in read if key not in known)
+
+
+def _given(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield the strings by which code may put something somewhere."""
+    for item in nodes:
+        values: list[ast.expr | None] = []
+        if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store):
+            values = [item.slice]
+        elif isinstance(item, ast.Dict):
+            values = item.keys
+        elif isinstance(item, (ast.List, ast.Set, ast.Tuple)):
+            values = [*item.elts]
+        elif isinstance(item, ast.Call) and ast.unparse(item.func).rpartition(".")[2] == "update":
+            yield from (more.arg for more in item.keywords if more.arg is not None)
+        yield from (node.value for node in values if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _of_self(node: ast.expr) -> bool:

@@ -2,6 +2,7 @@
 """Validation: prompts are answered, the answers scored, and the scores summarised in upstream's names."""
 
 import numbers
+import re
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -77,9 +78,10 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
     for source, variables in results.items():
         core = "acc" if "acc" in variables else "reward"
         for variable, values in variables.items():
-            largest = max(int(name.split("@")[-1].split("/")[0]) for name in values)
+            sizes = [int(found[1]) for found in map(re.compile(r"@(\d+)").search, values) if found is not None]
             for name, value in values.items():
-                is_core = variable == core and name.startswith(("mean", "maj", "best")) and f"@{largest}" in name
+                of_most = not sizes or f"@{max(sizes)}" in name
+                is_core = variable == core and name.startswith(("mean", "maj", "best")) and of_most
                 metrics[f"{'val-core' if is_core else 'val-aux'}/{source}/{variable}/{name}"] = value
     return metrics
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .calls import source_of
+from .calls import raw_function, source_of
 from .components import weighted_sum
 from .samples import DebugLog, SampleLog, spread
 from .scoring import Scorer, ScoringError
@@ -89,8 +89,7 @@ class TextRewardManager:
         self.max_resp_len = max_resp_len
         if self.overlong and (max_resp_len is None or not 0 < self.overlong["len"] <= max_resp_len):
             raise ValueError(f"the overlong buffer's len must be between 1 and max_resp_len, {max_resp_len}")
-        function = getattr(compute_score, "func", compute_score)  # verl wraps it in functools.partial
-        is_default = function is None or getattr(function, "__name__", "") == "default_compute_score"
+        is_default = getattr(raw_function(compute_score), "__name__", "") == "default_compute_score"
         self.compute_score = self.score if is_default or compute_score is None else compute_score
         # A scorer without a time limit needs no processes; one that is given none cannot have a limit.
         self.scorer = Scorer(self.compute_score, num_workers, timeout, timeout_score, concurrency)

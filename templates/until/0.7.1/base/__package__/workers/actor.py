@@ -46,7 +46,7 @@ class Actor:
         self._pieces.prepare()
         outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
         if not isinstance(outputs, dict):  # up to 0.7.0
-            named = zip(("log_probs", "entropys"), outputs, strict=True)
+            named = zip(("log_probs", "entropys"), outputs, strict=False)  # an owner's may return more behind them
             outputs = {name: value for name, value in named if value is not None}
         return outputs
 
