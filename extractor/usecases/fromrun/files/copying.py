@@ -306,7 +306,8 @@ class Copying:
 
         All that a file takes from it is asked for together, and one by one where that cannot be had.
         """
-        together = self._together.get(module, set()).union(names)
+        taken = self._together.get(module, ())  # of a package these may be modules in it
+        together = {name for name in taken if self._modules.lacks(module, name) is None}.union(names)
         if len(together) > len(names):
             before = self._gathered.copy()
             if self._take_names(module, together) is None:
