@@ -53,7 +53,7 @@ cp -a "$7/." "$R/stubs/"
 [ -z "$8" ] || sed -i -E "$8" "$R$SCRIPT"
 cd "$R$ROOT"
 exec timeout "$SECONDS_" chroot "$R" /usr/bin/env PATH=/stubs:/usr/bin:/bin BASH_ENV=/stubs/env.sh \
-    /bin/bash -c 'cd "$1" && bash "$2"; sleep 0.5' _ "$ROOT" "$SCRIPT"
+    /bin/bash -c 'cd "$1" && bash "$2"; /usr/bin/sleep 0.5' _ "$ROOT" "$SCRIPT"
 """
 
 

@@ -18,7 +18,7 @@ from extractor.values.readers.files import (
     size,
     text_of,
 )
-from extractor.values.readers.syntax import expression, lines_of, python, python_text
+from extractor.values.readers.syntax import expression, lines_of, python, python_again, python_text
 
 __all__ = [
     "NotAFile",
@@ -33,6 +33,7 @@ __all__ = [
     "lines_of",
     "parse_json",
     "python",
+    "python_again",
     "python_below",
     "python_text",
     "read_bytes",

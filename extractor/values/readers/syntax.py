@@ -49,14 +49,22 @@ def python_text(data: bytes) -> str:
 def python(source: str | bytes) -> ast.Module:
     """Parse Python; nothing of it is run, and the compiler's warnings are not shown.
 
-    Nobody changes the tree: whoever asks for the same text soon gets the same one.
-
     Raises:
         SyntaxError: it is none, or is larger or nested deeper than we read.
     """
     tree = _parsed(python_text(source) if isinstance(source, bytes) else source.removeprefix("\ufeff"), "exec")
     assert isinstance(tree, ast.Module)
     return tree
+
+
+@lru_cache(maxsize=32)
+def python_again(text: str) -> ast.Module:
+    """Parse Python as `python` does, for code that asks for the same few texts many times; nobody changes the tree.
+
+    Raises:
+        SyntaxError: as `python`.
+    """
+    return python(text)
 
 
 def expression(text: str) -> ast.expr | None:
@@ -69,7 +77,6 @@ def expression(text: str) -> ast.expr | None:
     return tree.body
 
 
-@lru_cache(maxsize=32)
 def _parsed(text: str, mode: Literal["exec", "eval"]) -> ast.AST:
     if len(text) > limits.MAX_TEXT:
         raise SyntaxError(f"larger than {size(limits.MAX_TEXT)}")

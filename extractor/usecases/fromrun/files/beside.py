@@ -29,7 +29,7 @@ def opened(
     """
     if "__file__" not in text or place is None:
         return
-    tree = readers.python(text)
+    tree = readers.python_again(text)
     constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     for name in dict.fromkeys(value for value in constants if isinstance(value, str) and 0 < len(value) < _LONGEST):
         path = PurePosixPath(name)

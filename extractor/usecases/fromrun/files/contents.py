@@ -35,7 +35,7 @@ _cached = lru_cache(maxsize=256)
 def inherited(text: str) -> Mapping[str, set[str]]:
     """Return what the classes of a module's text take of themselves, by what they extend: `x` of `self.x`."""
     found: dict[str, set[str]] = {}
-    for node in ast.walk(readers.python(text)):
+    for node in ast.walk(readers.python_again(text)):
         if isinstance(node, ast.ClassDef):
             used = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
             for base in node.bases:
@@ -47,7 +47,7 @@ def inherited(text: str) -> Mapping[str, set[str]]:
 def attributes(text: str) -> Mapping[str, set[str]]:
     """Return what a module's text takes from each name: `x` and `y` of `a.b.x` and `a.b.y`, by "a.b"."""
     found: dict[str, set[str]] = {}
-    for node in ast.walk(readers.python(text)):
+    for node in ast.walk(readers.python_again(text)):
         if isinstance(node, ast.Attribute):
             chain = attribute_chain(node.value)
             if chain:
@@ -57,7 +57,7 @@ def attributes(text: str) -> Mapping[str, set[str]]:
 
 def top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name]:
     """Yield the names that a module of a text cannot be imported without."""
-    for node, needed in statements(readers.python(text)):
+    for node, needed in statements(readers.python_again(text)):
         if needed:
             yield from names_of(node, module, is_package=is_package, needed=True)
 
@@ -66,7 +66,7 @@ def top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name]:
 def tried(text: str) -> frozenset[str]:
     """Return the names that a module's text imports below `try`, or for types alone: it does without them."""
     found = set()
-    for node in ast.walk(readers.python(text)):
+    for node in ast.walk(readers.python_again(text)):
         for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         if isinstance(node, ast.Try) or for_types:
             inside = [item for item in ast.walk(node) if isinstance(item, (ast.Import, ast.ImportFrom))]
@@ -88,7 +88,7 @@ def is_launch(node: ast.stmt) -> TypeGuard[ast.If]:
 def without_launch(text: str) -> str:
     """Leave out what a module does only as a program: `if __name__ == "__main__"`."""
     lines = text.split("\n")
-    for node in reversed(readers.python(text).body):
+    for node in reversed(readers.python_again(text).body):
         if is_launch(node) and not node.orelse:
             del lines[node.lineno - 1 : node.end_lineno]
     return "\n".join(lines)

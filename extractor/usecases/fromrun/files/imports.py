@@ -71,7 +71,7 @@ def rewritten(text: str, module: str, moved: Moved, *, is_package: bool = False)
         moved: Where a name is now.
         is_package: Whether it is a package.
     """
-    tree, data = readers.python(text), text.encode()
+    tree, data = readers.python_again(text), text.encode()
     edits: list[tuple[int, int, str]] = []
     starts = _line_starts(text)
     chains: dict[str, str] = {}

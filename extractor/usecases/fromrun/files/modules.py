@@ -65,7 +65,7 @@ class Modules:
         Raises:
             SyntaxError: it is no Python.
         """
-        for node in ast.walk(readers.python(text)):
+        for node in ast.walk(readers.python_again(text)):
             names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
             for name in names:

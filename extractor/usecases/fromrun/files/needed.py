@@ -84,7 +84,7 @@ def without_unused(text: str, needed: Collection[str] = ()) -> str:
 @lru_cache(maxsize=256)
 def unused(text: str) -> frozenset[str]:
     """Return the names that a module's top imports and nothing in it uses; what it exports counts as used."""
-    tree = readers.python(text)
+    tree = readers.python_again(text)
     found = {alias.asname or alias.name for node in _imports(tree) for alias in node.names if alias.name != "*"}
     texts = {item.value for item in ast.walk(tree) if isinstance(item, ast.Constant) and isinstance(item.value, str)}
     used = names_loaded(tree)
@@ -94,7 +94,7 @@ def unused(text: str) -> frozenset[str]:
 def without_imports(text: str, locals_: Collection[str]) -> str:
     """Leave out names that a module's top imports."""
     lines = text.split("\n")
-    for node in reversed(list(_imports(readers.python(text)))):
+    for node in reversed(list(_imports(readers.python_again(text)))):
         kept = [alias for alias in node.names if (alias.asname or alias.name) not in locals_]
         if len(kept) < len(node.names):
             new = [] if not kept else [ast.unparse(_with_names(node, kept))]
@@ -115,7 +115,7 @@ def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
 def with_first(text: str, lines: Collection[str]) -> str:
     """Return a module's text with more lines, before its first statement but its docstring and `__future__`."""
     found, place = text.split("\n"), 0
-    for node in readers.python(text).body:
+    for node in readers.python_again(text).body:
         is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if not is_docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             place = first_line(node)
@@ -152,6 +152,6 @@ def without_lost(text: str, module: Module, roots: Collection[str], lost: set[st
         grown = bool(more)
     indices = {index for name in out for index in module.bindings[name]}
     left = without_statements(text, module, indices)
-    used = names_loaded(readers.python(left))
-    gone = names_loaded(readers.python(text)) | lost
+    used = names_loaded(readers.python_again(left))
+    gone = names_loaded(readers.python_again(text)) | lost
     return without_imports(left, gone - used), sorted(out)
