@@ -81,7 +81,8 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
         beside += places.folders_like(readable(folder))
     folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
     main = said or default
-    chosen = dict(filter(None, (_choice(item, folders) for item in words)))
+    choices = [_choice(item, folders) for item in words]
+    chosen = dict(filter(None, choices))
     own = _Own(path, folders, dict(chosen))
     if VERLS.fullmatch(main) is None:
         try:
@@ -93,7 +94,7 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
             own = _Own(path, folders, dict(chosen), notes=[why])
             main = "ppo_trainer"
     own.add()
-    words = [item for item in words if _choice(item, folders) is None]
+    words = [item for item, choice in zip(words, choices, strict=True) if choice is None]
     at = next((place for place in (*config_dirs, *beside) if (place / f"{main}.yaml").is_file()), None)
     return OwnConfig(main, checkout.defaults_of(at, main, places), tuple(own.found), tuple(words), tuple(own.notes))
 
@@ -110,8 +111,8 @@ def _choice(word: str, places: Sequence[Path]) -> tuple[str, list[str]] | None:
 
 def _own_file(name: str, places: Sequence[Path]) -> Path | None:
     """Return the file of a group's option that is the run's own; None where it is verl's, or there is none."""
-    files = [place / f"{name}.yaml" for place in places]
-    for place, file in zip(places, files, strict=True):
+    for place in places:
+        file = place / f"{name}.yaml"
         if file.is_file() and not ((place / _OF_VERL).is_file() and _is_verls(file)):
             return file
     return None

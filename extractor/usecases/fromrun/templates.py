@@ -28,4 +28,4 @@ def render(file: str, /, **values: object) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    return Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)

@@ -20,6 +20,9 @@ from .hook_errors import call_reward
 if TYPE_CHECKING:
     from .trainer import LocalPPOTrainer
 
+# How many samples verl's measures are of: `mean@4`, `best@4/std`.
+_SIZE = re.compile(r"@(\d+)")
+
 
 def answer_and_score(trainer: "LocalPPOTrainer", loader: Any) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
     """Answer prompts as validation does, and score the answers. Seeds the global random generators.
@@ -78,10 +81,10 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
     for source, variables in results.items():
         core = "acc" if "acc" in variables else "reward"
         for variable, values in variables.items():
-            sizes = [int(found[1]) for found in map(re.compile(r"@(\d+)").search, values) if found is not None]
+            sizes = [int(found[1]) for found in map(_SIZE.search, values) if found is not None]
+            of_most = f"@{max(sizes)}" if sizes else ""
             for name, value in values.items():
-                of_most = not sizes or f"@{max(sizes)}" in name
-                is_core = variable == core and name.startswith(("mean", "maj", "best")) and of_most
+                is_core = variable == core and name.startswith(("mean", "maj", "best")) and of_most in name
                 metrics[f"{'val-core' if is_core else 'val-aux'}/{source}/{variable}/{name}"] = value
     return metrics
 

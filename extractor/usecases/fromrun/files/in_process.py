@@ -21,7 +21,7 @@ _EXCEPTIONS = {
 
 def text() -> str:
     """Return the text of the module."""
-    return templates.render(f"{MODULE}.py")
+    return templates.render(f"{MODULE}.py", exceptions=sorted(_EXCEPTIONS))
 
 
 def has(module: str, name: str | None, attributes: Collection[str]) -> bool:
