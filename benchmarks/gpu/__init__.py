@@ -3,7 +3,9 @@
 `python -m benchmarks gpu` makes a project of each engine that can run here, and measures all cases. On a machine
 without vextract or a network, with projects that were made elsewhere (their names: see `projects.NEEDED`):
 
-    python -m benchmarks.gpu PROJECT... [--shape half] [--only hf,sleep] [--seconds 500] [--results FILE]
+    python -m benchmarks.gpu PROJECT... [--shape half] [--only step,sleep] [--seconds 500] [--results FILE]
+
+A case takes from half a minute to two: `--prompts`, `--length` and `--steps` make it shorter.
 """
 
 from __future__ import annotations

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.projects import CaseError, LeftOut, Project
+from benchmarks.gpu.projects import WARM_UP, CaseError, LeftOut, Project
 
 GIB = 2**30
-STEPS, WARM_UP = 6, 2
 DIFFERENCE = "training/rollout_probs_diff_max"
 ROLLOUT = "actor_rollout_ref.rollout"
 ACTOR = "actor_rollout_ref.actor"
@@ -84,37 +83,36 @@ def _interrupted(project: Project) -> Figures:
 
 def step(project: Project) -> Figures:
     """Train the shape with the engine's plain settings."""
-    yield from _step(project.train(STEPS), project)
+    yield from _step(project.train(), project)
 
 
 def packing(project: Project) -> Figures:
     """Train without padding tokens, by each attention that is here, against passes with padding."""
-    padded = _median(project.train(STEPS), "timing_s/update_actor")
+    padded = _median(project.train(), "timing_s/update_actor")
     yield Figure("update with padding, sdpa", padded, "s")
     kinds = ["sdpa", *(["flash_attention_2"] if importlib.util.find_spec("flash_attn") else [])]
     for kind in kinds:
         attention = f"actor_rollout_ref.model.override_config.attn_implementation={kind}"
-        rows = project.train(STEPS, "actor_rollout_ref.model.use_remove_padding=true", attention)
+        rows = project.train("actor_rollout_ref.model.use_remove_padding=true", attention)
         yield _against(f"update without padding, {kind}", _median(rows, "timing_s/update_actor"), "s", "padded", padded)
 
 
 def lora(project: Project) -> Figures:
     """Train an adapter of rank 16 against all weights."""
-    yield from _compared(project, "all weights", (), "an adapter", ("actor_rollout_ref.model.lora_rank=16",))
+    yield from _compared(project, "all weights", "an adapter", ("actor_rollout_ref.model.lora_rank=16",))
 
 
 def offload(project: Project) -> Figures:
     """Keep weights and the optimizer's state in CPU memory while they are not in use."""
     fsdp = f"{ACTOR}.fsdp_config"
-    here = (f"{fsdp}.optimizer_offload=false", f"{fsdp}.param_offload=false")
     there = (f"{fsdp}.optimizer_offload=true", f"{fsdp}.param_offload=true")
-    yield from _compared(project, "on the device", here, "in CPU memory", there)
+    yield from _compared(project, "as the shape has it", "in CPU memory", there)
 
 
 def plan(project: Project) -> Figures:
     """Plan the memory of a run, and measure it: what torch's allocator has, idle or not."""
     lines = project.inside("plan.py")
-    rows = project.train(STEPS)
+    rows = project.train()
     name = "perf/max_memory_reserved_gb"
     if name not in rows[0]:
         raise LeftOut("only a GPU's memory is in the metrics (python -m benchmarks plan measures a CPU's)")
@@ -129,7 +127,7 @@ def checkpoint(project: Project) -> Figures:
     seconds = {}
     for kind, value in (("training waits", "false"), ("written meanwhile", "true")):
         keep = "trainer.max_actor_ckpt_to_keep=1"
-        rows = project.train(6, "trainer.save_freq=2", f"local.checkpoint.asynchronous={value}", keep)
+        rows = project.train("trainer.save_freq=2", f"local.checkpoint.asynchronous={value}", keep)
         seconds[kind] = _median(rows[:-1], "timing_s/save_checkpoint")
     waits, meanwhile = seconds.values()
     yield Figure("standstill for a checkpoint, training waits", waits, "s")
@@ -166,24 +164,24 @@ def hand_over(project: Project) -> Figures:
 def vllm(project: Project) -> Figures:
     """Write responses by vLLM in the trainer's process, with CUDA graphs and without."""
     own = (f"{ROLLOUT}.calculate_log_probs=true",)
-    graphs = project.train(STEPS, *own)
+    graphs = project.train(*own)
     yield from _step(graphs, project)
     yield Figure("largest difference in probability, engine and trainer", max(row[DIFFERENCE] for row in graphs))
-    eager = project.train(STEPS, f"{ROLLOUT}.enforce_eager=true", *own)
+    eager = project.train(f"{ROLLOUT}.enforce_eager=true", *own)
     seconds = _median(graphs, "timing_s/gen")
     yield _against("rollout without CUDA graphs", _median(eager, "timing_s/gen"), "s", "with them", seconds)
 
 
 def server(project: Project) -> Figures:
     """Write responses by a vLLM server beside the trainer, on the same GPU."""
-    rows = project.train(STEPS, f"{ROLLOUT}.mode=async", f"{ROLLOUT}.calculate_log_probs=true")
+    rows = project.train(f"{ROLLOUT}.mode=async", f"{ROLLOUT}.calculate_log_probs=true")
     yield from _step(rows, project)
     yield Figure("largest difference in probability, server and trainer", max(row[DIFFERENCE] for row in rows))
 
 
 def vllm_lora(project: Project) -> Figures:
     """Train an adapter, with responses by vLLM."""
-    rows = project.train(STEPS, "actor_rollout_ref.model.lora_rank=16", f"{ROLLOUT}.calculate_log_probs=true")
+    rows = project.train("actor_rollout_ref.model.lora_rank=16", f"{ROLLOUT}.calculate_log_probs=true")
     yield from _step(rows, project)
     yield Figure("largest difference in probability, engine and trainer", max(row[DIFFERENCE] for row in rows))
 
@@ -192,7 +190,7 @@ def trl(project: Project) -> Figures:
     """Train the same shape by TRL's GRPOTrainer, with responses by transformers."""
     if importlib.util.find_spec("trl") is None:
         raise LeftOut("trl is not installed")
-    ours = project.train(STEPS)
+    ours = project.train()
     theirs = project.inside("trl_steps.py")
     step, memory = _median(ours, "timing_s/step"), max(row.get("perf/max_memory_allocated_gb", 0.0) for row in ours)
     yield Figure("TRL's step", theirs["step"], "s")
@@ -222,10 +220,10 @@ def _step(rows: list[dict[str, Any]], project: Project) -> Figures:
             yield Figure(words, max(row[name] for row in rows), unit)
 
 
-def _compared(project: Project, plain: str, settings: tuple[str, ...], other: str, changed: tuple[str, ...]) -> Figures:
-    """Yield the seconds of an update and the peak memory of two ways to train."""
+def _compared(project: Project, plain: str, other: str, changed: tuple[str, ...]) -> Figures:
+    """Yield the seconds of an update and the peak memory with some settings, against the plain ones."""
     names = {"update": "timing_s/update_actor", "step": "timing_s/step"}
-    first, second = project.train(STEPS, *settings), project.train(STEPS, *changed)
+    first, second = project.train(), project.train(*changed)
     for what, name in names.items():
         base = _median(first, name)
         yield Figure(f"{what}: {plain}", base, "s")

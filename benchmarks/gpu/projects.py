@@ -20,6 +20,7 @@ NEEDED = {
     "hf": ("mfu", "lora", "remove_padding"),
     "vllm": ("mfu", "lora", "rollout_correction"),
 }
+STEPS, WARM_UP = 6, 2
 MODELS = Path(__file__).with_name("inside") / "make_model.py"
 
 
@@ -45,13 +46,19 @@ class Project:
         shape: of the model.
         scratch: for models and runs.
         seconds: the most that all programs of a case may take together.
+        steps: of a run; the first of them warm up.
+        logs: keeps what each program says; None: nothing does.
     """
 
     root: Path
     shape: Shape
     scratch: Path
     seconds: float
+    steps: int = STEPS
+    logs: Path | None = None
+    programs: int = field(default=0, init=False)
     runs: int = field(default=0, init=False)
+    _plain: list[dict[str, Any]] | None = field(default=None, init=False)
     _until: float = field(default=0.0, init=False)
 
     @property
@@ -85,8 +92,8 @@ class Project:
         Raises:
             CaseError: the time of the case is over.
         """
-        log = self.scratch / "errors.txt"
-        with log.open("w", encoding="utf-8") as errors:
+        self.programs += 1
+        with self._errors().open("w", encoding="utf-8") as errors:
             program = subprocess.Popen(
                 [sys.executable, *arguments],
                 cwd=self.root,
@@ -119,9 +126,13 @@ class Project:
         """
         code, output = self.python(*arguments)
         if code:
-            said = (self.scratch / "errors.txt").read_text(encoding="utf-8").strip().splitlines()[-3:]
+            said = self._errors().read_text(encoding="utf-8").strip().splitlines()[-3:]
             raise CaseError(f"exit code {code}: {' / '.join(said)}")
         return output
+
+    def _errors(self) -> Path:
+        """Return where what the last program says is kept."""
+        return (self.logs or self.scratch) / f"{self.root.name}-{self.programs:02d}.txt"
 
     def inside(self, script: str, *settings: str) -> dict[str, Any]:
         """Run a script of inside/ in the project; its last line is an object of figures."""
@@ -154,9 +165,14 @@ class Project:
         kept = (f"{key}={value}" for key, value in given.items() if key not in changed)
         return (*kept, *(one for one in shape.settings if one.partition("=")[0] not in _keys(own)), *own)
 
-    def train(self, steps: int, *settings: str) -> list[dict[str, Any]]:
-        """Train a model of the shape for some steps; returns each step's metrics."""
-        return self.start(*self.settings(f"trainer.total_training_steps={steps}", *settings))
+    def train(self, *settings: str) -> list[dict[str, Any]]:
+        """Train a model of the shape; returns each step's metrics. All cases share the run without further settings."""
+        steps = f"trainer.total_training_steps={self.steps}"
+        if settings:
+            return self.start(*self.settings(steps, *settings))
+        if self._plain is None:
+            self._plain = self.start(*self.settings(steps))
+        return self._plain
 
     def start(self, *settings: str, directory: Path | None = None) -> list[dict[str, Any]]:
         """Run main.py with these settings alone; returns each step's metrics."""

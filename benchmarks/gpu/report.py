@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.gpu.cases import CASES, Case, Figure
-from benchmarks.gpu.projects import CaseError, LeftOut, Project
+from benchmarks.gpu.projects import STEPS, CaseError, LeftOut, Project
 from benchmarks.gpu.shapes import Shape
 
 SECONDS = 500.0
@@ -22,7 +22,9 @@ def measure(
     only: Sequence[str] = (),
     *,
     seconds: float = SECONDS,
+    steps: int = STEPS,
     results: Path | None = None,
+    logs: Path | None = None,
 ) -> bool:
     """Print a table of all cases, or of those that are named, each row as soon as it is known.
 
@@ -31,13 +33,15 @@ def measure(
         shape: of the model.
         only: names of cases.
         seconds: that a case may take.
+        steps: of a run.
         results: a file to append each figure to, as a line of JSON.
+        logs: a directory that keeps what each program says.
 
     Returns:
         Whether no case failed.
     """
     with tempfile.TemporaryDirectory() as folder:
-        projects = {project.engine: project for project in _open(roots, shape, Path(folder), seconds)}
+        projects = {project.engine: project for project in _open(roots, shape, Path(folder), seconds, steps, logs)}
         print(f"{_device()}: {shape.responses} responses of {shape.length} tokens in a step\n")
         print("| case | what | figure | against |")
         print("|---|---|---|---|", flush=True)
@@ -75,12 +79,14 @@ def _shown(figure: Figure) -> str:
     return f"{number}{space}{figure.unit} | {against}"
 
 
-def _open(roots: Iterable[Path], shape: Shape, folder: Path, seconds: float) -> list[Project]:
+def _open(
+    roots: Iterable[Path], shape: Shape, folder: Path, seconds: float, steps: int, logs: Path | None
+) -> list[Project]:
     projects = []
     for number, root in enumerate(roots):
         scratch = folder / str(number)
         scratch.mkdir()
-        projects.append(Project(root.resolve(), shape, scratch, seconds))
+        projects.append(Project(root.resolve(), shape, scratch, seconds, steps, logs))
     return projects
 
 

@@ -9,11 +9,26 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
-from torch.utils.checkpoint import checkpoint
 
-# Numbers that one call may hold at once: 64 MiB of float32; and what of them a CPU has in its cache, or a few tokens.
-NUMBERS_AT_ONCE, NUMBERS_IN_CACHE, FEWEST_TOKENS = 2**24, 2**17, 4
+# Numbers that one call may hold at once: 64 MiB of float32, on a GPU 128 MiB, since each call takes time to start; and
+# what of them a CPU has in its cache, or a few tokens.
+NUMBERS_AT_ONCE, NUMBERS_ON_GPU, NUMBERS_IN_CACHE, FEWEST_TOKENS = 2**24, 2**25, 2**17, 4
 _only_reported: ContextVar[bool] = ContextVar("only_reported", default=False)
+_planned_for: ContextVar[str | None] = ContextVar("planned_for", default=None)
+
+
+@contextlib.contextmanager
+def planning_for(device: str) -> Iterator[None]:
+    """Go through the vocabulary as on this device within it, cpu or cuda, wherever the tensors are."""
+    token = _planned_for.set(device)
+    try:
+        yield
+    finally:
+        _planned_for.reset(token)
+
+
+def _on_gpu(logits: torch.Tensor) -> bool:
+    return (_planned_for.get() or logits.device.type) == "cuda"
 
 
 def in_pieces(logits: torch.Tensor, values: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
@@ -23,12 +38,13 @@ def in_pieces(logits: torch.Tensor, values: torch.Tensor | None = None) -> tuple
         logits: (bs, ..., vocab_size).
         values: (bs, ...), to be divided where the logits are; None: the logits themselves.
     """
-    rows = max(1, NUMBERS_AT_ONCE // max(1, logits[0].numel())) if len(logits) else 1
+    numbers = NUMBERS_ON_GPU if _on_gpu(logits) else NUMBERS_AT_ONCE
+    rows = max(1, numbers // max(1, logits[0].numel())) if len(logits) else 1
     return (logits if values is None else values).split(rows)
 
 
 def token_pieces(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Yield what belongs together of some tokens at a time: what a CPU's cache holds, elsewhere `NUMBERS_AT_ONCE`.
+    """Yield what belongs together of some tokens at a time: what a CPU's cache holds, on a GPU `NUMBERS_ON_GPU`.
 
     Args:
         logits: (..., vocab_size).
@@ -39,7 +55,7 @@ def token_pieces(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[
             yield from token_pieces(*parts)
         return
     vocabulary = max(1, logits.shape[-1])
-    numbers = NUMBERS_AT_ONCE if logits.device.type == "cuda" else NUMBERS_IN_CACHE
+    numbers = NUMBERS_ON_GPU if _on_gpu(logits) else NUMBERS_IN_CACHE
     tokens = max(FEWEST_TOKENS, numbers // vocabulary)
     flat = [tensor.view(-1, vocabulary) if tensor.dim() == logits.dim() else tensor.view(-1) for tensor in others]
     yield from zip(*(tensor.split(tokens) for tensor in (logits.reshape(-1, vocabulary), *flat)), strict=True)
@@ -80,6 +96,28 @@ def logsumexp_in_pieces(logits: torch.Tensor) -> torch.Tensor:
     return found
 
 
+class _LogProbsOfLabels(torch.autograd.Function):
+    """torch's log_softmax and gather, and their gradients, of which nothing is kept that is as large as the logits."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        # On a GPU autocast has it computed in float32.
+        widens = _planned_for.get() == "cuda" and torch.is_autocast_enabled("cpu")
+        everything = torch.log_softmax(logits, dim=-1, dtype=torch.float32 if widens else None)
+        ctx.dtype = everything.dtype
+        ctx.save_for_backward(logits, labels)
+        return everything.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        logits, labels = ctx.saved_tensors
+        everything = torch.log_softmax(logits, dim=-1, dtype=ctx.dtype)
+        gradient = torch.zeros_like(everything).scatter_(-1, labels.unsqueeze(-1), gradients[0].unsqueeze(-1))
+        found = torch.ops.aten._log_softmax_backward_data(gradient, everything, -1, ctx.dtype)
+        del gradient, everything
+        return found.to(logits.dtype), None
+
+
 def log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return the log-probabilities of labels, by log_softmax, which the backward pass computes again: it is large.
 
@@ -88,18 +126,10 @@ def log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Ten
         labels: (bs, ...).
 
     Returns:
-        (bs, ...) in the dtype of the logits.
+        (bs, ...) in the dtype that log_softmax computes in: that of the logits, or float32 where autocast wants it.
     """
-    if not (torch.is_grad_enabled() and logits.requires_grad):
-        return _log_probs_of_labels(logits, labels)
-    found: torch.Tensor = checkpoint(
-        _log_probs_of_labels, logits, labels, use_reentrant=False, preserve_rng_state=False
-    )
+    found: torch.Tensor = _LogProbsOfLabels.apply(logits, labels)
     return found
-
-
-def _log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return torch.log_softmax(logits, dim=-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
 
 
 @contextlib.contextmanager

@@ -82,6 +82,27 @@ def test_half_precision_goes_in_pieces_too(vendored: Callable[..., Vendored]) ->
     assert pieces[2] < 10 < rows[2]
 
 
+@pytest.mark.usefixtures("_on_a_cpu")
+def test_a_plan_for_a_gpu_has_log_softmax_in_float32(vendored: Callable[..., Vendored]) -> None:
+    """As autocast has it on a GPU; and the gradient is that of torch, in the dtype of the logits."""
+    shim = vendored(NEWEST[-1], PART, None).module("shims.logsumexp")
+    generator = torch.Generator().manual_seed(0)
+    drawn = (torch.randn(70, 151, generator=generator) * 10).bfloat16()
+    labels = torch.randint(0, 151, (70,), generator=generator)
+    logits, plain = drawn.clone().requires_grad_(), drawn.clone().requires_grad_()
+    with shim.planning_for("cuda"), torch.autocast("cpu", dtype=torch.bfloat16):
+        found = shim.log_probs_of_labels(logits, labels)
+    wanted = torch.log_softmax(plain.float(), -1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, wanted)
+    found.square().sum().backward()
+    wanted.square().sum().backward()
+    assert logits.grad is not None
+    assert plain.grad is not None
+    assert logits.grad.dtype == torch.bfloat16
+    assert torch.equal(logits.grad, plain.grad)
+
+
 def test_an_entropy_that_is_only_reported_needs_little_memory(case: Case, fixed: Vendored, broken: Vendored) -> None:
     logits = torch.randn(300, 151, generator=torch.Generator().manual_seed(0)).requires_grad_()
     entropy, theirs = (

@@ -130,13 +130,13 @@ def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp
         model(tmp_path, SMALL),
         "actor_rollout_ref.model.enable_gradient_checkpointing=false",
     ]
-    code, _, text = planned(root, *[one.replace("0.45", "1.2") for one in arguments])
+    code, _, text = planned(root, *[one.replace("0.45", "1.5") for one in arguments])
     assert code == 1, text
     changes = re.search(r"^change: (.*)$", text, re.M)
     assert changes is not None, text
     keys = {change.partition("=")[0] for change in changes[1].split()}
     assert "actor_rollout_ref.model.enable_gradient_checkpointing" in keys
-    kept = [one.replace("0.45", "1.2") for one in arguments if one.partition("=")[0] not in keys]
+    kept = [one.replace("0.45", "1.5") for one in arguments if one.partition("=")[0] not in keys]
     code, _, text = planned(root, *kept, *changes[1].split())
     assert code == 0, text
 
@@ -164,12 +164,29 @@ def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
         model(tmp_path, SMALL),
     )
     sizes = ("data.train_batch_size=64", "actor_rollout_ref.actor.ppo_mini_batch_size=64", "local.device=cuda")
+    sizes = (*sizes, "local.max_logits_mb=128")
     found = [
         planned(root, "--memory", "80", *dynamic, *sizes, f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu={tokens}")
         for tokens in (16_384, 65_536)
     ]
     fewer, more = (table["activations"][-1] for _, table, _ in found)
     assert more >= 4 * fewer > 0
+
+
+def test_pieces_of_logits_are_larger_on_a_gpu(made: Maker, tmp_path: Path) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    wide = model(tmp_path, {**SMALL, "vocab_size": 150_000})
+    sizes = ("data.train_batch_size=64", "data.max_response_length=256", "local.device=cuda", wide)
+    sizes = (*sizes, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16")
+    logits = {
+        most: planned(root, "--memory", "80", *sizes, *([f"local.max_logits_mb={most}"] if most else []))[1]["logits"]
+        for most in ("", "1024", "128")
+    }
+    assert logits[""] == logits["1024"]
+    assert max(logits[""]) > max(logits["128"]) > 0
+    code, _, text = planned(root, "local.max_logits_mb=whole")
+    assert code == 2, text
+    assert "give a number of MiB, auto, or null" in text
 
 
 @pytest.mark.parametrize("release", newest_release())

@@ -13,12 +13,13 @@ import torch
 
 from ..data.toy import ensure_toy_model
 from ..errors import ConfigError
+from ..settings.devices import settle_on
 
 GIB = 2**30
 
 
 def settled(config: Any) -> Any:
-    """Return a copy of a config with its device and dtype filled in; another machine's GPU will do.
+    """Return a copy of a config with its device, and what depends on it, filled in; another machine's GPU will do.
 
     Raises:
         ConfigError: it is not for training by rewards.
@@ -28,9 +29,7 @@ def settled(config: Any) -> Any:
         raise ConfigError(
             "a plan is made of training by rewards, and this config is for demonstrations", "leave it out"
         )
-    device = config.local.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    config.local.device = device
-    config.local.dtype = config.local.dtype or ("bfloat16" if device == "cuda" else "float32")
+    settle_on(config, config.local.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return config
 
 

@@ -8,10 +8,22 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 SECTION = "local.devices"
+AUTO = "auto"
 PARTS = ("policy", "reference", "rollout")
 NAME = re.compile(r"cpu|([a-z]+)(?::(\d+))?")
 MAP = f"{SECTION}.reference_map"
+# What local.max_logits_mb=auto is. On a GPU each piece costs time of its own: its calls are started one by one, and the
+# gradient of the last layer is read and written once more.
+LOGITS_MB = {"cpu": 128, "cuda": 1024}
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+
+
+def settle_on(config: DictConfig, device: str) -> None:
+    """Have the run compute on `device`, cpu or cuda, and fill in what depends on it."""
+    config.local.device = device
+    config.local.dtype = config.local.dtype or ("bfloat16" if device == "cuda" else "float32")
+    if config.local.max_logits_mb == AUTO:
+        config.local.max_logits_mb = LOGITS_MB[device]
 
 
 def device_problems(config: DictConfig, processes: int) -> Iterator[tuple[str, str]]:
@@ -39,6 +51,9 @@ def device_problems(config: DictConfig, processes: int) -> Iterator[tuple[str, s
             f"{SECTION}.rollout is {section.rollout}, and rollouts come from a server, which has devices of its own",
             "local.server.devices=[cuda:1] is for the server that the trainer starts",
         )
+    most = config.local.max_logits_mb
+    if isinstance(most, str) and most != AUTO:
+        yield f"local.max_logits_mb is {most!r}", "give a number of MiB, auto, or null: always whole"
     yield from _policy_problems(config)
     yield from _reference_problems(config, processes)
 

@@ -6,7 +6,7 @@ from typing import Any
 from . import reward_keys
 from .shipped_settings import AGG_MODES, ENGINE, KL_ESTIMATORS, MODES
 
-# The types of settings whose default is null; any other setting has its default's type.
+# The types of settings whose default is null, or may be; any other setting has its default's type.
 TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "actor_rollout_ref.model.custom_chat_template": str,
     "actor_rollout_ref.model.exclude_modules": (str, list),
@@ -52,7 +52,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.reward.early": bool,
     "local.reward.log_dir": str,
     "local.reward.timeout": float,
-    "local.max_logits_mb": float,
+    "local.max_logits_mb": (float, str),
     "local.rollout_micro_batch_size": int,
     "local.server.devices": list,
     "local.server.port": int,

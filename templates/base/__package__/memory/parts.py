@@ -13,7 +13,7 @@ from ..training.process_choice import wants_process_rewards
 from ..workers.adapters import Start, wants_adapter
 from ..workers.offload import rests
 from .measured import optimizer_factor, program_size
-from .plan import CUDA_CONTEXT, CUDA_IDLE_SHARE, NCCL_BUFFERS, PHASES, MemoryPlan
+from .plan import CUDA_CONTEXT, CUDA_IDLE_SHARE, NCCL_BUFFERS, PASSING, PHASES, MemoryPlan
 from .rollout import add_rollout
 from .shapes import CannotTrace, Entropy, ModelShape, model_config_of
 from .sizes import (
@@ -66,10 +66,11 @@ class Planner:
         self._shapes: dict[str, ModelShape] = {}
         self._states: dict[str, float] = {}
         self._program = 0
+        self._device = "cpu"
 
     def of(self, config: Any) -> MemoryPlan:
         """Return the plan of a config whose device is filled in."""
-        device = config.local.device
+        device = self._device = config.local.device
         reference, critic = wants_reference(config), wants_critic(config)
         asked = {"ref": reference, "values": critic, "update_critic": critic, "teacher": bool(teachers(config))}
         asked["reward_model"] = wants_process_rewards(config)
@@ -95,7 +96,8 @@ class Planner:
         add_rollout(plan, config, policy.shape)
         if device != "cpu":
             for phase in phases:
-                idle = sum(plan.lines.get(name, {}).get(phase, 0) for name in ("activations", "logits", "gathered"))
+                gradients = [name for name in plan.lines if name.endswith(": gradients")]
+                idle = sum(plan.lines.get(name, {}).get(phase, 0) for name in (*PASSING, *gradients))
                 plan.add("idle in the allocator", CUDA_IDLE_SHARE * idle, [phase])
         elif config.local.keep_freed_memory:
             plan.notes.append("memory of freed tensors, which is kept: up to as much again (local.keep_freed_memory)")
@@ -116,7 +118,9 @@ class Planner:
         if known not in self._shapes:
             found = model_config_of(path, model, key, **settings)
             shared = self.processes > 1
-            self._shapes[known] = ModelShape(found, model, fsdp_config, auto_class, shared=shared, **arguments)
+            self._shapes[known] = ModelShape(
+                found, model, fsdp_config, auto_class, shared=shared, device=self._device, **arguments
+            )
         return self._shapes[known]
 
     def _policy(self, config: Any) -> Role:

@@ -18,7 +18,7 @@ from transformers.cache_utils import DynamicCache
 from ..errors import ConfigError
 from ..features import add_adapter
 from ..settings.attention import attention_for
-from ..shims.logsumexp import only_reporting_entropy
+from ..shims.logsumexp import only_reporting_entropy, planning_for
 from ..shims.precision import to_dtype
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
@@ -74,6 +74,7 @@ class ModelShape:
         start: where its adapter is; None: it is trained without one, or not at all.
         quantization: the section `local.quantization`; None: its weights are not packed.
         max_logits_mb: see `local.max_logits_mb`.
+        device: that the plan is for, cpu or cuda.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class ModelShape:
         start: Start | None = None,
         quantization: Any = None,
         max_logits_mb: float | None = None,
+        device: str,
     ) -> None:
         self.dtype, kept = to_dtype(fsdp_config.dtype), to_dtype(fsdp_config.model_dtype)
         said = OmegaConf.select(model, "override_config.attn_implementation")
@@ -123,7 +125,7 @@ class ModelShape:
         if model.enable_gradient_checkpointing:
             self.module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         self.vocabulary = int(model_config.get_text_config().vocab_size)
-        self._limit = max_logits_mb
+        self._limit, self._device = max_logits_mb, device
         self._known: dict[tuple[Any, ...], Any] = {}
 
     @property
@@ -211,7 +213,7 @@ class ModelShape:
         return {"input_ids": ids, "attention_mask": mask, "position_ids": torch.zeros_like(ids)}
 
     def _forward(self, rows: int, length: int, entropy: bool) -> Usage:
-        with self._mode, torch.no_grad():
+        with self._mode, planning_for(self._device), torch.no_grad():
             in_pieces = self._in_pieces(rows * length, entropy)
             with Tracker(weights_of(self.module.eval()), self.vocabulary) as tracker, self._autocast:
                 self._outputs(self._inputs(rows, length), in_pieces, entropy)
@@ -219,7 +221,7 @@ class ModelShape:
 
     def _update(self, rows: int, length: int, again: bool, entropy: Entropy, share: float) -> Usage:
         trained = [one for one in self.module.parameters() if one.requires_grad]
-        with self._mode:
+        with self._mode, planning_for(self._device):
             in_pieces = self._in_pieces(rows * length, entropy != Entropy.NONE)
             tracker = Tracker(weights_of(self.module.train()), self.vocabulary)
             hook = self._gradient_hook(tracker, 0.0 if again else share)

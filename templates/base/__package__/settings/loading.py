@@ -18,6 +18,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from ..errors import ConfigError
 from ..run.heap import freed_memory
 from .accumulation import settle_passes
+from .devices import settle_on
 from .flags import MAIN, ConfigFiles
 from .former_keys import FORMER_KEYS, present_name
 from .ranges import out_of_range
@@ -98,15 +99,14 @@ def _set_by(overrides: Sequence[str]) -> list[str]:
 
 
 def settle_device(config: DictConfig) -> None:
-    """Fill in `local.device` and `local.dtype`, and make the vendored code, which looks for a GPU itself, agree."""
+    """Fill in `local.device` and what depends on it; and have the vendored code, which looks for one itself, agree."""
     if config.local.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks
     import torch
 
     if config.local.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("local.device is cuda, and torch finds no GPU", "leave local.device out to run on the CPU")
-    config.local.device = "cuda" if torch.cuda.is_available() else "cpu"
-    config.local.dtype = config.local.dtype or ("bfloat16" if config.local.device == "cuda" else "float32")
+    settle_on(config, "cuda" if torch.cuda.is_available() else "cpu")
     if config.local.device == "cpu" and not config.local.keep_freed_memory:
         freed_memory.give_back()
     if config.local.num_threads is not None:

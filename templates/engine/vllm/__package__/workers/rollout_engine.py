@@ -147,6 +147,15 @@ class RolloutEngine(VllmRollout):
         with computing_on(self.device):
             self._sleep()
 
+    @property
+    def given_back(self) -> int:
+        """The bytes of the GPU that it has given back, until it wakes: what torch counts is as if it still held them."""
+        if not self.frees_memory:
+            return 0
+        from vllm.device_allocator.cumem import CuMemAllocator
+
+        return int(CuMemAllocator.get_instance().get_current_usage())
+
     def finish(self) -> None:
         """Take part in the responses that processes with other parts of the same model still need."""
         if self.team is not None:
