@@ -122,6 +122,33 @@ def plan(project: Project) -> Figures:
     yield _against("peak memory, planned", planned, "GiB", "measured", measured)
 
 
+def fsdp(project: Project) -> Figures:
+    """Share the weights out by FSDP2, in a group of one process, as with several; also with all of it in CPU memory."""
+    plain = project.train()
+    base = _median(plain, "timing_s/update_actor")
+    offload = f"{ACTOR}.fsdp_config.offload_policy=true"
+    for words, own in (("FSDP2", ()), ("FSDP2, offload_policy", (offload,))):
+        found = project.inside("fsdp.py", *project.length_of_run(), *own)
+        yield _against(f"update: {words}", found["update"], "s", "without", base)
+        norm = plain[0]["actor/grad_norm"]
+        yield _against(f"norm of the first gradient: {words}", found["norm"], "", "without", norm)
+        if found["memory"]:
+            memory = max(row["perf/max_memory_allocated_gb"] for row in plain)
+            yield _against(f"peak memory: {words}", found["memory"], "GiB", "without", memory)
+
+
+def profile(project: Project) -> Figures:
+    """Look into an update by torch's profiler: whether the GPU waits for Python, and which kernels take most."""
+    found = project.inside("profile_update.py", "trainer.total_training_steps=2")
+    if not found["kernels"]:
+        raise LeftOut("there are kernels on a GPU only")
+    yield Figure("an update, under the profiler", found["seconds"], "s")
+    yield _against("the GPU computes", found["busy"], "s", "the update", found["seconds"])
+    yield Figure("kernels", found["kernels"])
+    for name, seconds in found["most"]:
+        yield _against(f"`{name}`", seconds, "s", "the update", found["seconds"])
+
+
 def checkpoint(project: Project) -> Figures:
     """Save in every second step: how long training stands still, while it waits and while it goes on."""
     seconds = {}
@@ -266,6 +293,8 @@ CASES = (
     Case("lora", "hf", "An adapter", lora),
     Case("offload", "hf", "Weights and optimizer in CPU memory", offload),
     Case("plan", "hf", "The plan of memory", plan),
+    Case("fsdp", "hf", "Weights shared out by FSDP2", fsdp),
+    Case("profile", "hf", "What an update spends its time on", profile),
     Case("checkpoint", "hf", "A checkpoint while training", checkpoint),
     Case("vllm_toy", "vllm", "The toy task by vLLM", toy),
     Case("vllm", "vllm", "A step, in the trainer's process", vllm),

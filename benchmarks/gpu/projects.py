@@ -167,12 +167,15 @@ class Project:
 
     def train(self, *settings: str) -> list[dict[str, Any]]:
         """Train a model of the shape; returns each step's metrics. All cases share the run without further settings."""
-        steps = f"trainer.total_training_steps={self.steps}"
         if settings:
-            return self.start(*self.settings(steps, *settings))
+            return self.start(*self.settings(*self.length_of_run(), *settings))
         if self._plain is None:
-            self._plain = self.start(*self.settings(steps))
+            self._plain = self.start(*self.settings(*self.length_of_run()))
         return self._plain
+
+    def length_of_run(self) -> tuple[str, ...]:
+        """Return the setting of how many steps a run has."""
+        return (f"trainer.total_training_steps={self.steps}",)
 
     def start(self, *settings: str, directory: Path | None = None) -> list[dict[str, Any]]:
         """Run main.py with these settings alone; returns each step's metrics."""

@@ -58,6 +58,13 @@ def test_a_right_engine_is_watched_and_nothing_is_said(found: dict[str, Any]) ->
     assert all(found["right, all rows"]["watched"])
 
 
+def test_the_engine_is_asked_only_where_somebody_looks(found: dict[str, Any]) -> None:
+    """For log-probabilities it needs time."""
+    assert found["right"]["given"] == [True, True, True, False]
+    assert all(found["right, all rows"]["given"])
+    assert not any(found["off"]["given"])
+
+
 def test_watching_changes_no_weight(found: dict[str, Any]) -> None:
     assert found["off"]["watched"] == [{}] * 4
     assert found["off"]["weights"] == found["right"]["weights"]

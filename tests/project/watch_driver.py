@@ -29,18 +29,32 @@ def spoil(engine: Any, wrong: str) -> None:
 
 
 def train(project: Any, wrong: str, settings: list[str]) -> dict[str, Any]:
-    """Train, and return what was said, the metrics of the watch for each step, and a digest of the weights."""
+    """Train, and return what was said, the metrics of the watch for each step, and a digest of the weights.
+
+    And for each rollout whether the engine gave log-probabilities.
+    """
+    given: list[bool] = []
     said: list[str] = []
     rows: list[dict[str, float]] = []
     with project.LocalPPOTrainer(project.load_config(*settings)) as trainer:
         trainer.watch.say = said.append
         spoil(trainer.rollouts.engine, wrong)
+        engine = trainer.rollouts.engine
+        write = engine.generate_sequences
+
+        def noting(*arguments: Any, **settings: Any) -> Any:
+            output = write(*arguments, **settings)
+            columns = output.batch.keys()
+            given.append("rollout_log_probs" in columns)
+            return output
+
+        engine.generate_sequences = noting
         rows.extend(dict(step.metrics) for step in trainer.steps())
         digest = hashlib.sha256()
         for weight in trainer.policy.module.parameters():
             digest.update(weight.detach().numpy().tobytes())
     watched = [{name: row[name] for name in row if name.startswith("training/rollout_")} for row in rows]
-    return {"said": said, "watched": watched, "weights": digest.hexdigest()}
+    return {"said": said, "given": given, "watched": watched, "weights": digest.hexdigest()}
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from ..settings import reward_keys
 from ..tracking.timing import timed, under_way
 from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
+from ..workers.rollout_interface import WITH_LOG_PROBS
 from .batches import generation_batch, in_order
 from .early_rewards import EarlyRewards, early_rewards
 from .hook_errors import call_reward
@@ -97,6 +98,7 @@ class Answers:
         batch.non_tensor_batch["uid"] = np.array([self._new_id() for _ in range(len(batch))], dtype=object)
         prompt_batch = generation_batch(batch)
         prompt_batch.meta_info["global_steps"] = step
+        prompt_batch.meta_info[WITH_LOG_PROBS] = self.trainer.looks_at_engine(step)
         return batch, prompt_batch
 
     def _new_id(self) -> str:
@@ -134,7 +136,7 @@ class Answers:
         """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
         trainer = self.trainer
         greedy = DataProto(
-            prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False}
+            prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False, WITH_LOG_PROBS: False}
         )
         early = self._early_rewards(greedy)
         responses = trainer.rollouts.generate(greedy, early)

@@ -19,7 +19,7 @@ from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_datap
 from ..vendored.workers.hf_rollout import HFRollout
 from .devices import computing_on, device_of, here
 from .padding import WHOLE_SEQUENCE, common_left_padding
-from .rollout_interface import Ended
+from .rollout_interface import Ended, gives_log_probs
 from .trained_model import TrainedModel
 
 # From here on `generate` takes a decoding loop.
@@ -135,7 +135,7 @@ class RolloutEngine(HFRollout):
 
         hook = self.model.get_input_embeddings().register_forward_pre_hook(count)
         self.module.uniforms = prompts.batch.get("uniforms")
-        self.module.log_probs = [] if self.config.calculate_log_probs else None
+        self.module.log_probs = [] if gives_log_probs(self.config, prompts.meta_info) else None
         self.module.ended = None
         if (tell := self._ended) is not None:
             rows = prompts.batch["rows"].tolist()

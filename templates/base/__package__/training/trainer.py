@@ -394,13 +394,20 @@ class LocalPPOTrainer(Closing):
             metrics.update(balance_batch(batch, self.ranks.world_size))
         batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
 
+    def looks_at_engine(self, step: int) -> bool:
+        """Tell whether anything will look at the engine's log-probabilities of a step's responses."""
+        rollout, responses = self.config.actor_rollout_ref.rollout, self.config.data.train_batch_size * self.rollout_n
+        return bool(rollout.calculate_log_probs or self._asks_old_log_probs(responses) or self.watch.due(step))
+
     def _needs_old_log_probs(self, batch: DataProto) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
+        return "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
+
+    def _asks_old_log_probs(self, responses: int) -> bool:
         return bool(
             self.config.local.recompute_old_log_probs
             or self.config.algorithm.use_kl_in_reward
-            or "rollout_log_probs" in batch.batch.keys()
-            or not self.policy.takes_own_log_probs(len(batch))
+            or not self.policy.takes_own_log_probs(responses)
         )
 
     def _old_log_probs(self, batch: DataProto) -> tuple[DataProto, float]:

@@ -18,7 +18,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers.utils import ModelOutput
 
+from ..settings.devices import AUTO, LOGITS_MB
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
+from .devices import get_device_name
 
 BYTES = 4  # of a number, while a sum over the vocabulary is computed
 
@@ -60,17 +62,20 @@ class LogitsInPieces:
         model.forward, model.logits_in_pieces = forward_in_pieces, self
 
     @classmethod
-    def before(cls, module: Any, max_logits_mb: float | None) -> LogitsInPieces:
+    def before(cls, module: Any, max_logits_mb: float | str | None) -> LogitsInPieces:
         """Return what stands before a model: one for a policy and the reference that it is without its adapter.
 
         Args:
             module: the model, placed where it computes; one with an adapter of peft as well.
-            max_logits_mb: how many MiB the logits of one piece take at most; None: they are always computed whole.
+            max_logits_mb: how many MiB the logits of one piece take at most; auto: what is usual on this device; None:
+                they are always computed whole.
         """
         model = module.get_base_model() if hasattr(module, "peft_config") else module
         found = vars(model).get("logits_in_pieces") or cls(model)
         found._module, found._usable = module, None
-        found._limit = None if max_logits_mb is None else int(max_logits_mb * 2**20)
+        if max_logits_mb == AUTO:
+            max_logits_mb = LOGITS_MB["cuda" if get_device_name() == "cuda" else "cpu"]
+        found._limit = None if max_logits_mb is None else int(float(max_logits_mb) * 2**20)
         return found
 
     def prepare(self) -> None:

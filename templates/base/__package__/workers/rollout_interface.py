@@ -1,13 +1,15 @@
 # vextract:template - edit freely
 """What the trainer asks of a rollout engine. `rollout_choice.py` says which one this project has."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..errors import ProjectError
 from ..vendored.protocol import DataProto
 
+# A key of `meta_info`: whether somebody will look at the log-probabilities that the engine can give.
+WITH_LOG_PROBS = "with_log_probs"
 CPU_KV_CACHE_BYTES = 2**28  # that vLLM gets for keys and values in a process of a CPU, unless it is told otherwise
 
 
@@ -17,6 +19,17 @@ class RolloutError(ProjectError):
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(f"{message}\nhint: {hint}")
         self.parts = (message, hint)
+
+
+def gives_log_probs(rollout: Any, meta_info: Mapping[str, Any]) -> bool:
+    """Tell whether an engine is to give the log-probabilities of what it writes, for which it needs time.
+
+    Args:
+        rollout: the section of that name, of the engine's config.
+        meta_info: of the prompts. Where it says nothing, those of training are given, and those of validation are not.
+    """
+    asked = meta_info.get(WITH_LOG_PROBS, not meta_info.get("validate", False))
+    return bool(rollout.calculate_log_probs and asked)
 
 
 # The tokens that the model has written, and their log-probabilities if the engine gives them.
@@ -62,7 +75,8 @@ class RolloutEngine(Protocol):
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
-                may have do_sample, validate, temperature, top_p, top_k, response_length (at most so many new tokens).
+                may have do_sample, validate, temperature, top_p, top_k, response_length (at most so many new tokens),
+                and what `gives_log_probs` reads.
             ended: is told of responses that are at their end while others are still written, from any thread, of each
                 as often as the engine likes. An engine may do without it, and without this argument.
 

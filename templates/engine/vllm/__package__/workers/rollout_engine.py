@@ -15,7 +15,7 @@ from ..tracking.timing import advance, expect
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .devices import computing_on, device_of, here
-from .rollout_interface import Ended, RolloutError
+from .rollout_interface import Ended, RolloutError, gives_log_probs
 from .servers.adapter_files import hands_over_adapter, lora_options
 from .servers.assembly import counted
 from .servers.weight_files import with_output_matrix
@@ -86,7 +86,7 @@ class RolloutEngine(VllmRollout):
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, padded on the right, on the CPU.
-            With rollout.calculate_log_probs also rollout_log_probs, (bs, response_length) float32.
+            Maybe also rollout_log_probs, (bs, response_length) float32: see `gives_log_probs`.
 
         Raises:
             RolloutError: vLLM failed.
@@ -116,7 +116,9 @@ class RolloutEngine(VllmRollout):
         if self.team is not None:
             return None
         params = sampling_for(self.sampling_params, meta_info, self.config.val_kwargs)
-        engine, with_log_probs = self.inference_engine.llm_engine, bool(self.config.calculate_log_probs)
+        with_log_probs = gives_log_probs(self.config, meta_info)
+        params.logprobs = 0 if with_log_probs else None
+        engine = self.inference_engine.llm_engine
         longest = engine.model_config.max_model_len
         adapter = None if self.adapter is None else self.adapter.adapter
         ends = self._eos()

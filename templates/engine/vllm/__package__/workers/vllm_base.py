@@ -11,6 +11,7 @@ from typing import Any
 from vllm import LLM, SamplingParams
 
 from ..vendored.protocol import DataProto
+from .rollout_interface import gives_log_probs
 from .servers.assembly import assemble
 from .servers.interface import Response
 
@@ -58,7 +59,6 @@ class VllmRollout:
         )
         self.sampling_params = SamplingParams(
             n=1,
-            logprobs=0,  # those of the tokens themselves
             max_tokens=config.response_length,
             temperature=config.temperature,
             top_k=config.top_k,
@@ -76,16 +76,18 @@ class VllmRollout:
                 column raw_prompt_ids; `meta_info` has eos_token_id, pad_token_id, and may have do_sample, validate.
         """
         meta_info, val_kwargs = prompts.meta_info, self.config.val_kwargs
+        with_log_probs = gives_log_probs(self.config, meta_info)
         sampling: dict[str, Any] = {}
         if not meta_info.get("do_sample", True):
             sampling = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "temperature": 0}
         elif meta_info.get("validate", False):
             sampling = {name: val_kwargs[name] for name in ("top_k", "top_p", "temperature")}
         inputs: Any = [{"prompt_token_ids": list(ids)} for ids in prompts.non_tensor_batch["raw_prompt_ids"]]
-        with self.update_sampling_params(**sampling):
+        of_tokens = 0 if with_log_probs else None  # those of the tokens themselves, and of no others
+        with self.update_sampling_params(logprobs=of_tokens, **sampling):
             outputs = self.inference_engine.generate(inputs, self.sampling_params, use_tqdm=False)
         answers = [output.outputs[0] for output in outputs]
-        responses = [Response(list(answer.token_ids), _log_probs(answer)) for answer in answers]
+        responses = [Response(list(answer.token_ids), _log_probs(answer) if with_log_probs else None) for answer in answers]
         eos = meta_info["eos_token_id"]
         return assemble(
             prompts.to("cpu"),
@@ -93,7 +95,7 @@ class VllmRollout:
             self.config.response_length,
             self.pad_token_id,
             [eos] if isinstance(eos, int) else eos,
-            self.config.calculate_log_probs,
+            with_log_probs,
         )
 
     @contextlib.contextmanager

@@ -30,7 +30,7 @@ class TeacherActor(Actor):
         config: Any,
         module: Any,
         optimizer: torch.optim.Optimizer | None = None,
-        max_logits_mb: float | None = None,
+        max_logits_mb: float | str | None = None,
     ) -> None:
         super().__init__(config, module, optimizer, max_logits_mb)
         self.topk, self.vocabulary = 0, 0

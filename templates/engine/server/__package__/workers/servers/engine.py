@@ -16,7 +16,7 @@ from ...run.distributed import Ranks, draw_seeds
 from ...shims.precision import to_dtype
 from ...vendored.protocol import DataProto
 from ...vendored.utils.device import get_device_name
-from ..rollout_interface import Ended, RolloutError
+from ..rollout_interface import Ended, RolloutError, gives_log_probs
 from ..trained_model import TrainedModel
 from .adapter_files import AdapterFiles, hands_over_adapter
 from .arguments import on_gpu, own_gpus, seen_by
@@ -252,7 +252,7 @@ class ServerEngine:
             max_tokens=max_tokens,
             stop_token_ids=() if rollout.ignore_eos else tuple(self._eos_ids()),
             ignore_eos=bool(rollout.ignore_eos),
-            log_probs=bool(rollout.calculate_log_probs),
+            log_probs=gives_log_probs(rollout, meta_info),
         )
 
     def _eos_ids(self) -> list[int]:
@@ -284,7 +284,7 @@ class ServerEngine:
         generation_config: Any = self.policy.module.generation_config
         pad = generation_config.pad_token_id
         pad = self.tokenizer.pad_token_id if pad is None else pad
-        with_log_probs = self.rollout.calculate_log_probs
+        with_log_probs = gives_log_probs(self.rollout, prompts.meta_info)
         return assemble(prompts, responses, response_length, pad, self._eos_ids(), with_log_probs)
 
 

@@ -31,7 +31,7 @@ class Actor:
         config: Any,
         module: Any,
         optimizer: torch.optim.Optimizer | None = None,
-        max_logits_mb: float | None = None,
+        max_logits_mb: float | str | None = None,
     ) -> None:
         self.config = config
         self._pieces = LogitsInPieces.before(module, max_logits_mb)
