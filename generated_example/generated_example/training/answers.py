@@ -135,9 +135,8 @@ class Answers:
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
         trainer = self.trainer
-        greedy = DataProto(
-            prompts.batch.copy(), dict(prompts.non_tensor_batch), {**prompts.meta_info, "do_sample": False, WITH_LOG_PROBS: False}
-        )
+        meta_info = {**prompts.meta_info, "do_sample": False, WITH_LOG_PROBS: False}
+        greedy = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), meta_info)
         early = self._early_rewards(greedy)
         responses = trainer.rollouts.generate(greedy, early)
         answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
