@@ -14,7 +14,7 @@ import pytest
 
 from extractor.values import readers
 from tests.adopt.forks import Fork
-from tests.releases import ALL, newest_release, source_of
+from tests.releases import ALL, source_of
 
 pytestmark = pytest.mark.usefixtures("verl")
 
@@ -40,8 +40,18 @@ def states(run: Any, project: Path) -> dict[str, str]:
     return {file["path"]: file["state"] for file in json.loads(run("status", project, "--json").out)["files"]}
 
 
-@pytest.mark.parametrize("release", newest_release("0.6.1"))
-@pytest.mark.parametrize("prefix", ["verl", "myrl.verl_copy"])
+PREFIXES = ("verl", "myrl.verl_copy")
+ORDINARY = {("0.6.1", "verl"), (ALL[-1], "myrl.verl_copy")}
+
+
+@pytest.mark.parametrize(
+    ("release", "prefix"),
+    [
+        pytest.param(release, prefix, marks=() if (release, prefix) in ORDINARY else pytest.mark.thorough)
+        for release in ALL
+        for prefix in PREFIXES
+    ],
+)
 def test_unedited_fork_is_a_new_project(run, tmp_path: Path, release: str, prefix: str) -> None:
     """Renamed imports, other line ends and missing parts are no edits."""
     fork = Fork(tmp_path / "repo", source_of(release), prefix)

@@ -107,6 +107,7 @@ def test_an_edit_of_another_day_is_put_into_the_releases_text(run: Any, tmp_path
     assert len(after.splitlines()) == len(before.splitlines()) + 1
 
 
+@pytest.mark.thorough
 def test_a_copy_older_than_all_projects(run: Any, tmp_path: Path) -> None:
     """It becomes a project of the oldest supported release, and its edits show against what was copied."""
     old = next(pin for pin in releases.older() if pin.release.startswith("0.3"))

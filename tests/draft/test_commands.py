@@ -26,6 +26,7 @@ def wheel_digest(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.thorough
 def test_a_draft_goes_to_stdout_or_to_a_file(run, older: Path, wheel: Path, tmp_path: Path) -> None:
     shown = run("manifest", "draft", "0.6.1", "--from", wheel)
     assert shown.code == 0

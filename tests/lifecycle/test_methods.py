@@ -75,7 +75,8 @@ def test_a_project_of_whole_classes_becomes_a_new_one(former: Path, verl_0_6_1: 
     assert not upgraded(former).changes_anything
 
 
-@pytest.mark.parametrize("whole", [pytest.param(True, marks=pytest.mark.thorough), False])
+@pytest.mark.thorough
+@pytest.mark.parametrize("whole", [True, False])
 def test_what_the_owner_uses_is_vendored_again(tmp_path: Path, verl_0_6_1: Source, whole: bool) -> None:
     root = tmp_path / "toy"
     project(root, verl_0_6_1, whole=whole)

@@ -79,7 +79,7 @@ def test_the_others_wait_for_the_driver_longer_than_for_a_collective_operation(p
 @pytest.mark.parametrize(
     ("sharded", "asynchronous"),
     [
-        (True, True),
+        pytest.param(True, True, marks=pytest.mark.thorough),
         pytest.param(True, False, marks=pytest.mark.thorough),
         pytest.param(False, False, marks=pytest.mark.thorough),
         pytest.param(False, True, marks=pytest.mark.thorough),

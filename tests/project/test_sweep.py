@@ -49,6 +49,7 @@ def test_a_mistake_in_any_run_is_found_before_the_first(made: Callable[[Configur
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("verl")
+@pytest.mark.thorough
 def test_a_search_chooses_values_and_goes_on(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     rates = "actor_rollout_ref.actor.optim.lr=tag(log, interval(1e-4, 1e-2))"

@@ -37,6 +37,7 @@ def weights(run: Run, step: int) -> str:
 
 @pytest.mark.slow
 @on_linux
+@pytest.mark.thorough
 def test_it_goes_on_exactly_after_a_checkpoint(
     sglang_project: Path, tmp_path: Path, start: Start, in_place_of_sglang: dict[str, str]
 ) -> None:

@@ -106,6 +106,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     ("release", "every"),
     [*(pytest.param(release, 1, marks=pytest.mark.thorough) for release in (*OLDER, NEWEST[-1])), (NEWEST[-1], 3)],
 )
+@pytest.mark.thorough
 def test_every_loss_is_that_of_the_teacher_in_the_process(
     teacher: Teacher, tmp_path: Path, release: str, every: int
 ) -> None:
@@ -159,6 +160,7 @@ def test_each_of_two_processes_asks_about_its_own_responses(teacher: Teacher, tm
     assert len(losses[0]) == 2
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_killed_ends_the_run_with_a_checkpoint(teacher: Teacher, tmp_path: Path) -> None:
     """The last of the tests of this server."""
     root, run = made(NEWEST[-1], tmp_path), tmp_path / "run"

@@ -70,6 +70,7 @@ def test_how_a_release_takes_managers(release: str) -> None:
 
 @pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("release", [each(release, NEWEST[-1]) for release in LATER])
+@pytest.mark.thorough
 def test_a_manager_under_a_name_of_its_own(release: str, tmp_path: Path) -> None:
     loading = pytest.importorskip("tests.verl.test_loading")
     project = made(tmp_path, "--verl", release)

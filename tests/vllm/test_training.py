@@ -85,6 +85,7 @@ def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_p
 
 
 @pytest.mark.parametrize("release", OF_BOTH_KINDS)
+@pytest.mark.thorough
 def test_processes_that_hold_one_model_write_the_responses_of_all_of_them(
     projects: Callable[[str], Path], tmp_path: Path, release: str
 ) -> None:

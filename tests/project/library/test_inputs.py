@@ -232,6 +232,7 @@ def test_environments_of_a_script(newest: Path) -> None:
     assert found["scored"]["length"] == found["scored"]["all"]
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_used(newest: Path) -> None:
     found = run(
         newest,

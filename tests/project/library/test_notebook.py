@@ -103,6 +103,7 @@ def run(client: Any, program: str, seen: Callable[[str], None] = lambda text: No
     return "".join(texts), reply["content"]
 
 
+@pytest.mark.thorough
 def test_the_example_trains_twice_and_draws(project: Path, surroundings: dict[str, str]) -> None:
     notebook = nbformat.read(project / "examples/notebook.ipynb", as_version=4)
     nbformat.validate(notebook)

@@ -211,6 +211,7 @@ def under_verl(project: Made, directory: Path, tmp_path: Path, program: str) -> 
     return [json.loads(line) for line in loaded.stdout.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_handed_over_is_said(project: Made, tmp_path: Path) -> None:
     root, release = project.root, project.options.verl
     (root / "apart.py").write_text("def column(response, level): return 1.0")

@@ -151,7 +151,7 @@ class RolloutEngine(VllmRollout):
 
     @property
     def given_back(self) -> int:
-        """The bytes of the GPU that it has given back, until it wakes: what torch counts is as if it still held them."""
+        """The bytes of the GPU that it has given back, until it wakes; torch counts them as if it still held them."""
         if not self.frees_memory:
             return 0
         from vllm.device_allocator.cumem import CuMemAllocator

@@ -87,7 +87,7 @@ class VllmRollout:
         with self.update_sampling_params(logprobs=of_tokens, **sampling):
             outputs = self.inference_engine.generate(inputs, self.sampling_params, use_tqdm=False)
         answers = [output.outputs[0] for output in outputs]
-        responses = [Response(list(answer.token_ids), _log_probs(answer) if with_log_probs else None) for answer in answers]
+        responses = [Response(list(answer.token_ids), _log_probs(answer)) for answer in answers]
         eos = meta_info["eos_token_id"]
         return assemble(
             prompts.to("cpu"),
@@ -111,6 +111,8 @@ class VllmRollout:
                 setattr(self.sampling_params, name, value)
 
 
-def _log_probs(answer: Any) -> list[float]:
-    """Return the log-probability of each token of a response, as it was sampled."""
+def _log_probs(answer: Any) -> list[float] | None:
+    """Return the log-probability of each token of a response, as it was sampled; None: nobody asked for them."""
+    if answer.logprobs is None:
+        return None
     return [entry[token].logprob for token, entry in zip(answer.token_ids, answer.logprobs, strict=True)]
