@@ -683,6 +683,18 @@ def test_a_number_where_the_project_has_true_or_false(tmp_path: Path) -> None:
     assert [item.what for item in remarks] == ["changed"]
 
 
+@pytest.mark.parametrize("stated", [False, True])
+def test_no_number_is_the_projects_number(tmp_path: Path, stated: bool) -> None:
+    """verl's default may be null where its code never reads it, as the passes of a reward model that is a server's."""
+    key, other = "reward_model.micro_batch_size_per_gpu", "actor_rollout_ref.model.path"
+    project = {key: 16, other: None, "critic.enable": True}
+    of_run = recipient(tmp_path, {key: None, other: None, "critic.enable": None})
+    changed, remarks = startable.settle(of_run, project, {}, {key} if stated else ())
+    assert {name: value for name, value in changed.items() if name == key} == {key: 16}
+    assert other not in changed
+    assert [item.key for item in remarks if item.key == key] == ([key] if stated else [])
+
+
 def test_the_prompts_of_a_rollout_are_as_long_as_those_of_the_data(tmp_path: Path) -> None:
     key, longest = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"
     project: dict[str, Any] = {key: 512, longest: 512}

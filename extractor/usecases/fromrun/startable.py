@@ -82,7 +82,7 @@ def settle(
     for mended, about in (
         _batches(whole, project, run),
         _token_budgets(whole),
-        _values(settings, project, whole, _no_texts(of_run)),
+        _values(settings, project, whole, _no_texts(of_run), stated),
         _sampling(whole),
         _prompts(settings, whole, run),
         _algorithms(of_run, run),
@@ -154,7 +154,11 @@ def _no_texts(of_run: Recipient) -> set[str]:
 
 
 def _values(
-    settings: Mapping[str, Any], project: Mapping[str, Any], whole: Mapping[str, Any], no_texts: Collection[str]
+    settings: Mapping[str, Any],
+    project: Mapping[str, Any],
+    whole: Mapping[str, Any],
+    no_texts: Collection[str],
+    stated: Collection[str],
 ) -> _Mended:
     """Leave the project's own value where the run's is none that it could have."""
     changed: dict[str, Any] = {}
@@ -170,6 +174,10 @@ def _values(
             remarks.append(Remark(key, value, "changed", f"{bool(value)}: it is either true or false"))
         elif value is None and key.endswith(_CUT_AT):  # DAPO's program hands the length over
             changed[key] = _LENGTH
+        elif value is None and isinstance(own, (int, float)) and not isinstance(own, bool):
+            changed[key] = own  # null is not given, and the project's code counts with a number
+            if key in stated:
+                remarks.append(Remark(key, value, "changed", f"{own}: it is a number here"))
         elif _is_other(value, own):
             changed[key] = own
             remarks.append(
