@@ -153,6 +153,30 @@ def _no_texts(of_run: Recipient) -> set[str]:
     return {str(key) for key, kind in kinds.items() if kind in _NO_TEXTS}
 
 
+def _value(key: str, value: Any, own: Any, no_texts: Collection[str]) -> tuple[Any, Remark | None]:
+    """Return what a setting is in the project, the run's value itself where it can be, and what to say of it.
+
+    Args:
+        key: The setting.
+        value: The run's.
+        own: The project's.
+        no_texts: Settings that are null in a project unless they are given, and then no texts.
+    """
+    is_number = isinstance(own, (int, float)) and not isinstance(own, bool)
+    if value == "" and (isinstance(own, (int, float)) or (own is None and key in no_texts)):
+        why = f"empty, as an argument of the script that is not given (--set 1=...): it is {own} here"
+        return own, Remark(key, value, "to do", why)
+    if isinstance(own, bool) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return bool(value), Remark(key, value, "changed", f"{bool(value)}: it is either true or false")
+    if value is None and key.endswith(_CUT_AT):  # DAPO's program hands the length over
+        return _LENGTH, None
+    if value is None and is_number:  # not given, and the project's code counts with a number
+        return own, Remark(key, value, "changed", f"{own}: it is a number here")
+    if is_number and isinstance(value, str) and re.fullmatch(r"[A-Za-z_]\w*", value) is not None:
+        return own, Remark(key, value, "to do", f"no number, which only its own trainer takes: it is {own} here")
+    return value, None
+
+
 def _values(
     settings: Mapping[str, Any],
     project: Mapping[str, Any],
@@ -164,25 +188,10 @@ def _values(
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
     for key, value in settings.items():
-        own = project.get(key)
-        if value == "" and (isinstance(own, (int, float)) or (own is None and key in no_texts)):
-            changed[key] = own
-            why = f"empty, as an argument of the script that is not given (--set 1=...): it is {own} here"
-            remarks.append(Remark(key, value, "to do", why))
-        elif isinstance(own, bool) and isinstance(value, (int, float)) and not isinstance(value, bool):
-            changed[key] = bool(value)
-            remarks.append(Remark(key, value, "changed", f"{bool(value)}: it is either true or false"))
-        elif value is None and key.endswith(_CUT_AT):  # DAPO's program hands the length over
-            changed[key] = _LENGTH
-        elif value is None and isinstance(own, (int, float)) and not isinstance(own, bool):
-            changed[key] = own  # null is not given, and the project's code counts with a number
-            if key in stated:
-                remarks.append(Remark(key, value, "changed", f"{own}: it is a number here"))
-        elif _is_other(value, own):
-            changed[key] = own
-            remarks.append(
-                Remark(key, value, "to do", f"no number, which only its own trainer takes: it is {own} here")
-            )
+        found, remark = _value(key, value, project.get(key), no_texts)
+        if found is not value:
+            changed[key] = found
+            remarks += [remark] if remark is not None and (value is not None or key in stated) else []
     if settings.get(_METRIC, "") in ("reward", None):
         changed[_METRIC] = "seq_reward"
         if whole.get(_FILTERS):
@@ -213,12 +222,6 @@ def _sampling(whole: Mapping[str, Any]) -> _Mended:
     if _IN_TRAINING[0] in changed:  # where nothing is drawn, it has to be a temperature all the same
         changed[_IN_TRAINING[1]] = 1.0
     return changed, remarks
-
-
-def _is_other(value: Any, own: Any) -> bool:
-    """Tell whether a value is a word where the project has a number."""
-    is_number = isinstance(own, (int, float)) and not isinstance(own, bool)
-    return is_number and isinstance(value, str) and re.fullmatch(r"[A-Za-z_]\w*", value) is not None
 
 
 def _algorithms(of_run: Recipient, run: Mapping[str, Any]) -> _Mended:
