@@ -643,19 +643,99 @@ def test_weights_are_at_home_only_while_they_are_used(root: Path) -> None:
     torch.testing.assert_close(dict(model.state_dict()), before, atol=0, rtol=0)
 
 
-def test_the_state_of_an_optimizer_moves_with_its_values(root: Path) -> None:
+OPTIMIZERS = {
+    "AdamW": lambda weights: torch.optim.AdamW(weights, lr=0.1),
+    "amsgrad": lambda weights: torch.optim.Adam(weights, lr=0.1, amsgrad=True, foreach=True),
+    "SGD": lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("rest", [None, REST])
+@pytest.mark.parametrize("made", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_an_optimizer_steps_for_one_share_after_the_other(
+    root: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[..., torch.optim.Optimizer], rest: torch.dtype | None
+) -> None:
+    """With a state that waits for it in float32, or one that stays; and it is the same as a step for all at once."""
+    offload = module("workers.offload")
+    monkeypatch.setattr(offload, "SHARE", 100)  # bytes: a layer has 3 rows of 3 and a bias
+    models = [nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3)).to(HOME) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    ours, plain = (made(model.parameters()) for model in models)
+    steps: list[int] = []
+    ours.register_step_post_hook(lambda *_: steps.append(1))
+    offload.SteppedByShares(ours, HOME, rest)
+    rates = [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5) for optimizer in (ours, plain)]
+    for step in range(3):
+        for model, optimizer, rate in zip(models, (ours, plain), rates, strict=True):
+            optimizer.zero_grad()
+            model(torch.full((1, 3), 1.0 + step, dtype=HOME)).square().sum().backward()
+            before = [weight.grad for weight in model.parameters()]
+            optimizer.step()
+            rate.step()
+            assert all(weight.grad is grad for weight, grad in zip(model.parameters(), before, strict=True))
+        moments = [value for values in ours.state.values() for value in values.values() if value.dim()]
+        assert moments
+        assert {value.dtype for value in moments} == {rest or HOME}
+    assert len(steps) == 3 * 3, "each layer is a share"
+    tolerance = 0.0 if rest is None else 1e-6
+    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=tolerance, rtol=0)
+
+
+def test_what_waits_keeps_its_place(root: Path) -> None:
+    """Memory that is asked for anew comes slowly: weights and state go back to where they were."""
     offload = module("workers.offload")
     model = Tied().to(HOME)
     optimizer = torch.optim.AdamW(model.parameters())
-    state = offload.state_at_rest(optimizer, HOME, REST)  # there is none yet
+    state = offload.SteppedByShares(optimizer, HOME, REST)
+    weights = offload.weights_at_rest(model, HOME, REST)
+    places: set[tuple[int, ...]] = set()
     for _ in range(3):
-        with state:
+        with weights:
             model.second(model.first(torch.ones(3, dtype=HOME)) * model.scale).sum().backward()
-            assert {values["exp_avg"].dtype for values in optimizer.state.values()} <= {HOME}
             optimizer.step()
-        assert {values["exp_avg"].dtype for values in optimizer.state.values()} == {REST}
-        assert {values["exp_avg_sq"].dtype for values in optimizer.state.values()} == {REST}
-    assert [int(values["step"]) for values in optimizer.state.values()] == [3, 3, 3]
+            optimizer.zero_grad()
+        moments = (value for values in optimizer.state.values() for value in values.values() if value.dim())
+        places.add(tuple(value.data_ptr() for value in (*model.parameters(), *model.buffers(), *moments)))
+    assert len(places) == 1
+    before = [value.clone() for value in model.parameters()]
+    loaded = torch.optim.AdamW(model.parameters())
+    loaded.load_state_dict(optimizer.state_dict())
+    offload.SteppedByShares(loaded, HOME, REST).settle()
+    assert {value.dtype for values in loaded.state.values() for value in values.values() if value.dim()} == {REST}
+    torch.testing.assert_close(list(model.parameters()), before, atol=0, rtol=0)
+    assert state.rest is REST
+
+
+def test_an_optimizer_that_looks_at_all_weights_steps_for_all(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offload = module("workers.offload")
+    monkeypatch.setattr(offload, "SHARE", 1)
+
+    class Own(torch.optim.SGD):
+        """Not torch's: it may do anything."""
+
+    for kind in (Own, torch.optim.LBFGS):
+        model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)).to(HOME)
+        optimizer: Any = kind(model.parameters())
+        seen: list[int] = []
+        optimizer.register_step_pre_hook(
+            lambda *_, model=model, seen=seen: seen.append(
+                sum(weight.grad is not None for weight in model.parameters())
+            )
+        )
+        offload.SteppedByShares(optimizer, HOME, None)
+
+        def closure(model: nn.Module = model) -> torch.Tensor:
+            model.zero_grad()
+            loss: torch.Tensor = model(torch.ones(3, dtype=HOME)).square().sum()
+            loss.backward()
+            return loss
+
+        closure()
+        before = model[0].weight.clone()
+        optimizer.step(closure)
+        assert seen == [4]
+        assert not torch.equal(model[0].weight, before)
 
 
 def test_what_stays_at_home_is_never_moved(root: Path) -> None:
@@ -687,15 +767,14 @@ def test_what_rests(root: Path, settings: dict[str, bool], processes: int, expec
 def test_models_and_optimizers_use_what_rests(policy: Callable[..., Any]) -> None:
     """The parts of a policy rest outside of their use; seen by replacing the two places of a real one."""
     made = policy()
-    made._weights.rest, made._weights.home = REST, HOME
-    made._state.rest, made._state.home = REST, HOME
+    made._weights = module("workers.offload").weights_at_rest(made.module, HOME, REST)
+    made._stepped.rest, made._stepped.home = REST, HOME
     first = next(made.module.parameters())
     for _, weight in made.full_weights():
         assert weight.dtype is HOME
     assert first.dtype is REST
     with made.in_use():
         assert first.dtype is HOME
-    with made.in_use(optimizer=True):
         made.module(torch.arange(4, 8)[None]).logits.sum().backward()
         made.optimizer.step()
     assert {values["exp_avg"].dtype for values in made.optimizer.state.values()} == {REST}

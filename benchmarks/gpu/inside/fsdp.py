@@ -27,14 +27,16 @@ def measure(package: str, settings: list[str]) -> dict[str, float]:
     project = importlib.import_module(package)
     sharding = importlib.import_module(f"{package}.workers.sharding")
     policy = importlib.import_module(f"{package}.workers.policy")
+    trained = importlib.import_module(f"{package}.workers.trained_model")
     devices = importlib.import_module(f"{package}.workers.devices")
-    place = sharding.place
+    place, rests = sharding.place, trained.rests
 
     def place_shared(module: Any, fsdp_config: Any, ranks: Any) -> Any:
         return place(module, fsdp_config, SimpleNamespace(world_size=2, rank=0, any=ranks.any))
 
     sharding._mesh = lambda *_: init_device_mesh(devices.get_device_name(), (1,), mesh_dim_names=("fsdp",))
     policy.place = place_shared
+    trained.rests = lambda fsdp_config, _: rests(fsdp_config, 2)
     with project.LocalPPOTrainer(project.load_config(*settings)) as trainer:
         rows = [dict(step.metrics) for step in trainer.steps()]
         shared = {type(weight).__name__ for weight in trainer.policy.module.parameters()}

@@ -11,7 +11,7 @@ from ..settings import reward_keys
 from ..shims.precision import to_dtype
 from ..training.process_choice import wants_process_rewards
 from ..workers.adapters import Start, wants_adapter
-from ..workers.offload import rests
+from ..workers.offload import SHARE, rests
 from .measured import optimizer_factor, program_size
 from .plan import CUDA_CONTEXT, CUDA_IDLE_SHARE, NCCL_BUFFERS, PASSING, PHASES, MemoryPlan
 from .rollout import add_rollout
@@ -214,8 +214,7 @@ class Planner:
             return
         state = self._state_factor(role) * shape.trained / share
         name = f"{role.name}: optimizer"
-        plan.add(name, state, [role.updates] if state_rests else None, rests=by_fsdp)
-        plan.add(name, state if state_rests else 0, [one for one in plan.phases if one != role.updates], rests=True)
+        plan.add(name, state, rests=by_fsdp or state_rests)
 
     def _state_factor(self, role: Role) -> float:
         """Return how many times the bytes of weights the optimizer's state of them has."""
@@ -301,7 +300,11 @@ class Planner:
             peak = Usage(gradients=int(held))
         # Three moments: in a backward pass; at its end; and the optimizer's step, when nothing of a pass is left.
         inside, end = self._gathered(shape)
-        step = gradients if plan.device != "cpu" else 2 * shape.largest / share
+        step = 2 * shape.largest / share
+        if plan.device != "cpu":  # it is taken for a share of the weights at a time, whose state may come for it
+            taken = min(gradients, max(SHARE, shape.largest / share))
+            comes = rests(role.fsdp_config, self.processes)[1]
+            step = taken * (1 + (self._state_factor(role) if comes else 0))
         moments = {"backward": peak.total + inside, "end": held + end, "step": held + step}
         moment = max(moments, key=lambda name: moments[name])
         if moment == "backward":

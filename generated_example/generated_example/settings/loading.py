@@ -111,6 +111,8 @@ def settle_device(config: DictConfig) -> None:
         freed_memory.give_back()
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)
+    # cuDNN's attention plans each shape that it has not seen: 50 ms for each token of a rollout, on an H100.
+    torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def flat_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:

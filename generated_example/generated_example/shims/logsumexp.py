@@ -10,37 +10,48 @@ from typing import Any
 
 import torch
 
-# Numbers that one call may hold at once: 64 MiB of float32, on a GPU 128 MiB, since each call takes time to start; and
-# what of them a CPU has in its cache, or a few tokens.
-NUMBERS_AT_ONCE, NUMBERS_ON_GPU, NUMBERS_IN_CACHE, FEWEST_TOKENS = 2**24, 2**25, 2**17, 4
+# Numbers that one call may hold at once: on a GPU 128 MiB of float32, since each call takes time to start; on a CPU
+# what it has in its cache, or a few tokens.
+NUMBERS_ON_GPU, NUMBERS_IN_CACHE, FEWEST_TOKENS = 2**25, 2**17, 4
 _only_reported: ContextVar[bool] = ContextVar("only_reported", default=False)
 _planned_for: ContextVar[str | None] = ContextVar("planned_for", default=None)
+_given_up: ContextVar[bool] = ContextVar("given_up", default=False)
 
 
 @contextlib.contextmanager
-def planning_for(device: str) -> Iterator[None]:
-    """Go through the vocabulary as on this device within it, cpu or cuda, wherever the tensors are."""
-    token = _planned_for.set(device)
+def _having(variable: ContextVar[Any], value: object) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _planned_for.reset(token)
+        variable.reset(token)
+
+
+def planning_for(device: str) -> contextlib.AbstractContextManager[None]:
+    """Go through the vocabulary as on this device within it, cpu or cuda, wherever the tensors are."""
+    return _having(_planned_for, device)
+
+
+def giving_up_logits() -> contextlib.AbstractContextManager[None]:
+    """Have the gradient of half-precision logits, whose log-probabilities are taken within it, take their place.
+
+    Nothing else may need them in the backward pass: autograd would raise an error.
+    """
+    return _having(_given_up, True)
+
+
+def only_reporting_entropy(reports: bool = True) -> contextlib.AbstractContextManager[None]:
+    """Compute entropies without their gradient within it, if so asked."""
+    return _having(_only_reported, reports)
+
+
+def needs_gradient_of_entropy() -> bool:
+    """Tell whether entropies are computed with their gradient."""
+    return torch.is_grad_enabled() and not _only_reported.get()
 
 
 def _on_gpu(logits: torch.Tensor) -> bool:
     return (_planned_for.get() or logits.device.type) == "cuda"
-
-
-def in_pieces(logits: torch.Tensor, values: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
-    """Return pieces of the first dimension that hold few numbers.
-
-    Args:
-        logits: (bs, ..., vocab_size).
-        values: (bs, ...), to be divided where the logits are; None: the logits themselves.
-    """
-    numbers = NUMBERS_ON_GPU if _on_gpu(logits) else NUMBERS_AT_ONCE
-    rows = max(1, numbers // max(1, logits[0].numel())) if len(logits) else 1
-    return (logits if values is None else values).split(rows)
 
 
 def token_pieces(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
@@ -97,25 +108,30 @@ def logsumexp_in_pieces(logits: torch.Tensor) -> torch.Tensor:
 
 
 class _LogProbsOfLabels(torch.autograd.Function):
-    """torch's log_softmax and gather, and their gradients, of which nothing is kept that is as large as the logits."""
+    """torch's log_softmax and gather, and their gradients, some tokens at a time; nothing as large as logits is kept."""
 
     @staticmethod
     def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        labels = labels.contiguous()
         # On a GPU autocast has it computed in float32.
         widens = _planned_for.get() == "cuda" and torch.is_autocast_enabled("cpu")
-        everything = torch.log_softmax(logits, dim=-1, dtype=torch.float32 if widens else None)
-        ctx.dtype = everything.dtype
+        found = []
+        for piece, ids in token_pieces(logits, labels):
+            everything = torch.log_softmax(piece, dim=-1, dtype=torch.float32 if widens else None)
+            found.append(everything.gather(-1, ids.unsqueeze(-1)).squeeze(-1))
+        ctx.dtype, ctx.gives_up = found[0].dtype, _given_up.get() and logits.is_contiguous()
         ctx.save_for_backward(logits, labels)
-        return everything.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+        return torch.cat(found).view(labels.shape)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         logits, labels = ctx.saved_tensors
-        everything = torch.log_softmax(logits, dim=-1, dtype=ctx.dtype)
-        gradient = torch.zeros_like(everything).scatter_(-1, labels.unsqueeze(-1), gradients[0].unsqueeze(-1))
-        found = torch.ops.aten._log_softmax_backward_data(gradient, everything, -1, ctx.dtype)
-        del gradient, everything
-        return found.to(logits.dtype), None
+        result = logits if ctx.gives_up else torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+        for piece, place, ids, given in token_pieces(logits, result, labels, gradients[0].contiguous()):
+            everything = torch.log_softmax(piece, dim=-1, dtype=ctx.dtype)
+            gradient = torch.zeros_like(everything).scatter_(-1, ids.unsqueeze(-1), given.unsqueeze(-1))
+            place.copy_(torch.ops.aten._log_softmax_backward_data(gradient, everything, -1, ctx.dtype))
+        return result, None
 
 
 def log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -132,16 +148,6 @@ def log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Ten
     return found
 
 
-@contextlib.contextmanager
-def only_reporting_entropy(reports: bool = True) -> Iterator[None]:
-    """Compute entropies without their gradient within it, if so asked."""
-    token = _only_reported.set(reports)
-    try:
-        yield
-    finally:
-        _only_reported.reset(token)
-
-
 def entropy_from_logits(logits: torch.Tensor) -> torch.Tensor:
     """Return the entropy of each distribution: logsumexp(x) - sum(softmax(x) * x).
 
@@ -151,7 +157,7 @@ def entropy_from_logits(logits: torch.Tensor) -> torch.Tensor:
     Returns:
         (bs, ...). Where nothing asks for its gradient it is computed piece by piece.
     """
-    if torch.is_grad_enabled() and logits.requires_grad and not _only_reported.get():
+    if needs_gradient_of_entropy() and logits.requires_grad:
         return _entropy(logits)
     with torch.no_grad():
         found = torch.empty(logits.shape[:-1], dtype=logits.dtype, device=logits.device)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -45,6 +46,17 @@ def to_dtype(name: str | torch.dtype) -> torch.dtype:
         return _DTYPES[str(name).removeprefix("torch.").lower()]
     except KeyError:
         raise ValueError(f"unknown dtype {name!r}; one of {', '.join(sorted(_DTYPES))}") from None
+
+
+@contextmanager
+def keeping_casts(keeps: bool) -> Iterator[None]:
+    """Have autocast keep weights in its dtype within it, until the end of the forward pass; or have it keep none."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(keeps)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
 
 
 def _find(config: Any, keys: tuple[str, ...]) -> Any:

@@ -44,7 +44,10 @@ def _whole_weights(model: TrainedModel, ranks: Ranks, copies: bool) -> Write:
     if model.lora is not None:
         save = adapter_writer(model.module, ranks)
     else:
-        weights = {name: weight for name, weight in model.full_weights(copies=copies) if ranks.rank == 0}
+        if copies and ranks.rank == 0:
+            weights = model.staged(WEIGHTS, model.full_weights(device=None))
+        else:
+            weights = {name: weight for name, weight in model.full_weights() if ranks.rank == 0}
         save = partial(_save_pretrained, model, weights)
     tokenizer = _files_of(model.tokenizer.save_pretrained, ranks)
 
@@ -64,13 +67,13 @@ def _own_weights(model: TrainedModel, ranks: Ranks, copies: bool) -> Write:
     # Whoever loads the model finds all but the weights at their usual places.
     files = _files_of(partial(_save_pretrained, model, {}), ranks) | _files_of(model.tokenizer.save_pretrained, ranks)
     tensors = model.own_weights()
-    return _by_all(WEIGHTS, model.staged(WEIGHTS, tensors) if copies else tensors, partial(_write_files, files))
+    return _by_all(WEIGHTS, model.staged(WEIGHTS, tensors.items()) if copies else tensors, partial(_write_files, files))
 
 
 def _own_optimizer_state(model: TrainedModel, copies: bool) -> Write:
     tensors, rest = own(model.optimizer, model.scheduler)
     if copies:
-        tensors, rest = model.staged(OPTIMIZER, tensors), copy.deepcopy(rest)
+        tensors, rest = model.staged(OPTIMIZER, tensors.items()), copy.deepcopy(rest)
     return _by_all(OPTIMIZER, tensors, lambda directory: save_state(rest, directory / FILE))
 
 

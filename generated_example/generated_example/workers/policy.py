@@ -110,7 +110,7 @@ class Policy(TrainedModel):
         section, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
         part = self.actor.passes.part_of(self.with_old_log_probs(batch))
         expect(len(part) * section.ppo_epochs, "sequences")
-        with calling_policy_loss(section.policy_loss.loss_mode), self.at_work(optimizer=True):
+        with calling_policy_loss(section.policy_loss.loss_mode), self.at_work():
             prepared = on_device(part, temperature=rollout.temperature)
             start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)

@@ -128,9 +128,11 @@ class ModelShape:
         self._limit, self._device = max_logits_mb, device
         self._known: dict[tuple[Any, ...], Any] = {}
 
-    @property
-    def _autocast(self) -> AbstractContextManager[object]:
-        return nullcontext() if self.dtype == torch.float32 else torch.autocast("cpu", dtype=self.dtype)
+    def _autocast(self, keeps: bool = False) -> AbstractContextManager[object]:
+        """Compute in the dtype of passes within it; a rollout's `keeps` weights in it, see `keeping_casts`."""
+        if self.dtype == torch.float32:
+            return nullcontext()
+        return torch.autocast("cpu", dtype=self.dtype, cache_enabled=keeps)
 
     @cached_property
     def units(self) -> tuple[int, int, int]:
@@ -185,7 +187,7 @@ class ModelShape:
         """Return what reading prompts takes, and how many bytes keys and values of one token of one row are."""
 
         def read() -> tuple[Usage, int]:
-            with self._mode, torch.no_grad(), self._autocast:
+            with self._mode, torch.no_grad(), self._autocast(keeps=True):
                 cache = DynamicCache()
                 with Tracker(weights_of(self.module.eval()), self.vocabulary) as tracker:
                     arguments = self._inputs(rows, length)
@@ -215,7 +217,7 @@ class ModelShape:
     def _forward(self, rows: int, length: int, entropy: bool) -> Usage:
         with self._mode, planning_for(self._device), torch.no_grad():
             in_pieces = self._in_pieces(rows * length, entropy)
-            with Tracker(weights_of(self.module.eval()), self.vocabulary) as tracker, self._autocast:
+            with Tracker(weights_of(self.module.eval()), self.vocabulary) as tracker, self._autocast():
                 self._outputs(self._inputs(rows, length), in_pieces, entropy)
         return replace(tracker.peak, activations=tracker.peak.activations + self.unpacked)
 
@@ -233,7 +235,7 @@ class ModelShape:
                         tracker.mark_gradient(one.grad)
                     if again and self._shared:
                         tracker.hold(int(self.trained * share))
-                    with self._autocast:
+                    with self._autocast():
                         inputs = self._inputs(rows, length)
                         found = self._outputs(inputs, in_pieces, entropy != Entropy.NONE)
                     found.sum().backward()

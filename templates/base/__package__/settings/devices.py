@@ -14,7 +14,7 @@ NAME = re.compile(r"cpu|([a-z]+)(?::(\d+))?")
 MAP = f"{SECTION}.reference_map"
 # What local.max_logits_mb=auto is. On a GPU each piece costs time of its own: its calls are started one by one, and the
 # gradient of the last layer is read and written once more.
-LOGITS_MB = {"cpu": 128, "cuda": 1024}
+LOGITS_MB = {"cpu": 128, "cuda": 512}
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 

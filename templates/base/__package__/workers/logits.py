@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from torch.utils.checkpoint import checkpoint
 from transformers.utils import ModelOutput
 
 from ..settings.devices import AUTO, LOGITS_MB
+from ..shims.logsumexp import giving_up_logits, needs_gradient_of_entropy
+from ..shims.precision import keeping_casts
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 from .devices import get_device_name
 
@@ -137,7 +140,8 @@ class LogitsInPieces:
         def all_pieces(hidden: torch.Tensor) -> torch.Tensor:
             of_piece = _computed_again if torch.is_grad_enabled() and hidden.requires_grad else _of_piece
             parts = zip(hidden.flatten(0, 1).split(size), labels.flatten().split(size), strict=True)
-            found = [of_piece(whole, *part, temperature, self.calculate_entropy) for part in parts]
+            with keeping_casts(True):  # of this layer's weights, which all pieces take
+                found = [of_piece(whole, *part, temperature, self.calculate_entropy) for part in parts]
             return torch.stack([torch.cat(values) for values in zip(*found, strict=True)], -1).view(*labels.shape, 2)
 
         # All within one call of the layer: FSDP2 may gather its weights for each.
@@ -174,5 +178,7 @@ def _of_piece(
     if temperature != 1.0:
         logits.div_(temperature)
     # The entropy comes last: where it is only reported, the backward pass does not compute it again.
-    log_probs = logprobs_from_logits(logits, labels.to(logits.device), inplace_backward=not calculate_entropy)
+    needed = calculate_entropy and needs_gradient_of_entropy()
+    with nullcontext() if needed else giving_up_logits():
+        log_probs = logprobs_from_logits(logits, labels.to(logits.device), inplace_backward=not needed)
     return log_probs, entropy_from_logits(logits) if calculate_entropy else torch.zeros_like(log_probs.detach())

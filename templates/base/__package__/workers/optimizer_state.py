@@ -1,11 +1,12 @@
 # vextract:template - edit freely
 """The state of an optimizer and of its learning rate, as a checkpoint keeps it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from ..run.checkpoint_files import read_state
 from ..run.distributed import Ranks
@@ -16,8 +17,14 @@ FILE = "optimizer.pt"
 State = dict[str, Any]
 
 
-def gathered(optimizer: torch.optim.Optimizer, scheduler: Any, ranks: Ranks, *, copies: bool = False) -> State:
-    """Return the state of both, for any number of processes.
+def gathered(
+    optimizer: torch.optim.Optimizer,
+    scheduler: Any,
+    ranks: Ranks,
+    device: torch.device,
+    copy: Callable[[str, torch.Tensor], torch.Tensor] | None = None,
+) -> State:
+    """Return the state of both, for any number of processes, in CPU memory.
 
     Every process must call this; rank 0 gets all of it, the others get None in the place of tensors.
 
@@ -25,15 +32,19 @@ def gathered(optimizer: torch.optim.Optimizer, scheduler: Any, ranks: Ranks, *, 
         optimizer: whose tensors the processes may share.
         scheduler: of its learning rate.
         ranks: this process among its peers.
-        copies: what is returned does not change when training goes on.
+        device: where the processes exchange what they share.
+        copy: makes what is returned, so that it does not change when training goes on, from a name and a tensor; None:
+            it may change.
     """
     state = optimizer.state_dict()
     states: dict[int, State] = {}
     for parameter, values in state["state"].items():
         states[parameter] = {}
         for name, value in values.items():
-            full = whole(value, copies=copies)
-            states[parameter][name] = full if ranks.rank == 0 or not isinstance(full, torch.Tensor) else None
+            full = whole(value.to(device) if isinstance(value, DTensor) else value, None)
+            if isinstance(full, torch.Tensor):
+                full = None if ranks.rank else full.cpu() if copy is None else copy(f"{parameter}.{name}", full)
+            states[parameter][name] = full
     return {"optimizer": {**state, "state": states}, "scheduler": scheduler.state_dict()}
 
 

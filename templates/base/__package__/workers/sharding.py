@@ -60,17 +60,16 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     return module
 
 
-def whole(value: Any, device: str | None = "cpu", *, copies: bool = False) -> Any:
+def whole(value: Any, device: str | None = "cpu") -> Any:
     """Return a tensor in one piece, whether or not the processes share it; anything else as it is.
 
     Args:
         value: a tensor, or something else.
         device: where it is to be; None: where it is computed with.
-        copies: also where it is in one piece and there already, so that it does not change with `value`.
     """
     if isinstance(value, DTensor):
         value = value.full_tensor()
-    return value.detach().to(device, copy=copies) if isinstance(value, torch.Tensor) else value
+    return value.detach().to(device) if isinstance(value, torch.Tensor) else value
 
 
 def local(value: torch.Tensor) -> torch.Tensor:

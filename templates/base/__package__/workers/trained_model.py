@@ -2,8 +2,8 @@
 """A model with its optimizer and the course of its learning rate."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ from torch import nn
 from ..errors import ConfigError
 from ..features import adapter_settings, adapter_weights, plain_weights
 from ..run.distributed import Ranks
+from ..shims.precision import keeping_casts
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import computing_on, here
-from .offload import rests, state_at_rest, weights_at_rest
+from .host_memory import HostCopies, wait
+from .offload import SteppedByShares, rests, weights_at_rest
 from .optimizer_state import gathered, read
 from .optimizers import build_optimizer
 from .own_shares import own_tensors, read_own_shares, shares_at
@@ -46,11 +48,11 @@ class TrainedModel:
         self.lora = adapter_settings(module)
         self.tokenizer = tokenizer
         self.is_usable = True
-        self._stagers: dict[str, Any] = {}
+        self._copies = HostCopies()
         self.optimizer = _optimizer(module, optim)
         weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
         self._weights = weights_at_rest(module, self.device, "cpu" if weights_rest else None)
-        self._state = state_at_rest(self.optimizer, self.device, "cpu" if state_rests else None)
+        self._stepped = SteppedByShares(self.optimizer, self.device, "cpu" if state_rests else None)
         warmup_steps = optim.lr_warmup_steps
         if warmup_steps < 0:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
@@ -67,22 +69,17 @@ class TrainedModel:
                     num_cycles=optim.num_cycles,
                 )
 
-    @contextmanager
-    def in_use(self, optimizer: bool = False) -> Iterator[None]:
-        """Keep the model on its device within it, and its optimizer's state as well if asked for.
+    def in_use(self) -> AbstractContextManager[None]:
+        """Keep the model on its device within it: with `fsdp_config.param_offload` it rests in CPU memory otherwise."""
+        return self._weights
 
-        It matters where `fsdp_config.param_offload` or `optimizer_offload` lets them rest in CPU memory.
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Compute on the model's device within it, where the model is then: see `in_use`.
+
+        Autocast keeps no weights in its dtype: a pass uses each once, and they would be half as large as the model.
         """
-        with ExitStack() as stack:
-            stack.enter_context(self._weights)
-            if optimizer:
-                stack.enter_context(self._state)
-            yield
-
-    @contextmanager
-    def at_work(self, optimizer: bool = False) -> Iterator[None]:
-        """Compute on the model's device within it, where the model is then: see `in_use`."""
-        with computing_on(self.device), self.in_use(optimizer):
+        with computing_on(self.device), self.in_use(), keeping_casts(False):
             yield
 
     def step_learning_rate(self) -> float:
@@ -104,18 +101,17 @@ class TrainedModel:
         ]
         return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
-    def full_weights(self, device: str | None = "cpu", *, copies: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
+    def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
         """Return all weights by their names in Hugging Face format, whole, with an adapter merged into them.
 
         Every process must take them all; what it does not keep costs it the memory of one tensor.
 
         Args:
             device: where they are to be; None: where the model computes.
-            copies: what is returned does not change when training goes on.
         """
         with self.in_use():
             for name, value in plain_weights(self.module):
-                yield name, whole(value, device, copies=copies)
+                yield name, whole(value, device)
 
     def adapter_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Return the adapter's weights by their names in peft's format, whole, on the CPU; none without an adapter.
@@ -130,18 +126,16 @@ class TrainedModel:
         """Return this process's shares of the weights, by the names that the module has for them."""
         return own_tensors(self.module)
 
-    def staged(self, name: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Copy this process's shares of tensors to CPU memory.
+    def staged(self, name: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """Copy tensors, or this process's shares of them, to CPU memory: what a GPU has, to the same place each time.
 
         Args:
-            name: of what they are. With a GPU the memory is pinned, and kept for the next call with this name.
-            tensors: by name.
+            name: of what they are.
+            tensors: by name, one after the other.
         """
-        if name not in self._stagers:
-            from torch.distributed.checkpoint.staging import BlockingAsyncStager  # after the first step
-
-            self._stagers[name] = BlockingAsyncStager(cache_staged_state_dict=torch.cuda.is_available())
-        return self._stagers[name].stage(tensors)
+        found = {key: self._copies.of(f"{name} {key}", value) for key, value in tensors}
+        wait()
+        return found
 
     def module_at(self, path: str, ranks: Ranks) -> nn.Module:
         """Return a new model with the weights at `path`: on rank 0, on the CPU."""
@@ -163,8 +157,9 @@ class TrainedModel:
 
     def optimizer_state(self, ranks: Ranks, *, copies: bool = False) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes: see `gathered`."""
-        with self._state:
-            return gathered(self.optimizer, self.scheduler, ranks, copies=copies)
+        state = gathered(self.optimizer, self.scheduler, ranks, self.device, self._copies.of if copies else None)
+        wait()
+        return state
 
     def load_optimizer_state(self, path: Path, ranks: Ranks) -> None:
         """Put optimizer and scheduler back to where a checkpoint has them. Every process must call this.
@@ -176,14 +171,32 @@ class TrainedModel:
             ranks: this process among its peers.
         """
         parameters = [parameter for group in self._groups for parameter in group["params"]]
-        with self.in_use(optimizer=True):  # the state comes to where the weights are
+        with self._reading_state(ranks):
             state = read(path, parameters, ranks)
             self._check_optimizer(state)
             configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
             self.optimizer.load_state_dict(state["optimizer"])
+            self._stepped.settle()
         for group, settings in zip(self._groups, configured, strict=True):
             group.update(settings)
         self._continue_schedule(state["scheduler"])
+
+    @contextmanager
+    def _reading_state(self, ranks: Ranks) -> Iterator[None]:
+        """Have the weights where an optimizer's state is to be read to, which comes to where they are.
+
+        One process may have no room for both on its GPU. Several spread what is read between their devices.
+        """
+        if self._stepped.rest is None or ranks.world_size > 1:
+            with self.in_use():
+                yield
+        else:
+            where = next(self.module.parameters()).device
+            self.module.to(self._stepped.rest)
+            try:
+                yield
+            finally:
+                self.module.to(where)
 
     def _check_optimizer(self, state: dict[str, Any]) -> None:
         """Refuse the state of another optimizer, whose settings it has under other names."""

@@ -74,7 +74,7 @@ class Critic(TrainedModel):
         """
         part = self.critic.passes.part_of(batch)
         expect(len(part) * self.section.ppo_epochs, "sequences")
-        with self.at_work(optimizer=True):
+        with self.at_work():
             prepared = self._prepare(part)
             start = time.perf_counter()
             metrics: dict[str, Any] = self.critic.update_critic(prepared)

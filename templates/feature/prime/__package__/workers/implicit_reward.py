@@ -83,7 +83,7 @@ class ImplicitReward(Policy):
             return found * rows["row_weights"]
 
         temperature = self.config.actor_rollout_ref.rollout.temperature
-        with self.at_work(optimizer=True):
+        with self.at_work():
             metrics = update_by(losses, self.actor, on_device(part, temperature=temperature))
             self.is_usable = self.has_usable_weights()
         rewards = torch.zeros_like(batch.batch["ref_log_prob"], dtype=torch.float32)

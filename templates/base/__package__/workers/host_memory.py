@@ -1,0 +1,86 @@
+# vextract:template - edit freely
+"""CPU memory that a GPU copies from and to by itself, kept for the next time.
+
+Memory that has just been asked for arrives page by page while it is written: on a virtual machine with an H100, a copy
+into it took 0.8 s a GiB, one into memory that was used before 0.1 s, and one into memory that the driver knows 0.02 s.
+torch's own pinned memory is given out in powers of two, which may take twice the bytes of a tensor.
+"""
+
+import contextlib
+import weakref
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from .sharding import local
+
+PAGE = 4096  # bytes
+
+
+class HostCopies:
+    """Copies of tensors in CPU memory, which a GPU's next copies overwrite."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, torch.Tensor] = {}
+
+    def of(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Return a copy of a tensor, shared out between the processes as it is. It is all there after `wait`.
+
+        Args:
+            name: the next copy that is asked for by this name takes the place of this one, if it comes from a GPU.
+            value: on any device.
+        """
+        value = value.detach()
+        if value.device.type != "cuda":
+            return value.clone()
+        kept = self._kept.get(name)
+        if kept is not None and kept.shape == value.shape and kept.dtype == value.dtype:
+            overwrite(kept, value)
+            return kept
+        self._kept[name] = found = to_host(value)
+        return found
+
+
+def to_host(value: torch.Tensor, place: Any = "cpu") -> torch.Tensor:
+    """Move a tensor to CPU memory, which the GPU's driver is told of, where there is one.
+
+    Args:
+        value: on any device; one that is at `place` already stays as it is.
+        place: what `Tensor.to` takes.
+    """
+    if local(value).device.type != "cuda":
+        return value.to(place)
+    own = _registered(local(value))
+    own.copy_(local(value))
+    if not isinstance(value, DTensor):
+        return own
+    found: Any = value.to(place)  # there is no other way to a share that is elsewhere than where shares meet
+    found._local_tensor = own
+    shared: torch.Tensor = found
+    return shared
+
+
+def _registered(like: torch.Tensor) -> torch.Tensor:
+    """Return CPU memory for a tensor like this one, in pages of its own: none may be registered twice."""
+    length = max(1, -(-like.nbytes // PAGE)) * PAGE
+    memory = torch.empty(length + PAGE, dtype=torch.uint8)
+    start = -memory.data_ptr() % PAGE
+    address, runtime = memory.data_ptr() + start, torch.cuda.cudart()
+    if int(runtime.cudaHostRegister(address, length, 0)) == 0:
+        weakref.finalize(memory.untyped_storage(), runtime.cudaHostUnregister, address).atexit = False
+    else:
+        with contextlib.suppress(RuntimeError):  # the next call would raise the error that is known by now
+            torch.zeros(1, device=like.device)
+    return memory[start : start + like.nbytes].view(like.dtype).view(like.shape)
+
+
+def overwrite(kept: torch.Tensor, value: torch.Tensor) -> None:
+    """Copy a tensor's values, or this process's share of them, into another one; they are there after `wait`."""
+    local(kept).copy_(local(value), non_blocking=True)
+
+
+def wait() -> None:
+    """Wait until the copies from and to the GPU are done."""
+    if torch.cuda.is_available():
+        torch.cuda.current_stream().synchronize()
