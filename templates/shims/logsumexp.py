@@ -108,7 +108,7 @@ def logsumexp_in_pieces(logits: torch.Tensor) -> torch.Tensor:
 
 
 class _LogProbsOfLabels(torch.autograd.Function):
-    """torch's log_softmax and gather, and their gradients, some tokens at a time; nothing as large as logits is kept."""
+    """torch's log_softmax and gather, and their gradients, some tokens at a time, which keep nothing of their size."""
 
     @staticmethod
     def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
