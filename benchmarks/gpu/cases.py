@@ -170,6 +170,18 @@ def log_probs(project: Project) -> Figures:
         yield Figure(f"memory beside the logits: {kind}", memory / GIB, "GiB")
 
 
+def machine(project: Project) -> Figures:
+    """Copy to CPU memory of several kinds, and attend over lengths that are new."""
+    found = project.inside("machine.py")
+    if not found:
+        raise LeftOut("there is no GPU to copy from")
+    yield Figure("a GiB to CPU memory that is new", found["new"], "s")
+    yield _against("to CPU memory that was used before", found["used"], "s", "new", found["new"])
+    yield _against("to CPU memory that is kept, and known to the driver", found["known"], "s", "new", found["new"])
+    yield Figure("attention over a length that is new, by cuDNN", found["cudnn"] * 1e3, "ms")
+    yield _against("by torch's own kernels", found["plain"] * 1e3, "ms", "cuDNN", found["cudnn"] * 1e3)
+
+
 def sleep(project: Project) -> Figures:
     """Have the engine sleep between rollouts, and wake with new weights."""
     found = project.inside("engine.py", f"{ROLLOUT}.free_cache_engine=true")
@@ -229,9 +241,11 @@ def trl(project: Project) -> Figures:
 
 def _step(rows: list[dict[str, Any]], project: Project) -> Figures:
     """Yield what a step took, from each step's metrics."""
+    first = rows[0]["timing_s/gen"]
     rows = rows[WARM_UP:]
     responses = project.shape.responses
     length, generation = _median(rows, "response_length/mean"), _median(rows, "timing_s/gen")
+    yield Figure("the first rollout", first, "s")
     yield Figure("tokens generated", responses * length / generation, "/s")
     update = _median(rows, "timing_s/update_actor")
     yield Figure("tokens trained on", _median(rows, "perf/total_num_tokens") / update, "/s")
@@ -295,6 +309,7 @@ CASES = (
     Case("plan", "hf", "The plan of memory", plan),
     Case("fsdp", "hf", "Weights shared out by FSDP2", fsdp),
     Case("profile", "hf", "What an update spends its time on", profile),
+    Case("machine", "hf", "What the machine's memory and attention take", machine),
     Case("checkpoint", "hf", "A checkpoint while training", checkpoint),
     Case("vllm_toy", "vllm", "The toy task by vLLM", toy),
     Case("vllm", "vllm", "A step, in the trainer's process", vllm),
