@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import mmap
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -705,6 +706,36 @@ def test_what_waits_keeps_its_place(root: Path) -> None:
     assert {value.dtype for values in loaded.state.values() for value in values.values() if value.dim()} == {REST}
     torch.testing.assert_close(list(model.parameters()), before, atol=0, rtol=0)
     assert state.rest is REST
+
+
+def test_memory_that_a_gpu_copies_to_is_exactly_as_large(root: Path, tmp_path: Path) -> None:
+    """A file of it holds nothing else, and no page holds two tensors."""
+    found = [
+        module("workers.host_memory").in_own_pages(torch.empty(shape, dtype=dtype)).copy_(torch.full(shape, 3))
+        for shape, dtype in (
+            ((5, 7), torch.float32),
+            ((4097,), torch.bfloat16),
+            ((), torch.int64),
+            ((0, 3), torch.float32),
+        )
+    ]
+    assert [tuple(one.shape) for one in found] == [(5, 7), (4097,), (), (0, 3)]
+    assert [one.untyped_storage().nbytes() for one in found] == [140, 8194, 8, 0]
+    assert all(one.data_ptr() % mmap.PAGESIZE == 0 for one in found[:3])
+    assert all((one == 3).all() for one in found)
+    del found[0]
+    torch.save(found, tmp_path / "saved.pt")
+    assert torch.equal(torch.load(tmp_path / "saved.pt")[0], torch.full((4097,), 3, dtype=torch.bfloat16))
+
+
+def test_copies_do_not_change_with_what_they_are_of(root: Path) -> None:
+    copies = module("workers.host_memory").HostCopies()
+    value = torch.ones(3)
+    found = copies.of("name", value)
+    value.zero_()
+    assert found.tolist() == [1, 1, 1]
+    assert copies.of("name", value).tolist() == [0, 0, 0]
+    assert found.tolist() == [1, 1, 1], "on a CPU nothing is kept for the next time"
 
 
 def test_an_optimizer_that_looks_at_all_weights_steps_for_all(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ torch's own pinned memory is given out in powers of two, which may take twice th
 """
 
 import contextlib
+import mmap
 import weakref
 from typing import Any
 
@@ -14,8 +15,6 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from .sharding import local
-
-PAGE = 4096  # bytes
 
 
 class HostCopies:
@@ -62,17 +61,25 @@ def to_host(value: torch.Tensor, place: Any = "cpu") -> torch.Tensor:
 
 
 def _registered(like: torch.Tensor) -> torch.Tensor:
-    """Return CPU memory for a tensor like this one, in pages of its own: none may be registered twice."""
-    length = max(1, -(-like.nbytes // PAGE)) * PAGE
-    memory = torch.empty(length + PAGE, dtype=torch.uint8)
-    start = -memory.data_ptr() % PAGE
-    address, runtime = memory.data_ptr() + start, torch.cuda.cudart()
-    if int(runtime.cudaHostRegister(address, length, 0)) == 0:
-        weakref.finalize(memory.untyped_storage(), runtime.cudaHostUnregister, address).atexit = False
+    """Return CPU memory for a tensor like this one, which the driver is told of."""
+    found, runtime = in_own_pages(like), torch.cuda.cudart()
+    memory = found.untyped_storage()
+    if memory.nbytes() and int(runtime.cudaHostRegister(memory.data_ptr(), memory.nbytes(), 0)) == 0:
+        weakref.finalize(memory, runtime.cudaHostUnregister, memory.data_ptr()).atexit = False
     else:
         with contextlib.suppress(RuntimeError):  # the next call would raise the error that is known by now
             torch.zeros(1, device=like.device)
-    return memory[start : start + like.nbytes].view(like.dtype).view(like.shape)
+    return found
+
+
+def in_own_pages(like: torch.Tensor) -> torch.Tensor:
+    """Return CPU memory for a tensor like this one, in pages that hold nothing else: none may be registered twice.
+
+    They are shared with processes that are forked later, and so stay where the driver knows them.
+    """
+    if not like.nbytes:
+        return torch.empty(like.shape, dtype=like.dtype)
+    return torch.frombuffer(mmap.mmap(-1, like.nbytes), dtype=torch.uint8).view(like.dtype).view(like.shape)
 
 
 def overwrite(kept: torch.Tensor, value: torch.Tensor) -> None:
