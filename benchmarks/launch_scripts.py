@@ -49,6 +49,7 @@ T = TypeVar("T")
 # As the report says it of a setting that nothing in a project does.
 NOWHERE = "the project has no such setting|no release of verl has it"
 ASKED = re.compile(r"--set (\w+)=")
+COMPARED = re.compile(r"compares \$(\w+) with ([^,)]+)")
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,8 @@ def with_variables(make: Callable[[tuple[str, ...]], T], given: tuple[str, ...] 
         except VextractError as error:
             hint = error.hint or ""
             named = ASKED.findall(hint) or re.findall(r"\w+", hint.partition("writes them:")[2])
-            asked = tuple(f"{name}={made_up(name)}" for name in named)
+            words = dict(COMPARED.findall(hint))
+            asked = tuple(f"{name}={words.get(name) or made_up(name)}" for name in named)
             if last or not set(asked) - set(given):
                 raise
             given = (*given, *asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tree_sitter import Node
 
+from extractor.usecases.fromrun.bash.choices import choices
 from extractor.usecases.fromrun.bash.commands import is_probe, printed
 from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
@@ -24,6 +25,22 @@ def state(text: str = "", **variables: str) -> State:
 def word(text: str) -> Node:
     """Return the second word of a command."""
     return parse(text.encode(), "run.sh").children[0].children[1]
+
+
+def test_words_that_a_script_compares_a_variable_with() -> None:
+    text = """
+: "${KIND:?'linear or cosine'}"
+if [[ "${KIND}" != "linear" && $KIND != cosine ]]; then exit 1; fi
+[ "$KIND2" = other ] || [ ${SIZE,,} == "7b" ]
+case "$SIZE" in
+  1b|"3b") n=1 ;;
+  (7b) n=2 ;;
+  *) echo "Unknown size)" ;;
+esac
+"""
+    assert choices(text, "KIND") == ["linear", "cosine"]
+    assert choices(text, "SIZE") == ["7b", "1b", "3b"]
+    assert choices(text, "MISSING") == []
 
 
 def test_state_keeps_what_the_user_sets() -> None:

@@ -60,6 +60,18 @@ def test_a_run_starts_from_the_config_of_its_own_checkout(tmp_path: Path) -> Non
     }
 
 
+def test_what_a_fork_has_in_sections_that_take_anything_counts(tmp_path: Path) -> None:
+    """A fork's own config has what its manager is made with, and its scripts set it without a `+`."""
+    config = "defaults:\n  - _self_\nreward_model:\n  reward_kwargs:\n    threshold: 0.5\n    soft: false\n"
+    files = {**FORK, "verl/trainer/config/ppo_trainer.yaml": config}
+    run = run_of(tmp_path, f"{LAUNCH} reward_model.reward_kwargs.soft=True reward_model.other=1", files)
+    release = "algorithm:\n  adv_estimator: gae\nreward_model:\n  enable: false\n"
+    target = Target("0.0.0", {"ppo_trainer.yaml": release}, Source("0.0.0", "checkout", "", {}, {}, ""))
+    found = fitting.fit(run, target, (target,))
+    assert found.config["reward_model"] == {"enable": False, "reward_kwargs": {"threshold": 0.5, "soft": True}}
+    assert [problem.override.key for problem in found.problems] == ["reward_model.other"]
+
+
 def test_a_name_that_the_release_has_otherwise_is_found(tmp_path: Path) -> None:
     run = Run("run.sh", defaults={"reward_model": {"reward_manager": "dapo"}, "custom_reward_function": {"path": "x"}})
     config = {"reward": {"reward_manager": {"name": "naive"}, "custom_reward_function": {"path": None}}}
@@ -775,12 +787,14 @@ UNSET = LAUNCH + ' data.train_batch_size=$SIZE actor_rollout_ref.model.path="$MO
 
 @pytest.mark.usefixtures("verl")
 def test_variables_come_from_a_file_as_bash_writes_them(tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text(f"{UNSET} +mine.dir=/x/$(date +%s)\n")
+    compared = '[ "$MODEL" = tiny ] || [ "$MODEL" = 7b ] || echo unusual\n'
+    (tmp_path / "run.sh").write_text(f"{compared}{UNSET} +mine.dir=/x/$(date +%s)\n")
     (tmp_path / "made.env").write_text("SIZE=2  # small\nexport MODEL='a b'\nLATER=$(hostname)\n")
     options = ("--from-verl-run", tmp_path / "run.sh", "--keep-unknown", "--engine", "hf")
     refused = vextract("new", tmp_path / "p", *options, "--set", "SIZE=2")
     assert refused.code == 2
     assert "not known without running it: $MODEL" in refused.err
+    assert "the script compares $MODEL with tiny, 7b" in refused.err
     assert "mine.dir" not in refused.err  # of a section that no release has
     assert vextract("new", tmp_path / "p", *options, "--set", f"@{tmp_path}/made.env").code == 0
     recipe = (tmp_path / "p/config/recipe/verl_run.yaml").read_text()

@@ -229,6 +229,8 @@ def test_a_choice_that_no_release_has_is_put_aside() -> None:
     assert "only token-mean, seq-mean-token-sum" in remark.why
     known = recipient(Tree.of([*TREE, *tree]), Places(()), {AGG: "seq-mean-token-sum"})
     assert unregistered.put_aside(known, {})[1] == {}
+    number = recipient(Tree.of([*TREE, *tree]), Places(()), {AGG: 1})
+    assert unregistered.put_aside(number, {AGG: "token-mean"})[1] == {AGG: 1}
 
 
 @pytest.mark.usefixtures("verl")

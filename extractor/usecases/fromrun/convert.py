@@ -10,6 +10,7 @@ from typing import Any
 from extractor.pipeline.render.presets import preset_of
 from extractor.usecases.export.target import Target
 from extractor.usecases.fromrun import prime
+from extractor.usecases.fromrun.bash.choices import choices
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
 from extractor.usecases.fromrun.reading import Run
@@ -137,10 +138,11 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
             hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names)}"
         else:
             hint = " ".join(f"--set {name}=..." for name in names)
-        raise UsageError(
-            f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}",
-            hint=hint + ("  (set the variable that the command's output is assigned to)" if "VAR" in names else ""),
-        )
+        if "VAR" in names:
+            hint += "  (set the variable that the command's output is assigned to)"
+        compared = [(name, found) for name in names[:_SHOWN] if (found := choices(run.script, name))]
+        hint += "".join(f"  (the script compares ${name} with {', '.join(found[:_SHOWN])})" for name, found in compared)
+        raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
 
 
 # Variables that an error names, with what they are in.

@@ -34,6 +34,15 @@ _PERCENT = {f"{_ACTOR}.k_percent"}
 
 # What verl reads where it is given, and no release's config has: upstream's scripts give it without a + as well.
 _READ = "fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"
+# Sections of which verl takes whatever is in them: what a fork has there for its own code, it has in its own config.
+TAKES_ANYTHING = (
+    "actor_rollout_ref.model.override_config.",
+    "custom_reward_function.reward_kwargs.",
+    "data.apply_chat_template_kwargs.",
+    "reward.custom_reward_function.reward_kwargs.",
+    "reward.reward_kwargs.",
+    "reward_model.reward_kwargs.",
+)
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,8 @@ def strange(run: Run, target: Target) -> int:
 def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     """Put the defaults of the run's own checkout, and its own configs, over a release's config.
 
-    Of the defaults those count that the release has, under whatever name: what is of the checkout alone is nobody's.
+    Of the defaults those count that the release has, under whatever name, or that are in a section that takes anything:
+    what else is of the checkout alone is nobody's.
     """
     known, own = set(flatten(config)), flatten(run.defaults)
     for unreleased, given in own.items():
@@ -116,7 +126,8 @@ def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
         names = (key, *candidates(key, lambda item: None))
         if value is None:  # an old name, left empty beside the one that is used
             value = next((own[item] for item in names if own.get(item) is not None), None)
-        names = tuple(item for item in dict.fromkeys(names) if item in known and (item == key or item not in own))
+        fits = known if not key.startswith(TAKES_ANYTHING) else {*known, key}
+        names = tuple(item for item in dict.fromkeys(names) if item in fits and (item == key or item not in own))
         # A release that has an old name beside the new one reads what is set under either.
         for name in names if value is not None else names[:1]:
             apply(config, Override("++", name, value, ""))
@@ -134,7 +145,7 @@ def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None
     """Return the name in a release of a key that it does not know; None where no release knows it."""
     if not others:
         return None
-    if key.endswith(_READ):
+    if key.endswith(_READ) or key.startswith(TAKES_ANYTHING):
         return key
     defaults = Defaults.of(target)
     released = renamed(key, _UNRELEASED)

@@ -57,6 +57,7 @@ class Run:
         written: What a run of EasyR1's adds to its prompts.
         is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
         has_process_rewards: Whether it trains as upstream's recipe for PRIME does, by another program.
+        script: The text of a bash script; "": it is none.
     """
 
     file: str
@@ -78,6 +79,7 @@ class Run:
     is_whole: bool = False
     is_bare: bool = False
     has_process_rewards: bool = False
+    script: str = field(default="", repr=False)
 
     @property
     def is_prime(self) -> bool:
@@ -266,6 +268,7 @@ def _from_script(
         hints=_hints(path, text),
         kept=_kept(path, text),
         environment=command.environment,
+        script=text,
     )
 
 

@@ -11,6 +11,7 @@ from extractor.usecases.export.keys import READ_BY_THE_ENGINE, about_the_machine
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun import prime, reward_model
 from extractor.usecases.fromrun.convert import Experiment
+from extractor.usecases.fromrun.fitting import TAKES_ANYTHING
 from extractor.usecases.fromrun.meaning import KEPT, Remark, is_about_where, rule_for
 from extractor.usecases.fromrun.reading import Run
 from extractor.usecases.fromrun.startable import SUPPLIED
@@ -227,15 +228,7 @@ def _open_sections(flat: Mapping[str, Any], project: Mapping[str, Any]) -> dict[
     return found
 
 
-_OPEN = (
-    "actor_rollout_ref.model.override_config.",
-    "custom_reward_function.reward_kwargs.",
-    "data.apply_chat_template_kwargs.",
-    "data.env.",
-    "reward.custom_reward_function.reward_kwargs.",
-    "reward.reward_kwargs.",
-    "reward_model.reward_kwargs.",
-)
+_OPEN = (*TAKES_ANYTHING, "data.env.")
 
 
 # What a project reads of a teacher, which a run may call as it likes.

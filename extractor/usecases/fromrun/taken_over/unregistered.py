@@ -42,8 +42,8 @@ def remarks(project: Recipient) -> Iterator[Remark]:
         yield Remark(key, name, "to do", why)
     for key, values in _values(project).items():
         name = project.settings.get(key)
-        if isinstance(name, str) and name not in values:
-            place = registered.place_of(name, project.places)
+        if isinstance(name, (str, int, float)) and str(name) not in values:
+            place = registered.place_of(str(name), project.places)
             at = f"; the run's checkout names it in {place}" if place else ""
             yield Remark(key, name, "to do", f"verl has no such {key.rpartition('.')[2]}, only {', '.join(values)}{at}")
 
