@@ -20,7 +20,6 @@ from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
 from ..settings.ahead import check_dataset_ahead
 from ..settings.checks import check_config
-from ..settings.devices import AUTO
 from ..settings.loading import settle_device
 from ..training.distillation_choice import check_teachers, distillation_of
 from ..training.hook_calls import import_hooks
@@ -175,7 +174,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
 
 def fill_in_device(config: Any) -> None:
     """Fill in the device and what depends on it, unless that was done: main.py does it before anything is loaded."""
-    if config.local.device is None or config.local.dtype is None or config.local.max_logits_mb == AUTO:
+    if config.local.device is None or config.local.dtype is None:
         settle_device(config)
 
 

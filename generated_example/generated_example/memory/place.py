@@ -13,7 +13,7 @@ import torch
 
 from ..data.toy import ensure_toy_model
 from ..errors import ConfigError
-from ..settings.devices import settle_on
+from ..settings.devices import AUTO, LOGITS_MB, settle_on
 
 GIB = 2**30
 
@@ -30,6 +30,8 @@ def settled(config: Any) -> Any:
             "a plan is made of training by rewards, and this config is for demonstrations", "leave it out"
         )
     settle_on(config, config.local.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if config.local.max_logits_mb == AUTO:  # of that machine's device, and not of this one's
+        config.local.max_logits_mb = LOGITS_MB[config.local.device]
     return config
 
 

@@ -22,8 +22,6 @@ def settle_on(config: DictConfig, device: str) -> None:
     """Have the run compute on `device`, cpu or cuda, and fill in what depends on it."""
     config.local.device = device
     config.local.dtype = config.local.dtype or ("bfloat16" if device == "cuda" else "float32")
-    if config.local.max_logits_mb == AUTO:
-        config.local.max_logits_mb = LOGITS_MB[device]
 
 
 def device_problems(config: DictConfig, processes: int) -> Iterator[tuple[str, str]]:

@@ -122,10 +122,10 @@ class SteppedByShares:
         return None
 
     def settle(self) -> None:
-        """Bring the state, which has just been read, to where it waits."""
+        """Bring the state, which has just been read, to where it waits, in memory that is fit for it."""
         if self.rest is not None:
             for state, name in self._tensors(self.optimizer.state):
-                state[name] = to_host(state[name], self.rest)
+                state[name] = to_host(state[name].to(self.home), self.rest)
             empty_cache()
 
     @contextmanager
