@@ -92,7 +92,9 @@ def test_a_second_machine_needs_nothing_but_the_project_and_its_loss_is_noticed(
     ]
     runs = [tmp_path / "first", tmp_path / "second"]
     patience = "local.peer_timeout=5"
-    first, second = ([*torchrun, *command(run, patience)] for run in runs)
+    # Left to themselves, both agents try to open the port, and the slower one may give up.
+    hosts = ("--rdzv-conf=is_host=1,timeout=300", "--rdzv-conf=is_host=0,timeout=300")
+    first, second = ([*torchrun, host, *command(run, patience)] for run, host in zip(runs, hosts, strict=True))
     with (
         started(first, project, tmp_path / "first.log") as one,
         started(second, project, tmp_path / "second.log") as other,
