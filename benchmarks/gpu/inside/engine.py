@@ -10,9 +10,10 @@ import importlib
 import json
 import statistics
 import sys
-import time
 from pathlib import Path
 from typing import Any
+
+from clock import now
 
 ROUNDS = 4
 
@@ -35,19 +36,11 @@ def measure(package: str, settings: list[str]) -> dict[str, float]:
 def _round(engine: Any) -> dict[str, float]:
     """Let the engine take new weights and write nothing."""
     engine.sync_weights()
-    start = _now()
+    start = now()
     with engine.session():
-        entered, during = _now(), _in_use()
-    left = _now()
+        entered, during = now(), _in_use()
+    left = now()
     return {"enter": entered - start, "leave": left - entered, "during": during, "after": _in_use()}
-
-
-def _now() -> float:
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter()
 
 
 def _in_use() -> float:

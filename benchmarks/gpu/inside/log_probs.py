@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from clock import now
+
 
 def measure(package: str, settings: list[str]) -> dict[str, list[float]]:
     """Return (seconds, bytes) of each way."""
@@ -42,8 +44,6 @@ def measure(package: str, settings: list[str]) -> dict[str, list[float]]:
 
 
 def _time(function: Callable[[Any, Any], Any], logits: Any, labels: Any) -> list[float]:
-    import time
-
     import torch
 
     cuda = logits.is_cuda
@@ -52,11 +52,9 @@ def _time(function: Callable[[Any, Any], Any], logits: Any, labels: Any) -> list
         if cuda:
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
-        held, start = (torch.cuda.memory_allocated() if cuda else 0), time.perf_counter()
+        held, start = (torch.cuda.memory_allocated() if cuda else 0), now()
         function(logits, labels)
-        if cuda:
-            torch.cuda.synchronize()
-        seconds = time.perf_counter() - start
+        seconds = now() - start
     return [seconds, float(torch.cuda.max_memory_allocated() - held) if cuda else 0.0]
 
 

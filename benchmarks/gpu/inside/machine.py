@@ -10,9 +10,10 @@ import importlib
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+from clock import now
 
 GIB = 2**30
 LENGTHS = range(100, 116)
@@ -52,15 +53,11 @@ def _attend(length: int) -> None:
 
 
 def _seconds(work: Callable[[], object], rounds: int = 3) -> float:
-    import torch
-
     found = []
     for _ in range(rounds):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
+        start = now()
         work()
-        torch.cuda.synchronize()
-        found.append(time.perf_counter() - start)
+        found.append(now() - start)
     return statistics.median(found)
 
 
