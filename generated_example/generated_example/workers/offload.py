@@ -109,17 +109,15 @@ class SteppedByShares:
         learned = [weight for group in self.optimizer.param_groups for weight in group["params"]]
         learned = [weight for weight in learned if weight.grad is not None]
         shares = list(_shares(learned)) if self._divides and not arguments and not named else [learned]
+        result = None
         try:
-            if len(shares) == 1:
-                with self._at_home(learned):
-                    return self._step(*arguments, **named)
             for share in shares:
                 with _without_gradients(learned, share), self._at_home(share):
-                    self._step()
+                    result = self._step(*arguments, **named)
         finally:
             if self.rest is not None:
                 wait()
-        return None
+        return result
 
     def settle(self) -> None:
         """Bring the state, which has just been read, to where it waits, in memory that is fit for it."""
