@@ -19,7 +19,7 @@ def run() -> bool:
         return left_out()
     with a_project() as project:
         model, data = model_and_data(project, MODEL)
-        numbers = map(str, (STEPS, PROMPTS, GENERATIONS, LENGTH, RATE))
+        numbers = map(str, (STEPS, PROMPTS, GENERATIONS, LENGTH, PROMPTS * GENERATIONS, RATE))
         of_trl = ("trl_memory.py", str(model), str(data), *numbers)
         settings = settings_of(model, data, steps=STEPS, prompts=PROMPTS, generations=GENERATIONS, length=LENGTH)
         runs = {"TRL": of_trl, "ours": ("ours_memory.py", *settings)}

@@ -1,4 +1,7 @@
-"""miniVERL's GRPO: `python miniverl_grpo.py MODEL PARQUET STEPS PROMPTS GENERATIONS LENGTH RATE`."""
+"""miniVERL's GRPO: `python miniverl_grpo.py MODEL PARQUET STEPS PROMPTS GENERATIONS LENGTH ROWS RATE`.
+
+It chooses its passes itself: ROWS does nothing.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def main(arguments: list[str]) -> None:
 
     torch.set_num_threads(1)
     model, data, *numbers, rate = arguments
-    steps, prompts, generations, length = map(int, numbers)
+    steps, prompts, generations, length, _ = map(int, numbers)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "recipe.yaml"
         file.write_text(yaml.safe_dump(recipe(model, data, steps, prompts, generations, length, float(rate))))

@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer: `python trl_grpo.py MODEL PARQUET STEPS PROMPTS GENERATIONS LENGTH RATE`."""
+"""TRL's GRPOTrainer: `python trl_grpo.py MODEL PARQUET STEPS PROMPTS GENERATIONS LENGTH ROWS RATE`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import tempfile
 from clock import Clock
 
 
-def train(model: str, data: str, steps: int, prompts: int, generations: int, length: int, rate: float) -> None:
-    """Train; the reward is the share of right characters, as in the generated project's toy environment."""
+def train(
+    model: str, data: str, steps: int, prompts: int, generations: int, length: int, rows: int, rate: float
+) -> None:
+    """Train, by passes of so many rows; the reward is the share of right characters, as in the toy environment."""
     import torch
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(1)
-    rows = [
+    found = [
         {"prompt": row["prompt"], "answer": row["reward_model"]["ground_truth"]}
         for row in Dataset.from_parquet(data).to_list()
     ]
@@ -33,7 +35,8 @@ def train(model: str, data: str, steps: int, prompts: int, generations: int, len
         settings = GRPOConfig(
             output_dir=folder,
             max_steps=steps,
-            per_device_train_batch_size=prompts * generations,
+            per_device_train_batch_size=rows,
+            gradient_accumulation_steps=prompts * generations // rows,
             num_generations=generations,
             max_completion_length=length,
             learning_rate=rate,
@@ -50,7 +53,7 @@ def train(model: str, data: str, steps: int, prompts: int, generations: int, len
             dataloader_num_workers=0,
             disable_tqdm=True,
         )
-        trainer = GRPOTrainer(model=model, reward_funcs=reward, args=settings, train_dataset=Dataset.from_list(rows))
+        trainer = GRPOTrainer(model=model, reward_funcs=reward, args=settings, train_dataset=Dataset.from_list(found))
         trainer.train()
 
 

@@ -55,10 +55,6 @@ def main() -> int:
         return loss(*arguments, **settings)
 
     calls.ppo_loss = noting  # type: ignore[attr-defined]
-    reduced = trainer.reduced  # type: ignore[attr-defined]
-    trainer.reduced = lambda *given: {**reduced(*given), "perf/max_memory_allocated_gb": 3.0}  # type: ignore[attr-defined]
-    engine: Any = import_module(f"{PACKAGE}.workers.rollout_engine").RolloutEngine  # type: ignore[attr-defined]
-    engine.given_back = 2**30
     code = program.main(sys.argv[2:])
     Path(sys.argv[1]).write_text(json.dumps(SEEN), encoding="utf-8")
     return int(code)

@@ -39,12 +39,7 @@ def seen(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPat
     done = forked(root, str(DRIVER), "seen.json", *settings)
     assert done.returncode == 0, done.stderr[-2000:]
     found: Mapping[str, Any] = json.loads((root / "seen.json").read_text(encoding="utf-8"))
-    (metrics,) = root.glob("checkpoints/*/*/metrics.jsonl")
-    return {**found, "metrics": json.loads(metrics.read_text(encoding="utf-8").splitlines()[-1])}
-
-
-def test_memory_that_the_engine_has_given_back_is_not_the_trainers(seen: Mapping[str, Any]) -> None:
-    assert seen["metrics"]["perf/max_memory_allocated_gb"] == 2.0
+    return found
 
 
 def test_from_main_to_the_loss(seen: Mapping[str, Any]) -> None:

@@ -120,7 +120,7 @@ def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports:
     project = recipient(TREE, places, {KEY: "naive"})
     taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
     assert taken.settings == {KEY: "of_the_run"}
-    assert taken.reads == ("data.batch", "own")
+    assert taken.reads == ("data.batch", "own.more")
     assert taken.places[0] == NAIVE
     assert [item.what for item in taken.remarks] == ["changed", "to do"]
     assert "judge" in taken.remarks[1].why
@@ -270,3 +270,30 @@ def test_of_a_programs_managers_the_last_is_what_trains() -> None:
     )
     assert own_verl.classes_of_program(ast.parse(program)) == ["Watches", "Trains"]
     assert own_verl.classes_of_program(ast.parse(program.replace("reward_fn", "score")))[-1] == "Watches"
+
+
+@pytest.mark.usefixtures("verl")
+def test_settings_that_only_the_checkouts_config_has_come_with_the_scorer_that_reads_them(tmp_path: Path) -> None:
+    """The class hands its config on to a function of another file, and no script says what that reads there."""
+    config = source_of("0.4.0").read("verl/trainer/config/ppo_trainer.yaml")
+    naive = CLASS.replace("size, end, judge=None, compute_score=None", "compute_score=None, config=None")
+    naive = naive.replace("self.given = (size, end, judge)", "self.config = config")
+    scores = "from verl.utils.reward_score import _default_compute_score as score\n"
+    fork = {
+        "verl/trainer/config/ppo_trainer.yaml": config.replace(
+            "\ntrainer:\n", "\ntrainer:\n  weights: {kind: linear, peak: 0.5}\n"
+        ),
+        NAIVE: scores + naive.replace("item / self.given[0]", "score('mine', item, 'a', config=self.config)"),
+        "verl/utils/reward_score/__init__.py": (
+            "def _default_compute_score(data_source, solution_str, ground_truth, config=None):\n"
+            "    return config.trainer.weights.peak if config.trainer.weights.kind == 'linear' else 0.0\n"
+        ),
+    }
+    checkout(tmp_path, **fork)
+    script = tmp_path / "fork/run.sh"
+    script.write_text("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=m\n")
+    made = vextract("new", tmp_path / "own", "--from-verl-run", script, "--engine", "hf")
+    assert made.code == 0, made.err
+    unknown = (tmp_path / "own/config/unknown.yaml").read_text()
+    assert "trainer.weights.kind: linear\ntrainer.weights.peak: 0.5\n" in unknown
+    assert "ray" not in unknown, "which nothing that was copied reads"

@@ -352,11 +352,13 @@ class _TakenOver:
 
 
 def _asked_for(reads: Iterable[str], said: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run says of the settings that a copied class reads, as far as the project has none of that name."""
+    """Return what a run says of the settings that copies read, as far as the project has none of that name."""
+    sections = {key.partition(".")[0] for key in before}  # of which one that is handed on whole says nothing
+    named = {name for name in reads if name not in sections}
     return {
         key: value
         for key, value in said.items()
-        if key not in before and any(key == name or key.startswith(f"{name}.") for name in reads)
+        if key not in before and any(key == name or key.startswith(f"{name}.") for name in named)
     }
 
 

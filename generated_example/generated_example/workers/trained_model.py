@@ -2,7 +2,7 @@
 """A model with its optimizer and the course of its learning rate."""
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ class TrainedModel:
         scheduler: of the learning rate; steps once per training step.
         tokenizer: is saved beside the model.
         is_usable: whether this process's share of the weights was finite after the last update.
+        given_back: says how many bytes of the device an engine in this process has given back; torch counts them still.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class TrainedModel:
         self.lora = adapter_settings(module)
         self.tokenizer = tokenizer
         self.is_usable = True
+        self.given_back: Callable[[], int] = lambda: 0
         self._copies = HostCopies()
         self.optimizer = _optimizer(module, optim)
         weights_rest, state_rests = rests(fsdp_config, ranks.world_size)

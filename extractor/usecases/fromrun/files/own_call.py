@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.usecases.fromrun import templates
@@ -85,8 +85,16 @@ def settings_read(text: str, section: str) -> set[str]:
     } - {section}
 
 
+def read_of_the_whole(texts: Iterable[str]) -> set[str]:
+    """Return the settings that modules read of the run's whole config, as far as one expression names them."""
+    found = {
+        ".".join([*chain[1:], *([name] if name else [])]) for text in texts for chain, name in _reads_of_config(text)
+    }
+    return {key for key in found if not any(other.startswith(f"{key}.") for other in found)}
+
+
 def _reads_of_config(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what a module's functions read of their `config`: the names from that on, and what it is asked for."""
+    """Yield what a module reads of `config` or `self.config`: the names from that on, and what it is asked for."""
     for node in ast.walk(readers.python(text)):
         name, chain = "", attribute_chain(node) if isinstance(node, ast.Attribute) else None
         if (
@@ -100,6 +108,7 @@ def _reads_of_config(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
             chain, name = attribute_chain(node.value), _text(node.slice)
         chain = tuple(chain or ())
         chain = chain[:-1] if chain[-1:] == ("get",) else chain
+        chain = chain[1:] if chain[:2] == ("self", "config") else chain
         if chain[:1] == ("config",) and (name or len(chain) > 1):
             yield chain, name
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from extractor.usecases.fromrun.files.own_call import OWN_SETTINGS
+from extractor.usecases.fromrun.files import own_call
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.manager_classes import known_as
@@ -66,7 +66,9 @@ def take(project: Recipient) -> Taken:
         files = {path: registered.not_again(content, known) for path, content in copying.files.items()}
         tree = project.with_hooks({f"{TARGET}.py": text, **support(text), **files}, {TARGET: IMPORTED_BY})
         remarks = copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied)
-        return Taken(tree, [*remarks, *asking(key, name, found.cls, copying.files.values())])
+        remarks += asking(key, name, found.cls, copying.files.values())
+        reads = own_call.read_of_the_whole(copying.files.values()) if own_call.OWN_SETTINGS in text else ()
+        return Taken(tree, remarks, reads=tuple(sorted(reads)))
     return Taken(project.tree, refused[:1])
 
 
@@ -126,7 +128,7 @@ def made_of_settings(project: Recipient) -> dict[str, str]:
 def read_by_copy(project: Recipient, unknown: Iterable[str]) -> set[str]:
     """Return the settings of no release that a run's copied manager finds in its config, and reads."""
     hook = project.code.get(f"{project.package}/{TARGET}.py", "")
-    if OWN_SETTINGS not in hook:
+    if own_call.OWN_SETTINGS not in hook:
         return set()
     classes = re.findall(r"^from \S+ import (\w+)$", hook, re.MULTILINE)
     code = "\n".join(text for text in project.code.values() if any(f"class {name}" in text for name in classes))

@@ -7,7 +7,6 @@ know a source of data that the run's release does not.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -15,7 +14,7 @@ from typing import Any
 
 from extractor.pipeline.source import Source
 from extractor.usecases.fromrun import templates
-from extractor.usecases.fromrun.files import SCORERS
+from extractor.usecases.fromrun.files import SCORERS, own_call
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import manager_hooks, managers, own_verl, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
@@ -34,7 +33,6 @@ _CLASSES = "workers/reward_manager/"
 _SCORED_BY = f"{SCORERS.replace('.', '/')}/"
 # What makes the reward managers in verl.
 _NOT_VERLS = "no version of verl has it so"
-_READ = re.compile(r"\bconfig((?:\.(?!get\b)\w+)+)")
 _TARGET, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which the class of a run's program is registered.
 _OF_THE_RUN = "of_the_run"
@@ -197,8 +195,7 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
             else {found.path, *manager_hooks.PROGRAMS}
         )
         handed, kept = manager_hooks.handed_by_programs(map(project.text, sorted(programs)), found.name)
-        values = [*handed.values(), copied.text]
-        reads = tuple(sorted({item[1:] for value in values for item in _READ.findall(value)}))
+        reads = tuple(sorted(own_call.read_of_the_whole([*handed.values(), copied.text, *copying.files.values()])))
         has_its_own = manager_hooks.HAS_ITS_OWN.search(copied.text) is not None
         text = manager_hooks.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed, has_its_own=has_its_own)
         own = {f"{_PROGRAM}.py": copied.text, **manager_hooks.support(text)}

@@ -20,7 +20,6 @@ from .batches import REWARD_COLUMNS
 from .early_rewards import EarlyRewards
 
 CLOSING_SECONDS = 10.0
-MEMORY_METRICS = ("perf/max_memory_allocated_gb", "perf/max_memory_reserved_gb")
 
 
 class Rollouts:
@@ -97,14 +96,6 @@ class Rollouts:
         assert self._written is not None
         written, self._written = self._written, None
         return written
-
-    def without_engine(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Return metrics whose figures of memory are the trainer's own.
-
-        torch goes on counting what an engine in this process has given back between rollouts.
-        """
-        given_back = getattr(self.engine, "given_back", 0) / 1024**3
-        return {name: value - given_back if name in MEMORY_METRICS else value for name, value in metrics.items()}
 
     def close(self) -> None:
         """Close the engine, and have what is being written end."""

@@ -259,7 +259,7 @@ class LocalPPOTrainer(Closing):
                 with timed("update_actor", timing):
                     with self._same_random_numbers("actor"):
                         actor_metrics = self.policy.update(batch)
-                    metrics.update(self.rollouts.without_engine(reduced(actor_metrics, ranks)))
+                    metrics.update(reduced(actor_metrics, ranks))
                     self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1, batch)
                     with under_way("weights"):
                         self._sync_weights()

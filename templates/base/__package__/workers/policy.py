@@ -118,11 +118,17 @@ class Policy(TrainedModel):
             self.is_usable = self.has_usable_weights()
         metrics.update(flops_metrics("actor", self.module, batch, seconds, section.ppo_epochs, self._world_size))
         if self.device.type == "cuda":
-            metrics["perf/max_memory_allocated_gb"] = torch.cuda.max_memory_allocated(self.device) / 1024**3
-            metrics["perf/max_memory_reserved_gb"] = torch.cuda.max_memory_reserved(self.device) / 1024**3
+            metrics.update(self.memory_metrics())
         metrics["perf/cpu_memory_used_gb"] = psutil.virtual_memory().used / 1024**3
         metrics["actor/lr"] = self.step_learning_rate()
         return metrics
+
+    def memory_metrics(self) -> dict[str, float]:
+        """Return the most that the GPU held for this process so far, in GiB, without what an engine has given back."""
+        allocated, reserved = torch.cuda.max_memory_allocated(self.device), torch.cuda.max_memory_reserved(self.device)
+        held = {"perf/max_memory_allocated_gb": allocated, "perf/max_memory_reserved_gb": reserved}
+        given_back = self.given_back()
+        return {name: (value - given_back) / 1024**3 for name, value in held.items()}
 
     def with_old_log_probs(self, batch: DataProto) -> DataProto:
         """Return a batch that the vendored actor takes, if need be with no numbers as its `old_log_probs`."""

@@ -71,6 +71,7 @@ class RolloutEngine(VllmRollout):
         self.team: Team | None = None
         if settings["tensor_model_parallel_size"] > 1:
             self.team = self.inference_engine = Team(self.inference_engine, settings["tensor_model_parallel_size"])
+        policy.given_back = self._given_back
         with computing_on(self.device):
             self._sleep()
 
@@ -149,9 +150,8 @@ class RolloutEngine(VllmRollout):
         with computing_on(self.device):
             self._sleep()
 
-    @property
-    def given_back(self) -> int:
-        """The bytes of the GPU that it has given back, until it wakes; torch counts them as if it still held them."""
+    def _given_back(self) -> int:
+        """Return the bytes of the GPU that it has given back, until it wakes."""
         if not self.frees_memory:
             return 0
         from vllm.device_allocator.cumem import CuMemAllocator
