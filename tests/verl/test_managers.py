@@ -131,10 +131,19 @@ def test_a_class_that_a_program_chooses_is_called_as_a_project_does(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("given", ["scores, ['a text']", "['a text'], scores", "{'reward_tensor': scores}, {}"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "scores, ['a text']",
+        "['a text'], scores",
+        "{'reward_tensor': scores}, {}",
+        "SimpleNamespace(batch={'outcome': scores.sum(-1), 'of_tokens': scores})",  # a DataProto for its own trainer
+    ],
+)
 def test_of_several_things_that_a_manager_returns_the_tensor_counts(tmp_path: Path, imports: Path, given: str) -> None:
-    returns = f"        import numpy\n        scores = numpy.ones((1, 2))\n        return {given}\n"
-    text = f"{CLASS.partition('        return [half')[0]}{returns}"
+    returns = f"        scores = numpy.ones((1, 2))\n        return {given}\n"
+    imported = "import numpy\nfrom types import SimpleNamespace\n"
+    text = f"{imported}{CLASS.partition('        return [half')[0]}{returns}"
     tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": text}))
     assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]).tolist() == [[1.0, 1.0]]
 
