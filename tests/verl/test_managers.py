@@ -657,6 +657,26 @@ def test_a_class_that_reads_the_config_gets_it_with_what_no_release_has(tmp_path
     assert (made.config.trainer.kind, "kind" in config.trainer) == ("best", False)
 
 
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("folder", ["verl/workers/reward_manager", "verl/experimental/reward"])
+def test_a_class_of_the_checkouts_own_is_no_plain_one_whatever_it_is_called(tmp_path: Path, folder: str) -> None:
+    """Upstream has had managers of these names that score as the plain one does, elsewhere."""
+    text = REGISTERED.replace("mine", "remote").replace("from verl.workers.reward_manager.helpers import half\n", "")
+    parts = Path(folder).parts
+    inits = {f"{'/'.join(parts[:number])}/__init__.py": "" for number in range(1, len(parts) + 1)}
+    project = recipient(TREE, checkout(tmp_path, **inits, **{f"{folder}/remote.py": text}), {KEY: "remote"})
+    said = [remark.what for remark in managers.take(project).remarks]
+    assert said == (["changed"] if folder.endswith("manager") else [])
+
+
+def test_arguments_of_a_manager_that_the_plain_one_takes_the_place_of_are_left_out() -> None:
+    naive = '@register("naive")\nclass Naive:\n    def __init__(self, tokenizer, num_examine): ...\n'
+    file = File("pkg_of_run/vendored/naive.py", FileKind.VENDORED, naive.encode(), "verl/none.py")
+    given = "reward.reward_kwargs.scale"
+    project = recipient(Tree.of([*TREE, file]), Places(()), {KEY: "remote", given: 2})
+    assert managers.not_taken(project) == [given]
+
+
 @pytest.mark.parametrize("name", ["prime", "remote"])
 def test_managers_that_score_as_the_plain_one_does_are_that(name: str) -> None:
     changed, remarks = startable.settle(recipient(TREE, Places(()), {KEY: name}), {}, {}, ())

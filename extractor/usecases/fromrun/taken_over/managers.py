@@ -9,7 +9,7 @@ from itertools import islice
 
 from extractor.usecases.fromrun.files import own_call
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.taken_over import registered
+from extractor.usecases.fromrun.taken_over import own_verl, registered
 from extractor.usecases.fromrun.taken_over.manager_classes import known_as
 from extractor.usecases.fromrun.taken_over.manager_hooks import PROGRAMS, handed_by_programs, hook_of, support
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
@@ -49,10 +49,13 @@ def take(project: Recipient) -> Taken:
     if key is None or not project.has(IMPORTED_BY):
         return Taken(project.tree)
     name, known = str(settings[key]), names(project.code)
-    if name in {*AS_NAIVE, *known}:
+    if name in known:
         return Taken(project.tree)
+    classes = known_as(name, project.places, project.source)
+    if name in AS_NAIVE:  # but for a class of the checkout's own that is called so
+        classes = (found for found in classes if own_verl.is_own(project, found.place))
     refused: list[Remark] = []
-    for found in islice(known_as(name, project.places, project.source), _MOST):
+    for found in islice(classes, _MOST):
         copying = project.copying(() if found.folder is None else (found.folder,))
         try:
             copied = copying.copy(f"from {found.module} import {found.cls}\n", [found.cls])
@@ -91,7 +94,8 @@ def asking(key: str, name: str, cls: str, texts: Iterable[str]) -> list[Remark]:
 
 def not_taken(project: Recipient) -> list[str]:
     """Return the settings that are arguments which the class of a run's manager does not take: verl passes them by."""
-    name = next((project.settings[key] for key in KEYS if project.settings.get(key)), "naive")
+    name = next((project.settings[key] for key in KEYS if project.settings.get(key)), PLAIN)
+    name = PLAIN if name in AS_NAIVE - names(project.code) else name
     decorated = re.compile(rf"@register\(\s*[\"']{re.escape(str(name))}[\"']")
     text = next((text for text in project.code.values() if decorated.search(text)), "")
     taken = _arguments(text, decorated)

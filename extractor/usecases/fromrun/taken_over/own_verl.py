@@ -12,6 +12,7 @@ from extractor.values.fingerprint import fingerprint, of_upstream, of_upstreams_
 from extractor.values.modules import absolute
 
 _PACKAGE = "verl"
+_MANAGERS = "verl/workers/reward_manager/"
 _THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carries over what has a place in a project"
 # What verl's programs call the manager that scores in training.
 _TRAINS = "reward_fn"
@@ -32,6 +33,11 @@ def is_changed(project: Recipient, path: str) -> bool:
     if not text or not known or (path in project.source.files and project.source.read(path) == text):
         return False
     return fingerprint(registered.tree_of(text)) not in known
+
+
+def is_own(project: Recipient, path: str) -> bool:
+    """Tell whether a file is one of the checkout's reward managers, and upstream never had one of that name."""
+    return path.startswith(_MANAGERS) and path not in of_upstream() and bool(project.text(path))
 
 
 def classes_of_program(tree: ast.Module) -> list[str]:
