@@ -156,6 +156,20 @@ def test_keys_that_nothing_puts_into_a_batch() -> None:
     assert list(unfed(files(own=text, other=stores))) == [(("p.own", "f"), "b")]
 
 
+def test_columns_that_are_selected_are_read() -> None:
+    """As verl's actor does: what is read of the selection is named by no other code for that."""
+    text = """
+def f(data):
+    wanted = ["a", "b"]
+    if data.more:
+        wanted.append("c")
+    part = data.select(batch_keys=wanted)
+    return part["a"], data.pop(batch_keys=["d"], non_tensor_batch_keys=["e"])
+"""
+    assert list(unfed(files(own=text))) == [(("p.own", "f"), key) for key in ("a", "b", "d")]
+    assert list(unfed(files(own=text, other="def g(x):\n    return x['a'], {'b': 1, 'd': 2}\n"))) == []
+
+
 def test_columns_that_only_the_code_of_a_fork_gives_to_rows() -> None:
     text = "def f(data):\n    return data.non_tensor_batch['a'], data.non_tensor_batch['b'], data.batch['c']\n"
     assert list(unfed(files(own=text), of_rows=True)) == [(("p.own", "f"), "a"), (("p.own", "f"), "b")]

@@ -12,8 +12,14 @@ EXTRA = "reward_extra_info"
 
 
 def keys_read(nodes: Iterable[ast.AST], of: Collection[str] = MADE) -> Iterator[tuple[int, str]]:
-    """Yield the keys that code reads from a batch, and where: `data.meta_info["key"]`."""
+    """Yield the keys that code reads from a batch, and where: `data.meta_info["key"]`, `data.select(batch_keys=[...])`.
+
+    Of a list of columns those count that it is made with, and not what is appended on a condition.
+    """
+    nodes = list(nodes)
     yield from _keys(nodes, of, ast.Load)
+    if of == MADE:
+        yield from _selected(nodes)
 
 
 def keys_written(nodes: Iterable[ast.AST], of: Collection[str] = OF_ROWS) -> Iterator[str]:
@@ -27,6 +33,22 @@ def keys_written(nodes: Iterable[ast.AST], of: Collection[str] = OF_ROWS) -> Ite
     for item in nodes:
         if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) and _is_extra(item.value):
             yield str(item.slice.value)
+
+
+def _selected(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Yield the columns that code takes out of a batch by their names, in a list or a variable that is one."""
+    given: list[ast.expr] = []
+    lists: dict[str, list[ast.expr]] = {}
+    for item in nodes:
+        if isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and item.func.attr in ("select", "pop"):
+            given += [keyword.value for keyword in item.keywords if keyword.arg == "batch_keys"]
+        elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
+            lists.setdefault(item.targets[0].id, []).append(item.value)
+    for value in given:
+        for found in lists.get(value.id, ()) if isinstance(value, ast.Name) else (value,):
+            for item in found.elts if isinstance(found, ast.List) else ():
+                if isinstance(item, ast.Constant) and isinstance(item.value, str):
+                    yield id(item), item.value
 
 
 def _is_extra(node: ast.expr) -> bool:

@@ -95,7 +95,7 @@ def _facts(data: bytes) -> _Facts:
         made, others = dict(keys_read(nodes)), dict(keys_read(nodes, OF_ROWS))
         read += [(name, key) for key in made.values()]
         of_rows += [(name, key) for key in others.values()]
-        keys = made.keys() | others.keys()
+        keys = made.keys() | others.keys() | _read_again(nodes, set(made.values()))
         constants = (item for item in nodes if isinstance(item, ast.Constant) and id(item) not in keys)
         strings.update(item.value for item in constants if isinstance(item.value, str))
         given.update(_given(nodes))
@@ -155,6 +155,12 @@ def unfed(files: Mapping[str, bytes], *, of_rows: bool = False) -> Iterator[tupl
     for module, file in facts.items():
         read = file.of_rows if of_rows else file.read
         yield from (((module, name), key) for name, key in read if key not in known)
+
+
+def _read_again(nodes: Sequence[ast.AST], keys: Collection[str]) -> set[int]:
+    """Return where code that reads keys of a batch reads them from something else: `model_inputs["key"]`."""
+    read = [item.slice for item in nodes if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Load)]
+    return {id(item) for item in read if isinstance(item, ast.Constant) and item.value in keys}
 
 
 def _given(nodes: Sequence[ast.AST]) -> Iterator[str]:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +32,10 @@ from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.bash import read_script
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.other_libraries.translation import FileScored
 from extractor.usecases.fromrun.reading import Run, read_run
-from extractor.usecases.fromrun.taken_over import (
-    easyr1_prompts,
-    easyr1_rewards,
-    estimators,
-    managers,
-    own_verl,
-    registered,
-    scorers,
-    surroundings,
-    trl_rewards,
-    unregistered,
-)
-from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
+from extractor.usecases.fromrun.taken_over import managers, surroundings
+from extractor.usecases.fromrun.taken_over.everything import take_over
+from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.usecases.fromrun.unknowns import readable, shown, unknowns
 from extractor.values import readers, releases
 from extractor.values.configtree import flatten, nearest
@@ -271,7 +259,15 @@ def settle(
     unknown, asked = dict(found.unknown), set[str]()
     of_run = Recipient(tree, options.package, found.target.source, found.run.places, settings, options.verl)
     if not found.run.hints:
-        over = _taken_over(of_run, found, project, is_adopted=adopted is not None)
+        over = take_over(
+            of_run,
+            found.run,
+            {**flatten(found.run.defaults), **stated},
+            found.unknown,
+            project,
+            keeps_unknown=found.keeps_unknown,
+            is_adopted=adopted is not None,
+        )
         mended, about = startable.settle(over.project, project, found.experiment.wanted, stated)
         tree, settings = over.project.tree, {**over.project.settings, **mended}
         found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in over.handed})
@@ -335,71 +331,3 @@ def _without_place(found: Found, remarks: Iterable[Remark], project: Mapping[str
     """Return the run's settings that the project has none for."""
     others = {item.key: item.value for item in remarks if item.what == "not carried over" and item.key not in project}
     return {**others, **found.unknown}
-
-
-@dataclass(frozen=True)
-class _TakenOver:
-    """A project with what its run's checkout has; `aside` are settings that name what neither has.
-
-    `handed` are settings of no release that a copied class takes, `asked` those that copies ask their config for.
-    """
-
-    project: Recipient
-    remarks: list[Remark]
-    aside: dict[str, Any]
-    handed: Mapping[str, str]
-    asked: Mapping[str, Any]
-
-
-def _asked_for(reads: Iterable[str], said: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run says of the settings that copies read, as far as the project has none of that name."""
-    sections = {key.partition(".")[0] for key in before}  # of which one that is handed on whole says nothing
-    named = {name for name in reads if name not in sections}
-    return {
-        key: value
-        for key, value in said.items()
-        if key not in before and any(key == name or key.startswith(f"{name}.") for name in named)
-    }
-
-
-def _taken_over(project: Recipient, found: Found, before: Mapping[str, Any], *, is_adopted: bool) -> _TakenOver:
-    """Copy what the run's settings name and the project has not, and leave out what nothing can be made of."""
-    remarks: list[Remark] = []
-    aside: dict[str, Any] = {}
-
-    reads: set[str] = set()
-
-    def update(taken: Taken) -> Recipient:
-        remarks.extend(taken.remarks)
-        reads.update(taken.reads)
-        return replace(project, tree=taken.tree, settings={**project.settings, **taken.settings})
-
-    scored = found.run.scored_by
-    scored_by = (
-        partial(easyr1_rewards.take, scored_by=scored)
-        if isinstance(scored, FileScored)
-        else partial(trl_rewards.take, scored_by=scored)
-    )
-    prompts = partial(easyr1_prompts.take, written=found.run.written)
-    for take in (registered.take, estimators.take, scored_by, prompts, managers.take):
-        project = update(take(project))
-    if found.keeps_unknown:
-        taken, aside = unregistered.put_aside(project, before)
-        project = update(taken)
-    scored_otherwise = scorers.take(project, found.run.program, before)
-    project = update(scored_otherwise)
-    remarks += own_verl.remarks(project, scored_otherwise.places, is_adopted=is_adopted)
-    said = {**flatten(found.run.defaults), **settings_of.stated_by(found.run)}
-    handed = managers.handed_over(project, found.unknown)
-    given = {name: found.unknown[key] for key, name in handed.items()}
-    project = replace(project, settings={**project.settings, **given})
-    remarks += [Remark(key, found.unknown[key], "renamed", f"here it is {name}") for key, name in handed.items()]
-    made = managers.made_of_settings(project)
-    project = replace(project, settings={**project.settings, **made})
-    why = "what the run's program makes its reward manager with"
-    remarks += [Remark(key, value, "changed", why) for key, value in made.items()]
-    left = [key for key in managers.not_taken(project) if key not in before]
-    why = "its reward manager takes no such argument"
-    remarks += [Remark(key, project.settings[key], "dropped", why) for key in left]
-    kept = {key: value for key, value in project.settings.items() if key not in left}
-    return _TakenOver(replace(project, settings=kept), remarks, aside, handed, _asked_for(reads, said, before))
