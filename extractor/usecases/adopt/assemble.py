@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from textwrap import dedent
 
 from extractor.pipeline.index.syntax import bound_names
 from extractor.usecases.adopt import narrower
@@ -89,6 +90,26 @@ def _at_odds(target: TargetProject, carried: Carried, files: Mapping[str, bytes]
             # What rows have may be of the data, unless the fork's own code puts it there.
             if place in units and key not in known and (not of_rows or key in target.copy.put_into_rows):
                 found[units[place]] = f"it reads {key} from a batch, which nothing in the project puts there"
+    return found | _for_parked_methods(target, carried)
+
+
+def _for_parked_methods(target: TargetProject, carried: Carried) -> dict[Unit, str]:
+    """Return units that hand to a method, by name, what only the fork's class takes, which did not come along."""
+    only_there: dict[tuple[str, str], str] = {}
+    for sides in target.sides.values():
+        for emitted in sides.emitted:
+            fork = sides.fork_by_name.get(emitted.key)
+            if fork is not None and Unit(sides.module, emitted.key) not in carried.works:
+                for argument, method in narrower.more_arguments(fork.node, emitted.core):
+                    only_there[method, argument] = emitted.key
+    found: dict[Unit, str] = {}
+    for unit, work in carried.works.items() if only_there else ():
+        for node in ast.walk(readers.python(dedent(work.core))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                for given in node.keywords:
+                    cls = only_there.get((node.func.attr, given.arg or ""))
+                    if cls is not None:
+                        found[unit] = f"it hands {given.arg} to {cls}.{node.func.attr}, which does not take it"
     return found
 
 

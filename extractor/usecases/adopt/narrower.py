@@ -37,6 +37,26 @@ def lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
     return found
 
 
+def more_arguments(theirs: ast.stmt | None, ours: str) -> list[tuple[str, str]]:
+    """Return the arguments that only methods of the fork's version of a class take, each with its method.
+
+    Args:
+        theirs: The fork's.
+        ours: The text of the project's.
+    """
+    nodes = readers.python(dedent(ours)).body
+    node = next((item for item in nodes if isinstance(item, ast.ClassDef)), None)
+    if node is None or not isinstance(theirs, ast.ClassDef):
+        return []
+    own, other = _members(node), _members(theirs)
+    return [
+        (argument, name)
+        for name, member in other.items()
+        if isinstance(member, _Function) and isinstance(there := own.get(name), _Function)
+        for argument in _arguments(member, there)
+    ]
+
+
 def _arguments(
     ours: ast.FunctionDef | ast.AsyncFunctionDef, theirs: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> list[str]:
