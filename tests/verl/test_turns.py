@@ -20,7 +20,10 @@ def overrides(folder: Path, words: str, config: str | None = None) -> dict[str, 
         (folder / "verl/trainer/config/ppo_trainer.yaml").write_text(config)
         (folder / "verl/trainer/main_ppo.py").write_text("")
     (folder / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b {words}\n")
-    run = with_verls_names(read_run(folder / "run.sh", {}, {}, started_in=folder))
+    read = read_run(folder / "run.sh", {}, {}, started_in=folder)
+    run = with_verls_names(read)
+    left, told = ({item.key for item in items} for items in (run.overrides, run.remarks))
+    assert {item.key for item in read.overrides} <= left | told, "nothing that is said goes without a word"
     return {item.key.removeprefix("actor_rollout_ref.rollout."): item.value for item in run.overrides[1:]}
 
 

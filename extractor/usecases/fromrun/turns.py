@@ -108,6 +108,8 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
         say(loop.group, N, group * alike, "as many responses to each prompt")
     turns, on = flat.get(loop.turns), flat.get(loop.on or "", loop.absent)
     if isinstance(turns, int) and (loop.on is None or on is True):
+        if loop.on in flat:
+            say(loop.on, PLAYS, True, "turns are played")
         found[PLAYS] = True
         say(loop.turns, TURNS, turns + loop.last, "turns of the model" if loop.last == 0 else "one more answers")
         start = flat.get(loop.prompt or "")
@@ -133,6 +135,10 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
     done = [key for key, value in _DONE.items() if key in flat and flat[key] == value]
     remarks += [Remark(key, flat[key], "dropped", "a project does so") for key in done]
     gone.update(done)
+    told = {item.key for item in remarks}
+    why = "as it is without it" if PLAYS in found else "no turns are played"
+    left = [item for item in run.overrides if item.key in gone - told]
+    remarks += [Remark(item.key, item.value, "dropped", why) for item in left]
     overrides = [item for item in run.overrides if item.key not in gone and item.key not in found]
     overrides += [Override("", key, value, f"{key}={value}") for key, value in found.items()]
     return replace(
