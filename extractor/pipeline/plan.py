@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from extractor.project.lock import Lock
 from extractor.values import readers
@@ -120,7 +120,7 @@ def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
 
 
 def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, str]) -> Plan:
-    """Restore what is vendored and missing; leave all else alone.
+    """Restore what is vendored and missing, with the packages that hold it; leave all else alone.
 
     Args:
         lock: The project's lock.
@@ -128,6 +128,8 @@ def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, st
         on_disk: Digests by path, as `digests_on_disk` gives them.
     """
     actions = []
+    vendored = [file.path for file in lock.files if file.kind is FileKind.VENDORED]
+    packages = {f"{folder}/__init__.py" for path in vendored for folder in _vendored_folders(path)}
     for file in lock.files:
         present = on_disk.get(file.path)
         if file.kind is FileKind.HOOK:
@@ -136,9 +138,15 @@ def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, st
             action = Action(file.path, Verdict.KEEP, file.kind, Reason.UNCHANGED)
         elif present is not None:
             action = Action(file.path, Verdict.KEEP, file.kind, Reason.EDITED)
-        elif file.kind is FileKind.VENDORED:
+        elif file.kind is FileKind.VENDORED or file.path in packages:
             action = Action(file.path, Verdict.ADD, file.kind, Reason.MISSING, emitted[file.path])
         else:
             action = Action(file.path, Verdict.KEEP, file.kind, Reason.REMOVED)
         actions.append(action)
     return Plan(tuple(actions))
+
+
+def _vendored_folders(path: str) -> list[str]:
+    """Return the folders that a vendored file is in, up to the one that holds nothing else."""
+    folders = [str(parent) for parent in PurePosixPath(path).parents]
+    return [folder for folder in folders if "vendored" in folder.split("/")]

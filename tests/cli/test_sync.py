@@ -71,6 +71,15 @@ def test_damaged_base_is_rebuilt(run, project: Path) -> None:
     assert tree(project) == before
 
 
+def test_a_whole_folder_comes_back_with_the_packages_that_hold_it(run, project: Path) -> None:
+    before = tree(project)
+    shutil.rmtree(project / "toy/vendored")
+    result = run("sync", project)
+    assert result.code == 0
+    assert "removed" not in result.out
+    assert tree(project) == before
+
+
 def test_edits_stay(run, project: Path) -> None:
     edited = {"toy/vendored/protocol.py": b"# edited\n", "config/ppo_trainer.yaml": b"# edited\n"}
     for path, data in edited.items():

@@ -193,6 +193,21 @@ def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
     preset.write_text(shipped)
 
 
+def test_what_owners_code_takes_needs_no_plus(project: Path) -> None:
+    """Of sections that hold arguments of theirs; a name that is misspelt is asked about all the same."""
+    fine = "reward.reward_kwargs.weights={a: 1.0}", "data.env.size=3", "reward.custom_reward_function.reward_kwargs.b=1"
+    assert python(project, "-c", READ, *fine).returncode == 0
+    for wrong, meant in (
+        ("reward.reward_kwargs.max_resp_length=5", "max_resp_len"),
+        ("reward.reward_kwargs.overlong_buffer_cfg.enabled=true", "enable"),
+        ("reward.weights={a: 1.0}", "+reward.weights"),
+    ):
+        done = python(project, "-c", READ, wrong)
+        assert done.returncode == 2
+        assert "unknown key" in done.stderr
+        assert meant in done.stderr
+
+
 def test_what_hooks_read_and_register_counts(project: Path) -> None:
     own = project / "toy" / "custom" / "own.py"
     own.write_text(

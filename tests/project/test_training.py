@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from tests.project.running import overrides, python, train
+from tests.project.running import forked, overrides, python, train
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST, newest_release
 
@@ -252,3 +253,16 @@ def test_training_needs_nothing_of_vextract(made: Maker) -> None:
             assert b"from extractor" not in file.data
         assert str(Path(__file__).parents[2]).encode() not in file.data
     assert PACKAGE
+
+
+def test_a_run_that_has_ended_says_how_to_train_further(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    saving = ("local.save_last=true", "trainer.resume_mode=auto", f"trainer.default_local_dir={tmp_path / 'a run'}")
+    assert forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=1")).returncode == 0
+    again = forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=2"))
+    assert again.returncode == 0, again.stderr[-2000:]
+    (further,) = re.findall(r"to train further from it: (.+)", again.stderr)
+    done = forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=3", *shlex.split(further)))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "step 2/3" in done.stdout
+    assert "step 1/3" not in done.stdout

@@ -67,7 +67,8 @@ def compute_policy_loss_spo(
     Args:
         old_log_prob, log_prob, advantages, response_mask: (bs, response_length)
         loss_agg_mode: how the tokens' losses become one number, see `agg_loss`
-        config: the `actor_rollout_ref.actor` section of the config; `clip_ratio` is the width of the penalty
+        config: the `actor_rollout_ref.actor` section of the config; `clip_ratio` is the width of the penalty. From verl
+            0.8.0 on its `global_batch_info` says of how many tokens and responses the mean is: those of all passes
         rollout_is_weights: (bs, response_length), importance weights against the rollout policy, if it corrects
 
     Returns:
@@ -79,7 +80,8 @@ def compute_policy_loss_spo(
     losses = advantages.abs() * (ratio - 1.0) ** 2 / (2.0 * config.clip_ratio) - ratio * advantages
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights
-    loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode)
+    of_batch = getattr(config, "global_batch_info", None) or {}
+    loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **of_batch)
     outside = masked_mean(((ratio - 1.0).abs() > config.clip_ratio).float(), response_mask)
     kl = masked_mean(-log_ratio, response_mask)
     if RETURNS_METRICS:

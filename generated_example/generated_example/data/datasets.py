@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +215,8 @@ def _build(
     except Exception as error:
         if "chat_template" in str(error) and not getattr(tokenizer, "chat_template", None):
             raise DataError(
-                "prompts are conversations, and the tokenizer has no chat template to write them out by",
+                "prompts are conversations, a text one of a single message, and the tokenizer has no chat template to "
+                "write them out by",
                 "use a model that was trained on conversations; or say how they are written out, as plain text for "
                 'instance: "actor_rollout_ref.model.custom_chat_template='
                 "'{% for m in messages %}{{ m.content }}{% endfor %}'\"",
@@ -358,6 +359,15 @@ def _is_conversation(prompt: Any) -> bool:
     return isinstance(prompt, list) and all(isinstance(message, dict) and message.get("role") for message in prompt)
 
 
+def _mixed_columns(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the columns that have no one type."""
+    for name in dict.fromkeys(name for row in rows for name in row):
+        try:
+            pyarrow.array([row.get(name) for row in rows])
+        except pyarrow.ArrowException:
+            yield name
+
+
 def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
     """Write rows as parquet under a name made from their content, unless that is there already.
 
@@ -372,7 +382,11 @@ def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
         try:
             table = pyarrow.Table.from_pylist(with_all_columns(rows))
         except pyarrow.ArrowException as error:
-            raise DataError(f"{path}: the rows differ in type: {error}", "give each column one type") from error
+            named = ", ".join(_mixed_columns(rows))
+            raise DataError(
+                f"{path}: values of several types in {named or 'a column'}: {error}",
+                "give each column one type, also within lists; what nothing reads may be one text, of JSON",
+            ) from error
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             pyarrow.parquet.write_table(table, scratch)

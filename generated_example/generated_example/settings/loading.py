@@ -29,6 +29,9 @@ from .unread import switched_off
 
 T = TypeVar("T")
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
+# Sections that hold what the owner's own code takes: what is new in them needs no +.
+OPEN = tuple(f"{part}reward_kwargs" for part in ("reward.", "reward.custom_reward_function."))
+OPEN += ("reward_model.reward_kwargs", "custom_reward_function.reward_kwargs", "data.env")
 
 
 def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> DictConfig:
@@ -55,6 +58,7 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
             f"{files.name}.yaml has no settings but its own", "begin it with defaults: [ppo_trainer, _self_]"
         )
     known = set(flat_keys(default))
+    overrides = [_opened(override, known) for override in overrides]
     for override in overrides:
         _check_override(override, known)
     values = [override for override in overrides if override not in chosen]
@@ -229,6 +233,17 @@ def _check_choice(override: str, files: ConfigFiles) -> None:
     options = sorted({path.stem for directory in files.directories for path in (directory / group).glob("*.yaml")})
     if option not in options:
         raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
+
+
+def _opened(override: str, known: set[str]) -> str:
+    """Return an override that adds to an open section as one that adds, unless it may be a misspelt one."""
+    key, equals, _ = override.partition("=")
+    section, _, name = key.rpartition(".")
+    if not equals or key in known or section not in OPEN or section not in known:
+        return override
+    below = f"{section}."
+    meant = nearest(name, {other.removeprefix(below) for other in known if other.startswith(below)})
+    return override if meant else f"+{override}"
 
 
 def _check_override(override: str, known: set[str]) -> None:

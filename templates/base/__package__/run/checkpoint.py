@@ -18,6 +18,7 @@ damaged_1/          checkpoints that are not as they were written; the run went 
 import contextlib
 import math
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -241,6 +242,8 @@ class Checkpoints:
         others = [path for path in reversed(self._all()) if step_of(path) > step]
         if not others:
             return
+        newest = others[-1]
+        is_result = start is None and what_is_wrong(newest) is None and notes_of(newest).get("finished")
         aside = set_aside(others, "earlier")
         for name in (LATEST, BEST):
             (self.directory / name).unlink(missing_ok=True)
@@ -248,6 +251,10 @@ class Checkpoints:
             self._mark(step_of(left))
         names = ", ".join(path.name for path in others)
         print(f"moved to {aside}, since this run does not continue them: {names}", file=sys.stderr)
+        if is_result:
+            at = shlex.quote(f"{aside}/{newest.name}")
+            further = f"trainer.resume_mode=resume_path trainer.resume_from_path={at}"
+            print(f"  that run had come to its end; to train further from it: {further}", file=sys.stderr)
 
     def newest(self) -> Path | None:
         """Find the last checkpoint that is undamaged, and move damaged ones after it aside.

@@ -22,6 +22,7 @@ from ..settings.shipped_settings import HOOKS
 from ..vendored.algorithms import core_algos
 from . import registries
 from .hook_errors import HookError, raised_in, source_of
+from .loss_by_pass import note_on_mean
 
 LOSS_ARGUMENTS = "old_log_prob, log_prob, advantages, response_mask, loss_agg_mode, config and, from 0.6.1 on, another"
 ESTIMATOR_ARGUMENTS = "token_level_rewards, response_mask, index, config and whatever else the release passes"
@@ -129,6 +130,7 @@ def _check_loss(name: str, loss: Callable[..., Any], arguments: Mapping[str, Any
         if not _is_metric(value):
             kind = f"{value!r:.60}" if not isinstance(value, torch.Tensor) else "a tensor: .detach().item() is a number"
             raise HookError(f"{what} returned the metric {key!r}, which is not a number but {kind}", where)
+    note_on_mean(name, where, loss, first.item(), arguments)
     return result
 
 

@@ -1,0 +1,56 @@
+"""Policy losses of an owner's own, over one pass and over several."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import forked, overrides
+from tests.project.support import PACKAGE, Configuration, Made
+from tests.releases import NEWEST
+
+pytestmark = pytest.mark.slow
+MEAN = '''
+
+@register_policy_loss("plain_mean")
+def plain_mean(old_log_prob, log_prob, advantages, response_mask, **more):
+    """The mean of a pass, as losses of before verl 0.8.0 are."""
+    return -(log_prob * advantages * response_mask).sum() / response_mask.sum(), {}
+'''
+NOTE = "note: the policy loss 'plain_mean' is the mean of a pass, and an optimizer step adds 4 of them up"
+ROWS = ("data.train_batch_size=4", "actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
+
+
+def gradient(root: Path, loss: str, rows: int) -> tuple[float, str]:
+    """The norm of the first gradient by a loss with so many responses in a pass, and what the run says."""
+    folder = root / "runs" / f"{loss}{rows}"
+    settings = overrides(
+        *ROWS,
+        f"actor_rollout_ref.actor.policy_loss.loss_mode={loss}",
+        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={rows}",
+        "trainer.total_training_steps=1",
+        f"trainer.default_local_dir={folder}",
+    )
+    done = forked(root, "main.py", *settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (row,) = (json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return row["actor/grad_norm"], done.stderr
+
+
+def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(
+    made: Callable[[Configuration], Made], tmp_path: Path
+) -> None:
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    hooks = root / PACKAGE / "custom/algorithms.py"
+    hooks.write_text(hooks.read_text(encoding="utf-8") + MEAN, encoding="utf-8")
+    (whole, _), (parts, said) = gradient(root, "spo", 16), gradient(root, "spo", 4)
+    assert parts == pytest.approx(whole, rel=1e-4)
+    assert "is the mean of a pass" not in said
+    (whole, quiet), (parts, said) = gradient(root, "plain_mean", 16), gradient(root, "plain_mean", 4)
+    assert parts > 3 * whole
+    assert "is the mean of a pass" not in quiet, "one pass is the batch"
+    assert said.count(NOTE) == 1
