@@ -132,6 +132,46 @@ def test_a_loss_of_an_earlier_release_has_its_own_arguments_settings_and_result(
     assert set(made.reads) == {f"actor_rollout_ref.actor.{name}" for name in below}
 
 
+# What a loss divides by: the tokens of its pass, as before verl 0.8.0, or those of the batch.
+OF_A_PASS, OF_THE_BATCH = "response_mask.sum()", "config.global_batch_info['batch_num_tokens'] * config.scale"
+DIVIDES = """
+import torch
+
+
+@register_policy_loss("mine")
+def mine(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode, config=None, rollout_is_weights=None):
+    return -(log_prob * advantages * response_mask).sum() / {by}, {{}}
+"""
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("by", [OF_A_PASS, OF_THE_BATCH])
+def test_what_a_loss_is_of_each_pass_adds_up_to_what_it_is_of_the_batch(tmp_path: Path, pkg: Path, by: str) -> None:
+    torch = pytest.importorskip("torch")
+    core = f"{NEWER}\n\ndef vanilla_of_batch(config):\n    return config.global_batch_info\n"
+    made = taken(tmp_path, core, {registered.LOSS: "mine"}, OLDER + DIVIDES.format(by=by))
+    loss = found(pkg, made.tree)["mine"]
+    config = SimpleNamespace(global_batch_info={})
+    rows = torch.arange(12.0).reshape(6, 2)
+    given = {"old_log_prob": rows, "log_prob": rows.requires_grad_(), "advantages": rows.detach() - 4}
+    given |= {"response_mask": torch.ones(6, 2)}
+
+    def gradient(size: int, steps: int = 1) -> Any:
+        rows.grad = None
+        for start in range(0, 6, size):
+            config.global_batch_info.update(dp_size=1, batch_num_tokens=12 * steps, global_batch_size=6)
+            part = {name: value[start : start + size] for name, value in given.items()}
+            loss(**part, loss_agg_mode="token-mean", config=config)[0].backward()
+        return rows.grad
+
+    whole = gradient(6)
+    assert whole.abs().sum() > 0
+    assert torch.allclose(gradient(2), whole)
+    assert torch.allclose(gradient(1), whole)
+    if by == OF_THE_BATCH:
+        assert torch.allclose(gradient(6, steps=2), whole / 2), "what is noted of a later batch counts"
+
+
 @pytest.mark.usefixtures("verl")
 def test_an_estimator_gets_what_it_takes(tmp_path: Path, pkg: Path) -> None:
     made = taken(tmp_path, NEWER, {registered.ESTIMATOR: "plain"})

@@ -14,6 +14,8 @@ from extractor.values import readers
 MODULE, NAME = "of_the_run", "of_the_run"
 # The module that knows the run's settings which no release has.
 OWN_SETTINGS = "own_settings"
+# What verl's engine notes of the whole batch, for losses to take their mean of.
+NOTED = "global_batch_info"
 # What a project has at hand for losses and estimators that take it: the names that trainers have for it.
 AT_HAND = {
     "entropys": ("entropy", "entropies", "token_entropys", "token_entropy", "token_level_entropy", "old_entropy"),
@@ -48,7 +50,15 @@ def at_hand(name: str) -> str | None:
 
 
 def called_as_here(
-    text: str, definition: str, section: str, package: str, given: Collection[str], *, measures: bool, lends: bool
+    text: str,
+    definition: str,
+    section: str,
+    package: str,
+    given: Collection[str],
+    *,
+    measures: bool,
+    lends: bool,
+    adds_up: bool = False,
 ) -> str:
     """Return a module's text with the decorator at a function that a project calls otherwise than its own trainer does.
 
@@ -60,6 +70,7 @@ def called_as_here(
         given: The arguments that the project calls it with.
         measures: Whether the project takes a dictionary of metrics behind a loss.
         lends: Whether it takes what the project has at hand, and does not pass.
+        adds_up: Whether the project adds up what a loss is of each pass.
     """
     body = readers.python(text).body
     node = next((item for item in body if isinstance(item, ast.FunctionDef) and item.name == definition), None)
@@ -68,6 +79,7 @@ def called_as_here(
     taken = {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
     fits = (node.args.kwarg is not None or taken.issuperset(given)) and not lends
     whole = any(chain[1:2] == (section.partition(".")[0],) for chain, _ in _reads_of_config(text))
+    fits = fits and not (adds_up and NOTED not in text)
     if fits and not whole and not settings_read(text, section) and not (measures and _returns_otherwise(node)):
         return text
     lines = text.split("\n")
