@@ -128,7 +128,7 @@ def _called_as_here(text: str, definition: str, key: str, project: Recipient, *,
     measures = key == LOSS and _MEASURED.search(of_projects) is not None
     given = {name for name in _GIVEN[key] if name in of_projects} - {"reward_baselines"}
     package = f"{project.package}.{_COPIES.replace('/', '.')}"
-    adds_up = key == LOSS and any(own_call.NOTED in code for code in project.code.values())
+    adds_up = key == LOSS and own_call.NOTED in of_projects
     return own_call.called_as_here(
         text, definition, _SECTIONS[key], package, given, measures=measures, lends=lends, adds_up=adds_up
     )
