@@ -108,9 +108,9 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
         say(loop.group, N, group * alike, "as many responses to each prompt")
     turns, on = flat.get(loop.turns), flat.get(loop.on or "", loop.absent)
     if isinstance(turns, int) and (loop.on is None or on is True):
-        if loop.on in flat:
-            say(loop.on, PLAYS, True, "turns are played")
         found[PLAYS] = True
+        if loop.on in flat:
+            remarks.append(Remark(loop.on, on, "changed", f"turns are played: here it is {PLAYS}=True"))
         say(loop.turns, TURNS, turns + loop.last, "turns of the model" if loop.last == 0 else "one more answers")
         start = flat.get(loop.prompt or "")
         if loop.prompt and isinstance(start, int) and isinstance(flat.get(PROMPT), int):

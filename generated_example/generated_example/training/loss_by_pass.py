@@ -1,6 +1,7 @@
 # vextract:template base/__package__/training/loss_by_pass.py
 """Whether an owner's policy loss is of the whole batch, where a step adds the losses of several passes up."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -43,7 +44,8 @@ def note_on_mean(name: str, where: str, loss: Callable[..., Any], value: float, 
         doubled = float(found[0] if isinstance(found, (tuple, list)) else found)
     except Exception:
         return  # it is called with what it expects only by verl
-    if abs(doubled - value) < abs(doubled - 2 * value):
+    # Every process has called it: what it computes may need the others.
+    if abs(doubled - value) < abs(doubled - 2 * value) and os.environ.get("RANK", "0") == "0":
         often = f"{passes:.0f}"
         print(
             f"note: the policy loss {name!r} is the mean of a pass, and an optimizer step adds {often} of them up: its "

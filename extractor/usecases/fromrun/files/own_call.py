@@ -58,7 +58,7 @@ def called_as_here(
     *,
     measures: bool,
     lends: bool,
-    adds_up: bool = False,
+    adds_up: bool,
 ) -> str:
     """Return a module's text with the decorator at a function that a project calls otherwise than its own trainer does.
 
@@ -77,9 +77,9 @@ def called_as_here(
     if node is None:
         return text
     taken = {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
-    fits = (node.args.kwarg is not None or taken.issuperset(given)) and not lends
+    may_be_mean = adds_up and NOTED not in text
+    fits = (node.args.kwarg is not None or taken.issuperset(given)) and not lends and not may_be_mean
     whole = any(chain[1:2] == (section.partition(".")[0],) for chain, _ in _reads_of_config(text))
-    fits = fits and not (adds_up and NOTED not in text)
     if fits and not whole and not settings_read(text, section) and not (measures and _returns_otherwise(node)):
         return text
     lines = text.split("\n")
