@@ -67,15 +67,23 @@ def import_hooks() -> None:
 
 @contextmanager
 def calling_policy_loss(name: str) -> Iterator[None]:
-    """Check an owner's policy loss at each call within it: it goes around the actor's update."""
-    with _checked(registries.POLICY_LOSS_REGISTRY, name, functools.partial(_check_loss, name)):
+    """Check a policy loss at each call within it: it goes around the actor's update.
+
+    Of verl's own, which may have been edited, only whether it is of the whole batch is looked at, once.
+    """
+    owners = is_owners(registries.POLICY_LOSS_REGISTRY.get(str(name)))
+    check = functools.partial(_check_loss if owners else _look_at_loss, name)
+    with _checked(registries.POLICY_LOSS_REGISTRY, name, check):
         yield
 
 
 @contextmanager
 def calling_estimator(name: str) -> Iterator[None]:
     """Check an owner's advantage estimator within it: it goes around `compute_advantage`."""
-    with _checked(registries.ADV_ESTIMATOR_REGISTRY, name, functools.partial(_check_estimates, name)):
+    if is_owners(registries.ADV_ESTIMATOR_REGISTRY.get(str(name))):
+        with _checked(registries.ADV_ESTIMATOR_REGISTRY, name, functools.partial(_check_estimates, name)):
+            yield
+    else:
         yield
 
 
@@ -89,7 +97,7 @@ def _checked(
     registry: dict[str, Any], name: str, check: Callable[[Callable[..., Any], Mapping[str, Any]], Any]
 ) -> Iterator[None]:
     function = registry.get(str(name))
-    if function is None or not is_owners(function):
+    if function is None:
         yield
         return
 
@@ -130,7 +138,14 @@ def _check_loss(name: str, loss: Callable[..., Any], arguments: Mapping[str, Any
         if not _is_metric(value):
             kind = f"{value!r:.60}" if not isinstance(value, torch.Tensor) else "a tensor: .detach().item() is a number"
             raise HookError(f"{what} returned the metric {key!r}, which is not a number but {kind}", where)
-    note_on_mean(name, where, loss, first.item(), arguments)
+    note_on_mean(name, where, loss, arguments)
+    return result
+
+
+def _look_at_loss(name: str, loss: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Call a policy loss of verl's; return what it returns."""
+    result = loss(**arguments)
+    note_on_mean(name, source_of(loss.func), loss, arguments)  # type: ignore[attr-defined]
     return result
 
 
