@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 import threading
 import time
 from typing import Any
@@ -33,6 +34,8 @@ class Env:
             raise ValueError("illegal\n  move")
         if self.does == "raise later" and self.calls == 2:
             raise ValueError("illegal")
+        if self.does == "exit":
+            sys.exit("enough")
         if self.does == "hang":
             time.sleep(60)
         if isinstance(self.does, tuple):
@@ -179,7 +182,19 @@ def test_an_environment_that_cannot_be_made_is_a_failure(run: Any) -> None:
     assert columns["env_error_file"][1] == line_of(make_env, "raise")
 
 
-@pytest.mark.parametrize(("make_env", "threads"), [(AsyncEnv, "false"), (Env, "true"), (Env, "false")])
+WAYS = [(AsyncEnv, "false"), (Env, "true"), (Env, "false")]
+
+
+@pytest.mark.parametrize(("make_env", "threads"), WAYS)
+def test_one_that_would_end_the_program_is_named_where_it_says_so(run: Any, make_env: Any, threads: str) -> None:
+    columns = run(make_env, [None, "exit", None], f"local.env.threads={threads}").non_tensor_batch
+    assert columns["env_end"].tolist() == ["terminated", "error", "terminated"]
+    assert "SystemExit" in columns["env_error"][1]
+    assert "enough" in columns["env_error"][1]
+    assert columns["env_error_file"][1] == line_of(Env.step, "sys.exit")
+
+
+@pytest.mark.parametrize(("make_env", "threads"), WAYS)
 def test_an_environment_that_takes_too_long_is_left_behind(run: Any, make_env: Any, threads: str) -> None:
     start = time.perf_counter()
     batch = run(make_env, [None, "hang", None], "local.env.timeout=0.5", f"local.env.threads={threads}")

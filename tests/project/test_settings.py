@@ -120,6 +120,8 @@ MISTAKES = {
     "local.gradient_accumulation_steps=3": "choose a divisor of 512: 1, 2, 4,",
     "local.quantization.load_in_4bit=true": "vextract upgrade --with qlora",
     "local.gradient_accumulation_steps=0": "must be at least 1",
+    "algorithm.gamma=2": "must be from 0 to 1",
+    "actor_rollout_ref.rollout.top_k=-2": "must be at least -1",
 }
 
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -103,6 +104,16 @@ def test_a_coroutine_that_would_end_the_program_is_an_error(library: Library) ->
     scorer = library("scoring").Scorer(leave)
     with closing(scorer), pytest.raises(library("scoring").ScoringError, match="raised SystemExit: 0"):
         scorer(samples("aa"))
+
+
+def test_a_coroutine_that_would_end_a_thread_is_an_error_where_it_said_so(library: Library) -> None:
+    async def leave() -> float:
+        sys.exit("enough")
+
+    with closing(library("loop_thread").LoopThread("thread")) as thread:
+        error = thread.submit(leave()).exception(10)
+    assert "enough" in str(error)
+    assert traceback.extract_tb(error.__traceback__)[-1].filename == __file__
 
 
 def test_coroutines_run_at_once_and_have_a_time_limit(library: Library, functions: ModuleType) -> None:

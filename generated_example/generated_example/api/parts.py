@@ -212,9 +212,10 @@ class LocalRollouts(Part):
             the prompts come with it, and `uid`, which tells the prompts apart.
 
         Raises:
-            DataError: a prompt is too long, or no prompt.
+            DataError: there are no prompts, or one is too long, or is none.
             RolloutError: the engine cannot go on.
         """
+        self.require_open()
         self._calls += 1
         meta = {"global_steps": self._calls} | ({} if do_sample is None else {"do_sample": do_sample})
         with without_running_loop(), self._own_random_numbers():
@@ -226,5 +227,6 @@ class LocalRollouts(Part):
 
     def sync_weights(self) -> None:
         """Take over the policy's weights, which have changed."""
+        self.require_open()
         with without_running_loop():
             self.rollouts.sync_weights()

@@ -51,4 +51,4 @@ async def _not_ending(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
     except SystemExit as error:
-        raise RuntimeError(f"SystemExit: {error}") from error
+        raise RuntimeError(f"SystemExit: {error}").with_traceback(error.__traceback__) from error

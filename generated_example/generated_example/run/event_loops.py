@@ -2,10 +2,13 @@
 """Event loops of asyncio, where one runs already, in the cells of a notebook; and what is closed in spite of it."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
+
+from ..errors import ConfigError
 
 C = TypeVar("C", bound="Closing")
 
@@ -29,10 +32,10 @@ class Closing:
     """Is closed at the end of a `with` statement.
 
     Attributes:
-        _end: ends what it began, once; a `weakref.finalize`, so that it is also called when nothing holds the object.
+        _end: ends what it began, once; it is also called when nothing holds the object.
     """
 
-    _end: Callable[[], Any]
+    _end: "weakref.finalize[Any, Any]"
 
     def __enter__(self: C) -> C:
         return self
@@ -46,3 +49,9 @@ class Closing:
         """End the rollout engine and what else runs beside this process. Calling it again does nothing."""
         with without_running_loop():
             self._end()
+
+    def require_open(self) -> None:
+        """Raise a ConfigError if it has been closed."""
+        if not self._end.alive:
+            name = type(self).__name__
+            raise ConfigError(f"this {name} has been closed", f"make another {name}: what it ran on has ended")

@@ -181,6 +181,7 @@ class LocalPPOTrainer(Closing):
             After each step, its number, its metrics and its batch. What is done there does not change the next step,
             unless it changes the trainer.
         """
+        self.require_open()
         return self._run.steps()
 
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
@@ -212,6 +213,7 @@ class LocalPPOTrainer(Closing):
         Returns:
             The global batch with everything that was computed for it, and the metrics so far.
         """
+        self.require_open()
         config, ranks, metrics = self.config, self.ranks, Metrics()
         timing = {} if timing is None else timing
         if not isinstance(prompts, dict):
@@ -289,12 +291,14 @@ class LocalPPOTrainer(Closing):
             n: responses to each, one behind the other.
             do_sample: whether they are drawn, as in training; otherwise the likeliest token is taken each time.
         """
+        self.require_open()
         return generate_texts(self.rollouts, self.config, self.tokenizer, prompts, n, do_sample)
 
     @without_running_loop()
     @under_way("testing")
     def validate(self, loader: Any = None) -> Metrics:
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
+        self.require_open()
         before = random_state()
         rows, infos = answer_and_score(self, self.val_loader if loader is None else loader)
         metrics = validation_metrics(rows, infos)

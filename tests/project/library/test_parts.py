@@ -21,6 +21,7 @@ BEGIN = f"""
 import json, os
 import torch
 from {PACKAGE} import ConfigError, LocalPPOTrainer, LocalPolicy, LocalReference, LocalRollouts, load_config
+from {PACKAGE}.errors import ProjectError
 from {PACKAGE}.vendored.protocol import DataProto
 SMALL = {overrides("trainer.logger=[]")!r}
 ROWS = [{{"prompt": f"{{a}}7=", "ground_truth": f"{{a + 1}}8"}} for a in range(9)] * 2
@@ -172,6 +173,36 @@ def test_another_engine_is_refused(project: Path) -> None:
     assert "actor_rollout_ref.rollout.name is 'vllm'" in found[0]
     assert "vextract upgrade --engine vllm" in found[0]
     assert "actor_rollout_ref.rollout.name is 'none'" in found[1]
+
+
+def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) -> None:
+    found = run(
+        project,
+        """
+        def said(function):
+            try:
+                function()
+            except ProjectError as error:
+                return str(error)
+        config = load_config(*SMALL, "trainer.experiment_name=misuse")
+        with LocalRollouts(config) as rollouts:
+            nothing = said(lambda: rollouts.generate_sequences([]))
+        with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer:
+            none = said(lambda: trainer.generate([]))
+        print(json.dumps([
+            said(lambda: load_config(123)), said(lambda: load_config(["a=1"])), nothing, none,
+            said(lambda: rollouts.generate_sequences(["12="])), said(trainer.fit), said(lambda: next(trainer.steps())),
+            said(lambda: trainer.train_step(ROWS)), said(lambda: trainer.generate(["12="])), said(trainer.evaluate),
+        ]))
+        """,
+    )
+    assert all("hint: " in text for text in found), found
+    assert "123, of type int" in found[0]
+    assert 'load_config("trainer.total_epochs=3")' in found[1]
+    assert found[2].startswith("there are no prompts")
+    assert found[3].startswith("there are no prompts")
+    assert found[4].startswith("this LocalRollouts has been closed")
+    assert all(text.startswith("this LocalPPOTrainer has been closed") for text in found[5:])
 
 
 @pytest.mark.thorough

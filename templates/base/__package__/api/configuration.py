@@ -43,7 +43,7 @@ def load_config(
             f"the project's config is not at {CONFIG_DIRECTORY}",
             "install the project as `make setup` does: pip install -e .",
         )
-    words = [word for given in overrides for word in ([given] if isinstance(given, str) else as_overrides(given))]
+    words = [word for given in overrides for word in ([given] if isinstance(given, str) else _of_mapping(given))]
     name = str(config_name).removesuffix(".yaml")
     paths = [None if path is None else Path(path) for path in (config_path, config_dir)]
     config = loading.load_config(ConfigFiles(CONFIG_DIRECTORY, name, *paths), words)
@@ -51,6 +51,15 @@ def load_config(
     for note in loading.notes_on(config, words):
         warnings.warn(note, stacklevel=2)
     return config
+
+
+def _of_mapping(given: Any) -> list[str]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"settings are given as {given!r:.60}, of type {type(given).__name__}",
+            'give texts, load_config("trainer.total_epochs=3"), or mappings, load_config({"trainer.total_epochs": 3})',
+        )
+    return as_overrides(given)
 
 
 def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

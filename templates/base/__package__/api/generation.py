@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ..errors import DataError
 from ..run.distributed import random_state, set_random_state
 from ..training.batches import generation_batch, objects
 from ..training.rollouts import Rollouts
@@ -29,12 +30,14 @@ def answer(rollouts: Rollouts, config: Any, tokenizer: Any, prompts: Any, n: int
         position_ids of both together; with the prompts' columns, and `uid`, which is one for each prompt.
 
     Raises:
-        DataError: a prompt is too long, or no prompt.
+        DataError: there are no prompts, or one is too long, or is none.
     """
     if isinstance(prompts, DataProto):
         batch = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), dict(prompts.meta_info))
     else:
         rows = [{config.data.prompt_key: prompt} for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
+        if not rows:
+            raise DataError("there are no prompts to answer", "give one text at least, or a list of messages")
         batch = DataProto.from_single_dict(batch_of(rows, config, tokenizer))
     batch.non_tensor_batch.setdefault("uid", objects(str(index) for index in range(len(batch))))
     asked = generation_batch(batch)
@@ -59,7 +62,7 @@ def generate_texts(
         do_sample: whether tokens are drawn; otherwise the likeliest is taken each time.
 
     Raises:
-        DataError: a prompt is too long, or no prompt.
+        DataError: there are no prompts, or one is too long, or is none.
     """
     before = random_state()
     try:

@@ -166,7 +166,7 @@ async def _not_ending(result: Awaitable[Any]) -> Any:
     try:
         return await result
     except SystemExit as error:  # it would end the loop
-        raise RuntimeError(repr(error)) from error
+        raise RuntimeError(repr(error)).with_traceback(error.__traceback__) from error
 
 
 async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -181,7 +181,8 @@ async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
             future.set_result(result)
         else:  # a future cannot hold a StopIteration, and a SystemExit would end the loop
             ends = isinstance(error, StopIteration | SystemExit)
-            future.set_exception(RuntimeError(repr(error)) if ends else error)
+            held = RuntimeError(repr(error)).with_traceback(error.__traceback__)
+            future.set_exception(held if ends else error)
 
     def run() -> None:
         outcome: tuple[Any, BaseException | None]

@@ -77,6 +77,14 @@ POSITIVE = (
     "local.rollout.mismatch.threshold",
     "local.teacher_server.request_timeout",
 )
+NOT_BELOW_MINUS_1 = (  # -1: all tokens
+    "actor_rollout_ref.rollout.top_k",
+    "actor_rollout_ref.rollout.val_kwargs.top_k",
+)
+DISCOUNTS = (
+    "algorithm.gamma",
+    "algorithm.lam",
+)
 SHARES = (
     "actor_rollout_ref.rollout.top_p",
     "actor_rollout_ref.rollout.val_kwargs.top_p",
@@ -85,6 +93,8 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
     (AT_LEAST_1, lambda value: value >= 1, "must be at least 1"),
     (NOT_NEGATIVE, lambda value: value >= 0, "must not be negative"),
     (POSITIVE, lambda value: value > 0, "must be more than 0"),
+    (NOT_BELOW_MINUS_1, lambda value: value >= -1, "must be at least -1, for all tokens"),
+    (DISCOUNTS, lambda value: 0 <= value <= 1, "must be from 0 to 1"),
     (SHARES, lambda value: 0 < value <= 1, "must be more than 0 and at most 1"),
 )
 HINTS = {
