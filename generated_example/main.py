@@ -113,7 +113,7 @@ if __name__ == "__main__":
     except ModuleNotFoundError as error:  # what this file imports; a run reports its own errors
         if str(error.name).partition(".")[0] == "generated_example":
             print(f"error: the project has no module {error.name}", file=sys.stderr)
-            print("hint: `vextract sync` restores files of verl's that were removed", file=sys.stderr)
+            print("hint: `vextract sync --removed` restores files that were removed", file=sys.stderr)
             sys.exit(2)
         print(f"error: {sys.executable} has no package {error.name}", file=sys.stderr)
         print("hint: `make setup` makes .venv with everything; then: .venv/bin/python main.py", file=sys.stderr)

@@ -39,6 +39,8 @@ def test_sync_restores_only_what_is_vendored(tmp_path: Path) -> None:
         "toy/protocol.py": (Verdict.ADD, Reason.MISSING),
     }
     assert plan.paths(Verdict.ADD) == ("LICENSE.verl", "toy/protocol.py")
+    plan = plan_sync(LOCK, EMITTED, digests_on_disk(LOCK, tmp_path), removed=True)
+    assert plan.paths(Verdict.ADD) == ("LICENSE.verl", "main.py", "toy/protocol.py")
 
 
 def test_sync_keeps_what_is_there(tmp_path: Path) -> None:

@@ -81,10 +81,11 @@ def _next(found: "Status") -> list[str]:
     if found.phase is not None:
         first = "resolve the conflicts, then " if found.phase is Phase.CONFLICTS else ""
         lines.append(f"{first}`vextract upgrade --continue` finishes the upgrade, `vextract upgrade --abort` undoes it")
-    if found.base or any(
-        file.state is State.MISSING and file.kind is not None and file.kind.value == "vendored" for file in found.files
-    ):
+    missing = {file.kind.value for file in found.files if file.state is State.MISSING and file.kind is not None}
+    if found.base or "vendored" in missing:
         lines.append("`vextract sync` restores what is missing of verl")
+    if "template" in missing:
+        lines.append("`vextract sync --removed` restores all that is missing")
     if found.paths(State.EDITED):
         lines.append("`vextract diff` shows your edits")
     if (found.newer or found.vextract) and found.phase is None:

@@ -1,7 +1,9 @@
 """`vextract sync`: restore vendored files, byte for byte."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from extractor.cli import output, screen, unfinished
 from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
@@ -15,13 +17,15 @@ def command(
     path: Project = Path(),
     from_: From = None,
     offline: Offline = False,
+    removed: Annotated[bool, typer.Option("--removed", help="Bring back the project's other files too.")] = False,
     dry_run: DryRun = False,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Restore missing vendored files, byte for byte.
 
-    If the bytes would not be those of the lock, it fails and says what differs. Edited files stay as they are.
+    If the bytes would not be those of the lock, it fails and says what differs. Edited files stay as they are, and so
+    do hooks.
     """
     from extractor.pipeline import apply
     from extractor.pipeline.plan import digests_on_disk, plan_sync
@@ -33,7 +37,7 @@ def command(
     locked = lock.read(root)
     with output.progress("getting the emitted files"):
         emitted = restore.emitted(root, locked, origin=from_, offline=offline)
-    plan = plan_sync(locked, emitted.files, digests_on_disk(locked, root))
+    plan = plan_sync(locked, emitted.files, digests_on_disk(locked, root), removed=removed)
     if not dry_run:
         apply.restore(root, plan, base_data=base.dump(emitted.files) if emitted.rebuilt else None)
     if json:
@@ -48,7 +52,8 @@ def _show(plan: "Plan", emitted: "Emitted", dry_run: bool, verbose: bool) -> Non
     restored = plan.paths(Verdict.ADD)
     would = "would be " if dry_run else ""
     edited = [f"edited    {path} (left as it is)" for path in plan.paths(Verdict.KEEP, Reason.EDITED)]
-    removed = [f"removed   {path} (left as it is)" for path in plan.paths(Verdict.KEEP, Reason.REMOVED)]
+    back = "left so; --removed brings it back"
+    removed = [f"removed   {path} ({back})" for path in plan.paths(Verdict.KEEP, Reason.REMOVED)]
     same = len(plan.paths(Verdict.KEEP, Reason.UNCHANGED))
     files = "1 file" if len(restored) == 1 else f"{len(restored)} files"
     head = [f"{files} {would}restored, {same} as emitted; all bytes match vextract.lock"]

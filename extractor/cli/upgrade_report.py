@@ -140,7 +140,7 @@ def next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     if found.stale:
         lines.append("config files that are yours alone are never written: change what is named above")
     if any(action.reason.value == "removed by its owner" and action.note for action in found.plan.actions):
-        lines.append("files that you removed stay removed; `vextract sync` restores those of verl")
+        lines.append("files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all")
     if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
         lines.append(f"the project was made from a {found.old.source_kind} of its own; this takes verl from elsewhere")
     if found.changes_what_is_installed:

@@ -119,13 +119,16 @@ def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
     return found
 
 
-def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, str]) -> Plan:
+def plan_sync(
+    lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, str], *, removed: bool = False
+) -> Plan:
     """Restore what is vendored and missing, with the packages that hold it; leave all else alone.
 
     Args:
         lock: The project's lock.
         emitted: The emitted bytes by path, verified against the lock; at least of the files that are to be added.
         on_disk: Digests by path, as `digests_on_disk` gives them.
+        removed: Restore templates that are missing too.
     """
     actions = []
     vendored = [file.path for file in lock.files if file.kind is FileKind.VENDORED]
@@ -138,7 +141,7 @@ def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, st
             action = Action(file.path, Verdict.KEEP, file.kind, Reason.UNCHANGED)
         elif present is not None:
             action = Action(file.path, Verdict.KEEP, file.kind, Reason.EDITED)
-        elif file.kind is FileKind.VENDORED or file.path in packages:
+        elif removed or file.kind is FileKind.VENDORED or file.path in packages:
             action = Action(file.path, Verdict.ADD, file.kind, Reason.MISSING, emitted[file.path])
         else:
             action = Action(file.path, Verdict.KEEP, file.kind, Reason.REMOVED)

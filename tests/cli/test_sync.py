@@ -89,7 +89,7 @@ def test_edits_stay(run, project: Path) -> None:
     result = run("sync", project)
     assert result.code == 0
     assert "edited    toy/vendored/protocol.py (left as it is)" in result.out
-    assert "removed   Makefile (left as it is)" in result.out
+    assert "removed   Makefile (left so; --removed brings it back)" in result.out
     assert tree(project) == before
 
 
@@ -167,3 +167,15 @@ def test_not_a_project(run, tmp_path: Path) -> None:
     assert result.code == 2
     assert "not inside a vextract project" in result.err
     assert "vextract new" in result.err
+
+
+def test_templates_and_packages_come_back_where_that_is_asked_for(run, project: Path) -> None:
+    before = tree(project)
+    (project / "config/ppo_trainer.yaml").unlink()
+    shutil.rmtree(project / "toy/training")
+    shown = run("status", project)
+    assert "`vextract sync --removed`" in shown.out + shown.err
+    assert "config/ppo_trainer.yaml (left so; --removed" in run("sync", project).out
+    result = run("sync", project, "--removed", "--offline")
+    assert result.code == 0
+    assert tree(project) == before

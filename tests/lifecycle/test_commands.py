@@ -84,7 +84,7 @@ def test_upgrade(run: Run, edited: Path) -> None:
         "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
         " `vextract upgrade --abort` undoes the upgrade\n"
         "orphans lie below orphaned/, each with a note\n"
-        "files that you removed stay removed; `vextract sync` restores those of verl\n"
+        "files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all\n"
     )
     for action in planned["verdicts"]:
         for path in action["writes"]:

@@ -53,7 +53,7 @@ def read_files(project: Path) -> dict[str, str]:
     """
     folder = project / "config"
     if not (folder / MAIN).is_file():
-        raise UsageError(f"{folder / MAIN}: no such file", hint="restore it with `vextract sync`")
+        raise UsageError(f"{folder / MAIN}: no such file", hint="restore it with `vextract sync --removed`")
     return {
         path.relative_to(folder).as_posix(): readers.read_text(path)
         for path in readers.files_below(folder)
