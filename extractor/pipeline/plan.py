@@ -119,9 +119,7 @@ def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
     return found
 
 
-def plan_sync(
-    lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, str], *, removed: bool = False
-) -> Plan:
+def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, str], *, removed: bool = False) -> Plan:
     """Restore what is vendored and missing, with the packages that hold it; leave all else alone.
 
     Args:
