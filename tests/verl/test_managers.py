@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from extractor.usecases.fromrun import startable
 from extractor.usecases.fromrun.files import Places, beside
@@ -373,6 +374,26 @@ def test_what_a_trainer_reads_for_its_class_is_handed_to_it(tmp_path: Path, impo
     found = managers.handed_over(recipient(Tree.of([*tree, named]), places, {KEY: "mine"}), unknown)
     assert found == {"reward_model.threshold": "reward.reward_kwargs.threshold"}
     assert registered(tree, imports)(tokenizer=None, num_examine=0, threshold=0.5).threshold == 0.5
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_class_without_a_registry_is_made_with_what_its_program_hands_it(
+    tmp_path: Path, imports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = CLASS.replace("compute_score=None):", "url, topk, compute_score=None):\n        self.given = (url, topk)")
+    makes = """
+        config.retriever.url = os.environ.get("RETRIEVER_URL", "nowhere")
+        manager = manager(tokenizer=None, num_examine=0, url=config.retriever.url, topk=config.retriever.topk)
+"""
+    program = f"{CHOOSES}{makes}".replace("manager(tokenizer", "Mine(tokenizer")
+    files = {"src/verl/trainer/main_ppo.py": program, "src/verl/workers/reward_manager/mine.py": own}
+    taken = managers.take(recipient(TREE, chosen_by_name(tmp_path, **files), {KEY: "mine"}))
+    assert "retriever" in {name.partition(".")[0] for name in taken.reads}
+    made = registered(taken.tree, imports)
+    config = OmegaConf.create({"retriever": {"topk": 100}})
+    assert made(tokenizer=None, num_examine=0, config=config).given == ("nowhere", 100)
+    monkeypatch.setenv("RETRIEVER_URL", "http://here")
+    assert made(tokenizer=None, num_examine=0, config=config).given == ("http://here", 100)
 
 
 @pytest.mark.usefixtures("verl")

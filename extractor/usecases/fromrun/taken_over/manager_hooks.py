@@ -83,7 +83,8 @@ def adapted(
     table = _HANDED.format(lines="".join(lines)) if lines else ""
     default = scorer if scorer != "None" or has_its_own else "function"
     made = {"name": name, "place": place, "cls": cls, "imports": imports, "scorer": scorer, "default": default}
-    return templates.render("run_manager.py", **made, handed=table, register=_of(_OF_BATCHES))
+    modules = ["inspect", *(["os"] if "os." in table else [])]
+    return templates.render("run_manager.py", **made, handed=table, modules=modules, register=_of(_OF_BATCHES))
 
 
 def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
@@ -101,16 +102,17 @@ def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], 
     for text in texts:
         tree = registered.tree_of(text)
         values = {
-            target.id: node.value
+            ast.unparse(target): node.value
             for node in ast.walk(tree)
             if isinstance(node, ast.Assign)
             for target in node.targets
-            if isinstance(target, ast.Name)
+            if isinstance(target, ast.Name) or ast.unparse(target).startswith("config.")
         }
         chosen = {cls, *(name for name, value in values.items() if isinstance(value, ast.Name) and value.id == cls)}
         for name, given in _handed(tree, chosen):
             if name not in {*_BY_VERL, *found}:
-                value = _said(values.get(given.id) if isinstance(given, ast.Name) else given)
+                written = values.get(ast.unparse(given))  # a variable, or a setting that the program itself sets
+                value = _said(given if written is None and not isinstance(given, ast.Name) else written)
                 found.update({} if value is None else {name: value})
                 others |= {name} if value is None else set()
     return found, sorted(others - found.keys())
@@ -130,7 +132,7 @@ def _handed(tree: ast.Module, classes: Collection[str]) -> Iterator[tuple[str, a
 
 
 def _said(value: ast.expr | None) -> str | None:
-    """Return an expression of nothing but the run's config and tokenizer; None: it is of something else."""
+    """Return an expression of the run's config, its tokenizer and its environment alone; None: it is of others."""
     if value is None:
         return None
     text = re.sub(r"\bself\.(config|tokenizer)\b", r"\1", ast.unparse(value))
@@ -138,8 +140,8 @@ def _said(value: ast.expr | None) -> str | None:
     plain = all(isinstance(node, _PLAIN_NODES) for node in nodes)
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     calls = [node.func for node in nodes if isinstance(node, ast.Call)]
-    asked = all(isinstance(func, ast.Attribute) and func.attr == "get" for func in calls)
-    return text if plain and asked and names <= {"config", "tokenizer"} else None
+    asked = all(isinstance(func, ast.Attribute) and func.attr in {"get", "getenv"} for func in calls)
+    return text if plain and asked and names <= {"config", "os", "tokenizer"} else None
 
 
 def _register(cls: str, copying: Copying, project: Recipient) -> str:
@@ -192,4 +194,5 @@ def hook_of(name: str, found: Manager, imports: str, copying: Copying, project: 
             break
         copying.undo()
     imports = "\n".join(sorted(imports.splitlines()))
-    return adapted(name, found.place, found.cls, imports, scorer)
+    handed, _ = handed_by_programs(map(project.text, PROGRAMS), found.cls)
+    return adapted(name, found.place, found.cls, imports, scorer, handed)

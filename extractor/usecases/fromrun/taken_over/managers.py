@@ -70,7 +70,7 @@ def take(project: Recipient) -> Taken:
         tree = project.with_hooks({f"{TARGET}.py": text, **support(text), **files}, {TARGET: IMPORTED_BY})
         remarks = copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied)
         remarks += asking(key, name, found.cls, copying.files.values())
-        reads = own_call.read_of_the_whole(copying.files.values()) if own_call.OWN_SETTINGS in text else ()
+        reads = own_call.read_of_the_whole([text, *copying.files.values()]) if own_call.OWN_SETTINGS in text else ()
         return Taken(tree, remarks, reads=tuple(sorted(reads)))
     return Taken(project.tree, refused[:1])
 
