@@ -140,6 +140,18 @@ def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports:
 
 
 @pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("own", ["@register('naive')\nclass Judged", "class NaiveRewardManager"])
+def test_of_several_classes_of_a_file_the_one_of_that_name_scores(tmp_path: Path, imports: Path, own: str) -> None:
+    other = "\n\n@register('naive_code')\nclass Coded:\n    def __call__(self, data):\n        raise AssertionError\n"
+    text = CLASS.replace('@register("naive")\nclass Shorter', own)
+    assert text != CLASS
+    places = checkout(tmp_path, **{NAIVE: f"{text}{other}", "verl/trainer/main_ppo.py": "import ray\n"})
+    taken = scorers.take(recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT)
+    cls = registered(taken.tree, imports, "of_the_run")
+    assert own.rpartition(" ")[2] in {base.__name__ for base in cls.__mro__}
+
+
+@pytest.mark.usefixtures("verl")
 def test_the_class_of_a_program_that_scores_all_by_a_function_of_its_own(tmp_path: Path, imports: Path) -> None:
     """No source of data is named: what was changed is where the answer comes from."""
     places = checkout(

@@ -7,6 +7,7 @@ know a source of data that the run's release does not.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -118,12 +119,21 @@ def _changed_class(project: Recipient, before: Mapping[str, Any], program: str) 
     classes = [node for node in classes if any(getattr(item, "name", "") == "__call__" for item in node.body)]
     if not classes:
         return Taken(project.tree)
+    cls = _of_name([node.name for node in classes], min(named), path, text, project)
     lines = text.split("\n")
     for node in reversed(classes):  # what they register themselves as is the project's own
         for item in reversed(node.decorator_list):
             if ast.unparse(item).startswith("register("):
                 del lines[item.lineno - 1 : item.end_lineno]
-    return _copied(_Scoring(path, classes[-1].name, "\n".join(lines), key, _NOT_VERLS, program), project)
+    return _copied(_Scoring(path, cls, "\n".join(lines), key, _NOT_VERLS, program), project)
+
+
+def _of_name(classes: list[str], name: str, path: str, text: str, project: Recipient) -> str:
+    """Return which classes of a file a manager's name is for: what registers itself so, or is called as verl's is."""
+    decorated = registered.registered_by(text, re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']"))
+    verls = project.source.read(path) if path in project.source.files else ""
+    same = [cls for cls in classes if re.search(rf"^class {cls}\b", verls, re.MULTILINE)]
+    return ([cls for cls in classes if cls in decorated] or same or classes)[-1]
 
 
 def _calling(project: Recipient, before: Mapping[str, Any]) -> Taken:
@@ -250,7 +260,8 @@ def _handing(project: Recipient, more: Collection[str]) -> tuple[str, str, str] 
             names_all = all(f"{name}=" in text for name in more)
             is_plain = PurePosixPath(place).stem == managers.PLAIN
             if classes and (names_all or is_plain):
-                found.append((not names_all, not is_plain, place, classes[-1], text))
+                cls = _of_name(classes, managers.PLAIN, f"verl/{_CLASSES}{managers.PLAIN}.py", text, project)
+                found.append((not names_all, not is_plain, place, cls, text))
     return min(found)[2:] if found else None
 
 
