@@ -5,6 +5,8 @@ import copy
 import datetime
 import itertools
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -331,7 +333,51 @@ def test_small_files_are_read_as_datasets_reads_them(tmp_path):
     assert list(ours.select([4, 1])) == list(theirs.select([4, 1]))
     assert ours[-1] == theirs[-1] and ours[1:3] == theirs[1:3] and ours.column_names == theirs.column_names
     assert list(ours.filter(lambda row: row["note"])) == list(theirs.filter(lambda row: row["note"]))
-    assert list(table_of_rows(NESTED)) == list(datasets.Dataset.from_list(NESTED))
+
+
+ALIKE = [
+    {"prompt": [{"role": "user", "content": "1="}], "truth": {"answer": [1.5, None], "sure": True}, "note": None},
+    {"prompt": [], "truth": None, "note": "zwei \u00e4", "number": 7},
+    {"prompt": [{"role": "user", "content": None}], "truth": {"answer": None, "sure": None}},
+]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ALIKE,
+        NESTED,
+        [{"a": 1}, {"a": 2.5}],
+        [{"a": {"b": 1, "c": 2}}, {"a": {"c": 3, "b": 4}}],
+        [{"a": []}, {"a": [[]]}],
+        [{"a": True}, {"a": None}],
+        [{"a": float("inf")}, {"b": 1}],
+    ],
+)
+def test_rows_are_held_as_datasets_would_hold_them(rows):
+    import datasets
+
+    ours, theirs = table_of_rows(rows), datasets.Dataset.from_list(rows)
+    assert isinstance(ours, SmallTable)
+    assert list(ours) == list(theirs) and ours.column_names == theirs.column_names
+    assert repr(list(ours)) == repr(list(theirs))  # 1 is not 1.0, and keys have their order
+    assert list(ours.select([len(rows) - 1])) == list(theirs.select([len(rows) - 1]))
+    assert ours.filter(lambda row: True).to_list() == theirs.to_list()
+    assert ours["a" if "a" in rows[0] else "truth"] == list(theirs["a" if "a" in rows[0] else "truth"])
+
+
+def test_rows_that_are_held_do_not_change_with_what_was_given_or_handed_out():
+    rows = [{"a": {"b": [1]}}]
+    held = table_of_rows(rows)
+    rows[0]["a"]["b"].append(2)
+    held[0]["a"]["b"].append(3)
+    held["a"][0]["b"].append(4)
+    assert held[0] == {"a": {"b": [1]}}
+
+
+def test_rows_that_are_alike_need_no_pandas():
+    code = "from generated_example.data.small_table import table_of_rows; import sys; table_of_rows(%r)" % ALIKE
+    assert subprocess.run([sys.executable, "-c", f"{code}; sys.exit('pandas' in sys.modules)"]).returncode == 0
 
 
 @pytest.mark.parametrize("value", [b"bytes", datetime.date(2020, 1, 1)])

@@ -34,7 +34,7 @@ def read_rows(file: str, key: str) -> list[dict[str, Any]]:
         raise DataError(f"no such file: {file}", f"check {key}")
     if path.suffix.lower() == ".parquet":
         try:
-            rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+            rows: list[dict[str, Any]] = pyarrow.parquet.ParquetFile(path).read().to_pylist()
         except (pyarrow.ArrowException, OSError) as error:
             raise DataError(f"cannot read {file} as parquet: {error}", f"check {key}") from error
     elif path.suffix.lower() in (".jsonl", ".json"):

@@ -5,7 +5,6 @@ from importlib import import_module
 from typing import Any
 
 import psutil
-import pyarrow
 import torch
 from omegaconf import OmegaConf
 from torch.utils.checkpoint import checkpoint
@@ -19,7 +18,6 @@ def program_size(adapter: bool) -> int:
     """Return the bytes that this process holds with all that a run imports, with peft too, before it loads anything."""
     from ..training import trainer_choice  # noqa: F401 - imported to be there
 
-    pyarrow.array([])  # the first one imports pandas
     if adapter:
         import_module("peft")
 
