@@ -24,6 +24,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from generated_example.output import settle_streams
 from generated_example.run.quiet import quiet
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parent / "config"
@@ -107,6 +108,7 @@ def read_config(arguments: list[str]) -> Any:
 
 if __name__ == "__main__":
     gc.disable()  # looking for garbage takes a sixth of the imports' time, and finds none; on again in train()
+    settle_streams()
     quiet()
     try:
         sys.exit(main(sys.argv[1:]))

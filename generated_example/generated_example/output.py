@@ -1,22 +1,66 @@
 # vextract:template base/__package__/output.py - edit freely
 """Print for a reader that may leave early, and commands that run as they are printed."""
 
+import contextlib
 import importlib.metadata
+import io
 import os
 import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[1]
 
 
 def say(text: str) -> None:
-    """Print to stdout. A reader that has left, as `head` does, is not an error: what follows is discarded."""
+    """Print to stdout. A reader that has left, as `head` does, is not an error: what follows is discarded.
+
+    Nor is a stdout that a hook has closed: a run goes on, and a warning says so.
+    """
     try:
         print(text, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ValueError as error:
+        print(f"warning: stdout takes no more: {error}", file=sys.stderr)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - to the end of the process
+
+
+class _Log(io.FileIO):
+    """A file that a process writes its output to, whose disk may be full: what it does not take is discarded."""
+
+    warned = False
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if not self.warned and self.fileno() == 1:
+                self.warned = True
+                with contextlib.suppress(OSError):
+                    os.write(2, f"warning: stdout takes no more: {error.strerror}\n".encode())
+            return memoryview(data).nbytes
+
+
+def settle_streams() -> None:
+    """Have a program go on without what it prints.
+
+    One that was started without stdout or stderr, as daemons are, gets one that discards what it is told; one whose
+    output goes to a file, a log on a disk that is full perhaps, discards what that does not take.
+    """
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end of the process
+        elif type(stream) is io.TextIOWrapper and stream is getattr(sys, f"__{name}__") and not stream.isatty():
+            stream.flush()
+            kept = {key: getattr(stream, key) for key in ("encoding", "errors", "line_buffering", "write_through")}
+            raw: Any = _Log(number, "wb", closefd=False)
+            setattr(sys, name, io.TextIOWrapper(raw if stream.write_through else io.BufferedWriter(raw), **kept))
 
 
 def module_command(module: str) -> str:

@@ -277,6 +277,14 @@ def test_a_value_out_of_range_is_refused_where_it_counts(made: Maker) -> None:
     assert f"{top_p} is 0" in done.stderr
 
 
+def test_what_may_be_null_by_its_comment_may_be_null(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf", features=("rollout_correction",))).root
+    actor = "actor_rollout_ref.actor"
+    null = [f"{actor}.clip_ratio_low=null", f"{actor}.clip_ratio_high=null"]
+    done = python(root, "-c", READ, *null, "algorithm.rollout_correction.rollout_is=null")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("release", ["0.4.0", "0.6.1", NEWEST[-1]])
 def test_a_manager_that_asks_for_the_config_gets_it(made: Maker, release: str) -> None:
     """Also where a release's own function that makes one has an argument of that name."""

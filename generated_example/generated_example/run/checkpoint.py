@@ -358,9 +358,9 @@ class Checkpoints:
         best = best_of(complete)
         if best is not None:
             write_text(self.directory / BEST, str(step_of(best)))
-        if self.keep is not None:
+        if self.keep is not None and self.keep > 0:  # as in verl, 0 and -1 are all too
             older = [path for path in complete if step_of(path) <= step and path != best]
-            for path in older[max(self.keep, 1) :]:
+            for path in older[self.keep :]:
                 remove(path)
 
 

@@ -162,6 +162,24 @@ def test_several_processes_go_back_to_a_checkpoint(project: Path, more: str) -> 
     check_going_back(run(project, program + BACK, *TORCHRUN[1:], "--nproc-per-node=2"))
 
 
+def test_one_trainer_follows_another_in_several_processes(project: Path) -> None:
+    found = run(
+        project,
+        """
+        steps = []
+        for name in ("one", "two"):
+            with LocalPPOTrainer(load_config(*SMALL, f"trainer.experiment_name=follows_{name}")) as trainer:
+                trainer.fit()
+                steps.append(trainer.steps_done)
+        if os.environ["RANK"] == "0":
+            print(json.dumps(steps))
+        """,
+        *TORCHRUN[1:],
+        "--nproc-per-node=2",
+    )
+    assert found == [2, 2]
+
+
 def test_another_engine_is_refused(project: Path) -> None:
     found = run(
         project,
@@ -193,6 +211,7 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
             said(lambda: load_config(123)), said(lambda: load_config(["a=1"])), nothing, none,
             said(lambda: rollouts.generate_sequences(["12="])), said(trainer.fit), said(lambda: next(trainer.steps())),
             said(lambda: trainer.train_step(ROWS)), said(lambda: trainer.generate(["12="])), said(trainer.evaluate),
+            said(trainer.save), said(lambda: trainer.load("nowhere")),
         ]))
         """,
     )

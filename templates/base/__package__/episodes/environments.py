@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from ..rewards.calls import staying_in_process
 from ..rewards.time_limit import TookTooLong, call_within
 from ..training.hook_errors import hook_file_of
 from .observations import Observation
@@ -134,7 +135,8 @@ class Environments:
     def _plain(self, call: Callable[[], Any], name: str, hook: Any) -> Any:
         """Return what a call returns, or a Failure."""
         try:
-            return call_within(self.timeout, call)
+            with staying_in_process():
+                return call_within(self.timeout, call)
         except TookTooLong as error:
             return self._late(name, error, hook)
         except (Exception, SystemExit) as error:
@@ -187,7 +189,8 @@ async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     def run() -> None:
         outcome: tuple[Any, BaseException | None]
         try:
-            outcome = method(*args, **kwargs), None
+            with staying_in_process():
+                outcome = method(*args, **kwargs), None
         except (Exception, SystemExit) as error:
             outcome = None, error
         with contextlib.suppress(RuntimeError):  # the run may have ended meanwhile, and its loop with it

@@ -1,11 +1,13 @@
 # vextract:template
 """One call of a scoring function: what came of it, and where the function is."""
 
+import contextlib
 import inspect
+import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -67,10 +69,29 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(raw) or inspect.iscoroutinefunction(getattr(raw, "__call__", None))  # noqa: B004
 
 
+@contextlib.contextmanager
+def staying_in_process() -> Iterator[None]:
+    """End a process that a hook has forked within it and that comes back from there: it would go on with the run."""
+    process = os.getpid()
+    try:
+        yield
+    except BaseException as error:
+        if os.getpid() == process:
+            raise
+        if isinstance(error, SystemExit) and isinstance(error.code, (int, type(None))):
+            os._exit(error.code or 0)
+        traceback.print_exception(error)
+        os._exit(1)
+    if os.getpid() != process:
+        os.write(2, b"error: a process that a hook has forked returns from the hook: end it with os._exit\n")
+        os._exit(1)
+
+
 def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
     """Return what a function returns for a sample, or a Failure."""
     try:
-        return function(**sample)
+        with staying_in_process():
+            return function(**sample)
     except (Exception, SystemExit) as error:
         return _failure(function, error)
 
@@ -78,7 +99,8 @@ def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
 async def attempt_async(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
     """Do what `attempt` does with a function that is awaited."""
     try:
-        return await function(**sample)
+        with staying_in_process():
+            return await function(**sample)
     except (Exception, SystemExit) as error:
         return _failure(function, error)
 

@@ -60,11 +60,13 @@ def _can_be_imported(name: str) -> bool:
 def start_pool(payload: bytes, num_workers: int, module: Any) -> Any:
     """Start the processes, which have the function of `payload`; `module` is the one that it is defined in."""
     try:
-        from pebble import ProcessPool
+        from pebble import CONSTS, ProcessPool
     except ImportError as error:
         raise ImportError("scoring in processes needs pebble\nhint: pip install pebble, or num_workers=0") from error
     context = multiprocessing.get_context("forkserver")
-    preload = [__name__] + [module.__name__] * (module is not None and _can_be_imported(module.__name__))
+    preload = [f"{__package__}.left_to_trainer", __name__]
+    if module is not None and _can_be_imported(module.__name__):
+        preload.append(module.__name__)
     context.set_forkserver_preload(preload)
     # The server is a fresh interpreter: what this one can import, it can, so that workers need not import it each.
     path = os.environ.get("PYTHONPATH")
@@ -74,6 +76,7 @@ def start_pool(payload: bytes, num_workers: int, module: Any) -> Any:
     finally:
         os.environ.pop("PYTHONPATH")
         os.environ.update({"PYTHONPATH": path} if path is not None else {})
+    CONSTS.term_timeout = 0.0  # one that is too late is killed at once: it ignores what asks it to end
     return ProcessPool(num_workers, initializer=_begin_worker, initargs=(payload,), context=context)
 
 
@@ -81,10 +84,10 @@ _worker_function: Any = None
 
 
 def _begin_worker(payload: bytes) -> None:
-    """Prepare a worker: it ignores Ctrl-C, which is the trainer's affair, and ends when the trainer has ended."""
+    """Prepare a worker: it ignores signals, which are the trainer's affair, and ends when the trainer has ended."""
     global _worker_function
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _end_with_parent()
     files, function = pickle.loads(payload)
     for name, file in files.items():

@@ -52,6 +52,7 @@ class Ranks:
 
     _shared: "Ranks | None" = None  # of the trainers in this process
     _users = 1
+    _formed = 0  # how many groups this process has been in: torchrun's store remembers what earlier ones said
 
     @classmethod
     def of_process(cls, timeout_seconds: int = 600, peer_timeout: float = 45.0) -> "Ranks":
@@ -80,6 +81,8 @@ class Ranks:
             store: dist.Store = dist.HashStore()
         else:
             store, _, _ = next(iter(dist.rendezvous("env://", timeout=timeout)))
+            store = dist.PrefixStore(f"group_{Ranks._formed}", store)
+            Ranks._formed += 1
             self.watch = Watch(dist.PrefixStore("watch", store.clone()), self.rank, self.world_size, peer_timeout)
         several = self.world_size > 1
         relayed = dist.PrefixStore("relay", store.clone()) if several else None

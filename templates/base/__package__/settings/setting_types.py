@@ -8,6 +8,8 @@ from .shipped_settings import AGG_MODES, ENGINE, KL_ESTIMATORS, MODES
 
 # The types of settings whose default is null, or may be; any other setting has its default's type.
 TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
+    "actor_rollout_ref.actor.clip_ratio_high": float,
+    "actor_rollout_ref.actor.clip_ratio_low": float,
     "actor_rollout_ref.model.custom_chat_template": str,
     "actor_rollout_ref.model.exclude_modules": (str, list),
     "actor_rollout_ref.model.external_lib": str,
@@ -17,6 +19,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "actor_rollout_ref.rollout.max_model_len": int,
     "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": int,
     "actor_rollout_ref.rollout.multi_turn.max_user_turns": int,
+    "algorithm.rollout_correction.rollout_is": str,
     "critic.enable": bool,
     "critic.model.path": str,
     "data.cache_dir": str,

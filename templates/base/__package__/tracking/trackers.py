@@ -87,7 +87,7 @@ class TensorBoard:
 
         self.id: str | None = None
         self._event, self._summary = Event, Summary
-        self._writer = EventFileWriter(str(run.directory / "tensorboard"), flush_secs=10)
+        self._writer = EventFileWriter(str(run.directory.absolute() / "tensorboard"), flush_secs=10)
         if run.start_step:  # tells TensorBoard to forget what came after the checkpoint
             session = SessionLog(status=SessionLog.START)
             self._writer.add_event(Event(wall_time=time.time(), step=run.start_step + 1, session_log=session))

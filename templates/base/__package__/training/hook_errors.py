@@ -85,7 +85,8 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
     """
     before = _checksums(batch)
     try:
-        result = _call(reward_fn, batch)
+        with calls.staying_in_process():
+            result = _call(reward_fn, batch)
     except ScoringError as error:
         sample = None if error.row is None else describe_sample(batch, error.row, tokenizer)
         raise HookError(error.message, error.hook_file, sample) from error

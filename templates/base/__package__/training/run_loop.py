@@ -2,6 +2,7 @@
 """A run: the loop over a trainer's steps, and what surrounds it. The step itself is in `trainer.py`."""
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,7 @@ class RunLoop:
         self.is_program = is_program
         self.finished = False
         self._has_begun = self._is_going_on = False
+        self._thread = 0  # in which it is going on
         self.stopping = state.stopping
 
     def steps(self) -> Iterator[Step]:
@@ -145,11 +147,18 @@ class RunLoop:
 
     @contextlib.contextmanager
     def _marked_going_on(self) -> Iterator[None]:
-        self._is_going_on = True
+        self._is_going_on, self._thread = True, threading.get_ident()
         try:
             yield
         finally:
             self._is_going_on = False
+
+    def require_own_thread(self) -> None:
+        """Raise a ConfigError if a run is going on in another thread: both would use the same model and numbers."""
+        if self._is_going_on and threading.get_ident() != self._thread:
+            raise ConfigError(
+                "a run is going on in another thread", "call it there, in the loop over steps(), or in a callback"
+            )
 
     @contextlib.contextmanager
     def _putting_back(self) -> Iterator[None]:

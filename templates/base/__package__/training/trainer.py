@@ -42,6 +42,7 @@ from .callbacks import Callbacks
 from .divergence import DivergenceCheck
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .hook_calls import calling_estimator
+from .hook_effects import undone
 from .hook_errors import check_advantages, reward_metrics
 from .process_choice import accuracy_sampler
 from .prompts import Prompts
@@ -218,7 +219,7 @@ class LocalPPOTrainer(Closing):
         timing = {} if timing is None else timing
         if not isinstance(prompts, dict):
             prompts = batch_of(prompts, config, self.tokenizer)
-        with timed("step", timing), without_running_loop():
+        with timed("step", timing), without_running_loop(), undone(config, self.steps_done):
             choose = self._choice()
             if choose is not None:
                 batch, reward = self._collect_filtered(choose, prompts, timing, metrics)
@@ -300,7 +301,8 @@ class LocalPPOTrainer(Closing):
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
         self.require_open()
         before = random_state()
-        rows, infos = answer_and_score(self, self.val_loader if loader is None else loader)
+        with undone(self.config, self.steps_done):
+            rows, infos = answer_and_score(self, self.val_loader if loader is None else loader)
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
         self.score = validation_score(metrics)
@@ -324,7 +326,13 @@ class LocalPPOTrainer(Closing):
         Raises:
             ConfigError: there is none, it is damaged, or it does not fit this run; or a run is going on.
         """
+        self.require_open()
         return self._run.load(path)
+
+    def require_open(self) -> None:
+        """Raise a ConfigError if it has been closed, or if a run is going on in another thread."""
+        super().require_open()
+        self._run.require_own_thread()
 
     def save(self, path: str | Path | None = None, *, in_background: bool = False) -> Path:
         """Save a checkpoint of the state after the last step.
@@ -340,6 +348,7 @@ class LocalPPOTrainer(Closing):
             DivergenceError: the policy is not worth saving.
             CheckpointError: it cannot be written.
         """
+        self.require_open()
         return self._state.save(path, in_background=in_background)
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:

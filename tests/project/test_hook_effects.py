@@ -1,0 +1,117 @@
+"""What a hook, a scheduler or a disk does to the whole process does not cost a run its work."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import environment, forked, overrides
+from tests.project.support import Configuration, Made
+from tests.releases import NEWEST
+
+pytestmark = pytest.mark.slow
+REWARD = """
+import os, sys, time
+import torch
+calls = 0
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    global calls
+    calls += 1
+    {effect}
+    return float(solution_str[:1] == "1")
+"""
+IN_CHILD = "if calls == 40 and os.fork() == 0: "
+EFFECTS = {
+    "os.makedirs('elsewhere', exist_ok=True); os.chdir('elsewhere')": "the working directory",
+    "torch.set_num_threads(3)": "torch's number of threads",
+    "torch.set_default_dtype(torch.float64)": "torch's default dtype",
+    f"{IN_CHILD}raise KeyError('of the child')": "KeyError: 'of the child'",
+    f"{IN_CHILD}sys.exit(0)": "",
+    f"{IN_CHILD}return 1.0": "a process that a hook has forked returns from the hook",
+    "sys.stdout.close()": "stdout takes no more",
+}
+
+
+@pytest.fixture
+def project(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+
+
+def settings(root: Path, effect: str, *more: str) -> list[str]:
+    (root / "graders.py").write_text(REWARD.format(effect=effect), encoding="utf-8")
+    function = "reward.custom_reward_function.path=graders.py"
+    return ["main.py", *overrides(function, "trainer.save_freq=1", "trainer.default_local_dir=run", *more)]
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_a_run_goes_on_as_it_was(project: Path, effect: str) -> None:
+    done = forked(project, *settings(project, effect))
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert EFFECTS[effect] in done.stderr
+    assert (project / "run/global_step_2").is_dir()
+    assert len((project / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_a_function_that_seeds_does_not_repeat_the_responses(project: Path) -> None:
+    more = ("actor_rollout_ref.actor.optim.lr=0", "trainer.rollout_data_dir=rows", "trainer.total_training_steps=3")
+    more += ("data.train_batch_size=80", "data.shuffle=false")
+    written = []
+    for effect in ("torch.manual_seed(0)", "torch.manual_seed(0)", "pass"):
+        done = forked(project, *settings(project, effect, *more))
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert ("a hook has seeded torch" in done.stderr) == (effect != "pass")
+        rows = [(project / f"rows/{step}.jsonl").read_text(encoding="utf-8").splitlines() for step in (2, 3)]
+        second, third = ([json.loads(row)["output"] for row in part] for part in rows)
+        assert sum(one == other for one, other in zip(second, third, strict=True)) < len(second) / 2
+        written.append(second)
+        shutil.rmtree(project / "run")
+        shutil.rmtree(project / "rows")
+    assert written[0] == written[1], "with the numbers of the run's own seed, each time"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("output", ["full", "closed"])
+def test_a_run_needs_no_stdout(project: Path, output: str) -> None:
+    end = ">/dev/full" if output == "full" else ">&-"
+    command = [sys.executable, *settings(project, "pass")]
+    shell = ["sh", "-c", f'"$@" {end}', "sh", *command]
+    done = subprocess.run(shell, cwd=project, env=environment(project), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert ("stdout takes no more" in done.stderr) == (output == "full")
+    assert (project / "run/global_step_2").is_dir()
+
+
+def test_what_ends_a_job_leaves_the_step_its_samples(project: Path) -> None:
+    """A scheduler sends SIGTERM to all of a job's processes: to those that score, too."""
+    more = ("local.reward.num_workers=2", "trainer.total_training_steps=50")
+    command = [sys.executable, *settings(project, "time.sleep(0.05)", *more)]
+    with subprocess.Popen(
+        command,
+        cwd=project,
+        env=environment(project),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        metrics = project / "run/metrics.jsonl"
+        deadline = time.monotonic() + 120
+        while not (metrics.is_file() and metrics.read_text(encoding="utf-8")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGTERM)
+        out, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors[-3000:]
+    assert "ended its process" not in out + errors
+    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    assert rows
+    assert all(row.get("reward/unscored/mean", 0) == 0 for row in rows)
