@@ -12,7 +12,7 @@ from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.parameters import Parameters
 from extractor.usecases.fromrun.bash.script import Interpreter
 from extractor.usecases.fromrun.bash.state import State, scalar
-from extractor.usecases.fromrun.bash.syntax import errors, parse, text_of
+from extractor.usecases.fromrun.bash.syntax import errors, mended, parse, text_of
 from extractor.usecases.fromrun.unknowns import unknown
 from extractor.values import limits
 from extractor.values.errors import UsageError
@@ -130,6 +130,17 @@ def test_outputs_of_harmless_commands() -> None:
     assert printed(["hostname"], known) is None
     assert printed(["echo", unknown("X")], known) is None
     assert is_probe(["python3", "-c", "import torch_npu"])
+
+
+@pytest.mark.parametrize("between", ["A=hello\n", "", "# a comment\nA=1\n\nexport A=hello\n"])
+def test_a_pipeline_ends_with_its_line(between: str) -> None:
+    """The parser takes what follows for arguments of `xargs`, where a later line has `2>&1 |`."""
+    text = f"ps aux | grep ray | xargs kill -9\n{between}run \\\n  --a=$A 2>&1 | tee x.log\n"
+    mine = mended(text.encode(), "run.sh")
+    kinds = [node.type for node in parse(mine, "run.sh").named_children if node.type != "comment"]
+    assert kinds[0] == kinds[-1] == "pipeline"
+    assert len(kinds) == 2 + between.count("A=")
+    assert mended(mine, "run.sh") == mine
 
 
 def test_the_interpreter_goes_both_ways_of_a_doubt() -> None:

@@ -98,6 +98,28 @@ def test_an_unpacked_checkout_begins_where_verl_is(tmp_path: Path) -> None:
     assert places.find("verl/trainer/config/ppo_trainer.yaml") == config
 
 
+@pytest.mark.parametrize(("files", "found"), [((), False), (("README.md",), True), (("README.md", "fork/.git"), False)])
+def test_an_unpacked_checkout_is_known_by_its_readme_and_a_folder_with_verl(
+    tmp_path: Path, files: tuple[str, ...], found: bool
+) -> None:
+    root = tmp_path / "unpacked"
+    script = root / "scripts/run.sh"
+    for file in (script, root / "fork/verl/__init__.py", *(root / name for name in files)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    assert (root / "fork" in Places.of(script, None).folders) is found
+
+
+def test_a_config_may_be_in_a_folder_of_the_same_name_as_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "train.py").touch()
+    places = Places.of(tmp_path / "run.sh", None)
+    folders = places.folders_like("/home/somebody/config", by_last=True)
+    assert tmp_path / "config" in folders
+    assert places.find_like("/home/somebody/train.py") is None
+
+
 @pytest.mark.parametrize("mark", [".git", "pyproject.toml"])
 def test_a_repository_in_a_checkout_of_verl_is_started_from_there(mark: str, tmp_path: Path) -> None:
     script = tmp_path / "main/recipe/mine/run.sh"

@@ -78,7 +78,7 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
     default, beside = _of_the_module(module, places)
     said = name.removesuffix(".yaml")
     if folder:
-        beside += places.folders_like(readable(folder))
+        beside += places.folders_like(readable(folder), by_last=True)
     folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
     main = said or default
     choices = [_choice(item, folders) for item in words]

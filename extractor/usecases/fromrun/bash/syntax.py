@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.state import too_much
@@ -21,7 +22,10 @@ _EXPANSIONS = ("simple_expansion", "expansion", "arithmetic_expansion", "command
 
 
 def mended(source: bytes, file: str) -> bytes:
-    """Return a script in which the parser sees every variable: of `$A/b-$C/d` it loses the second, not of `${C}`.
+    """Return a script that the parser reads as bash does: every variable of it, and commands that end with their line.
+
+    Of `$A/b-$C/d` it loses the second, not of `${C}`. In `a | b | c`, where a later line has `2>&1 |`, it takes the
+    lines between for arguments of `c`, and not behind a semicolon.
 
     Args:
         source: The script.
@@ -31,12 +35,26 @@ def mended(source: bytes, file: str) -> bytes:
         UsageError: it is nested too deeply.
     """
     for _ in range(_MENDED):
-        lost = [node.start_byte for node in _dollars(parse(source, file)) if _DOLLAR.match(source, node.start_byte)]
+        tree = parse(source, file)
+        lost = [node.start_byte for node in _dollars(tree) if _DOLLAR.match(source, node.start_byte)]
         for start in reversed(lost):
             source = source[:start] + _DOLLAR.sub(rb"${\1}", source[start:], count=1)
-        if not lost:
+        ends = [] if lost else sorted(_overrun(tree, source))
+        for end in reversed(ends):
+            source = source[:end] + b";" + source[end:]
+        if not (lost or ends):
             break
     return source
+
+
+def _overrun(node: Node, source: bytes) -> Iterator[int]:
+    """Yield where a command ends with its line, and the parser takes the next line for its arguments."""
+    for child, following in pairwise(node.children):
+        gap = source[child.end_byte : following.start_byte]
+        if node.type == "command" and b"\n" in gap.replace(b"\\\n", b""):
+            yield child.end_byte
+    for child in node.children:
+        yield from _overrun(child, source)
 
 
 def _dollars(node: Node) -> Iterator[Node]:

@@ -60,13 +60,14 @@ class Places:
         """Return the likeliest root of a repository among them; None where there is none."""
         return next((_root(folder) for folder in self.folders if _is_root(folder)), None)
 
-    def folders_like(self, path: str) -> list[Path]:
+    def folders_like(self, path: str, *, by_last: bool = False) -> list[Path]:
         """Return the folders that a path of the run may mean: also where it begins in a folder of somebody else's.
 
-        `~/verl/recipe/x/config` in a checkout that has `recipe/x/config` is that one.
+        `~/verl/recipe/x/config` in a checkout that has `recipe/x/config` is that one; with `by_last` also in one that
+        has a `config`.
         """
         parts = Path(path).parts
-        ends = [Path(path), *(Path(*parts[start:]) for start in range(1, len(parts) - 1))]
+        ends = [Path(path), *(Path(*parts[start:]) for start in range(1, len(parts) - (not by_last)))]
         return [folder / end for end in ends for folder in self.folders]
 
     def find(self, path: str) -> Path | None:
@@ -139,5 +140,9 @@ def _is_hidden(folder: Path, root: Path) -> bool:
 
 
 def _is_root(folder: Path) -> bool:
-    """Tell whether a folder looks like the root of a repository."""
-    return any((folder / name).exists() for name in _ROOT)
+    """Tell whether a folder looks like the root of a repository: also by a README beside a folder that holds a verl."""
+    if any((folder / name).exists() for name in _ROOT):
+        return True
+    if not any(folder.glob("README*")):
+        return False
+    return any(not (file.parents[1] / _CHECKOUT).exists() for file in folder.glob(f"*/{_VERL}"))
