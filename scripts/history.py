@@ -1,7 +1,8 @@
 """Write what upstream ever had: `python scripts/history.py CLONE` of a clone of verl's repository with its history.
 
 `manifests/history.toml` has the fingerprints of every version, on any branch and of every supported release, of the
-files that decide what is trained, and of the reward managers that programs defined before there was a folder of them.
+files that decide what is trained, and of the reward managers that programs defined before there was a folder of them;
+and the names in keys of its config.
 `manifests/history-parts.txt` has those of every top-level statement of any version of any of verl's files, and of its
 files that are not Python. By these a copy of verl that somebody changed is told from one that is only of another day
 than a release. Proposals that were not merged are not upstream's.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 import subprocess
 import warnings
 from collections.abc import Collection, Iterator, Mapping
@@ -38,8 +40,11 @@ WATCHED = (
     "verl/utils/torch_functional.py",
     "verl/workers/actor/dp_actor.py",
     "verl/workers/critic/dp_critic.py",
+    "verl/workers/fsdp_workers.py",
     "verl/workers/reward_manager/*.py",
+    "verl/workers/rollout/*/*.py",
 )
+CONFIG, KEY = "trainer/config/", re.compile(r"^[\s#]*([A-Za-z_]\w*):", re.MULTILINE)
 PROGRAMS = ("verl/trainer/main_ppo.py", "examples/split_placement/main_ppo_split.py")
 
 
@@ -81,10 +86,12 @@ def main() -> None:
     files: dict[str, set[str]] = {}
     programs: set[str] = set()
     parts: set[str] = set()
+    keys: set[str] = set()
     warnings.simplefilter("ignore", SyntaxWarning)
     for path, text in _contents(parser.parse_args().clone):
         if not path.endswith(".py"):
             parts.add(of_text(text))
+            keys.update(KEY.findall(text) if CONFIG in path else ())
             continue
         try:
             tree = readers.python(text)
@@ -96,17 +103,18 @@ def main() -> None:
             files.setdefault(path, set()).add(fingerprint(tree))
         if path in PROGRAMS and (manager := manager_of_program(tree)) is not None:
             programs.add(fingerprint(manager))
-    FILES.write_text(_toml(files, programs), encoding="utf-8")
+    FILES.write_text(_toml(files, programs, keys), encoding="utf-8")
     PARTS.write_text("".join(f"{part}\n" for part in sorted(parts)), encoding="utf-8")
     print(f"{sum(map(len, files.values()))} versions of {len(files)} files, {len(programs)} of managers")
     print(f"{len(parts)} parts of files")
 
 
-def _toml(files: Mapping[str, Collection[str]], programs: Collection[str]) -> str:
+def _toml(files: Mapping[str, Collection[str]], programs: Collection[str], keys: Collection[str]) -> str:
     text = tomlkit.document()
     text.add(tomlkit.comment("Written by scripts/history.py. Fingerprints (extractor/values/fingerprint.py) of every"))
     text.add(tomlkit.comment("version that verl's repository ever had of the files that decide what is trained."))
     text.add("programs", _listed(programs))
+    text.add("keys", _listed(keys))
     table = tomlkit.table()
     for path, names in sorted(files.items()):
         table.add(path, _listed(names))

@@ -55,10 +55,16 @@ def of_upstreams_programs() -> frozenset[str]:
     return _history()[1]
 
 
+def names_of_upstreams_keys() -> frozenset[str]:
+    """Return the names that keys of upstream's config were ever made of."""
+    return _history()[2]
+
+
 @cache
-def _history() -> tuple[dict[str, frozenset[str]], frozenset[str]]:
+def _history() -> tuple[dict[str, frozenset[str]], frozenset[str], frozenset[str]]:
     known = readers.toml(resources.own_manifests().joinpath(_FILE).read_text(encoding="utf-8"))
-    return {path: frozenset(found) for path, found in known["files"].items()}, frozenset(known["programs"])
+    files = {path: frozenset(found) for path, found in known["files"].items()}
+    return files, frozenset(known["programs"]), frozenset(known["keys"])
 
 
 def _words(node: ast.AST) -> Iterator[str]:

@@ -383,9 +383,14 @@ def test_a_class_without_a_registry_is_made_with_what_its_program_hands_it(
     own = CLASS.replace("compute_score=None):", "url, topk, compute_score=None):\n        self.given = (url, topk)")
     makes = """
         config.retriever.url = os.environ.get("RETRIEVER_URL", "nowhere")
-        manager = manager(tokenizer=None, num_examine=0, url=config.retriever.url, topk=config.retriever.topk)
+        manager = Mine(
+            tokenizer=None,
+            num_examine=0,
+            url=config.retriever.url,
+            topk=config.retriever.topk if hasattr(config, "retriever") else 1,
+        )
 """
-    program = f"{CHOOSES}{makes}".replace("manager(tokenizer", "Mine(tokenizer")
+    program = f"{CHOOSES}{makes}"
     files = {"src/verl/trainer/main_ppo.py": program, "src/verl/workers/reward_manager/mine.py": own}
     taken = managers.take(recipient(TREE, chosen_by_name(tmp_path, **files), {KEY: "mine"}))
     assert "retriever" in {name.partition(".")[0] for name in taken.reads}

@@ -115,6 +115,26 @@ def test_changed_files_are_named_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("verl")
+def test_defaults_of_its_own_that_changed_files_read_are_named(tmp_path: Path) -> None:
+    actor = source_of("0.4.0").read(ACTOR)
+    own = {
+        "actor_rollout_ref.actor.loss_func": "gppo",
+        "actor_rollout_ref.actor.loss_beta": 0.0,  # off
+        "actor_rollout_ref.actor.loss_unread": 1.0,
+        "actor_rollout_ref.actor.ppo_epochs": 1,  # upstream's
+        "judge.timeout": 30,
+        "judge.indices": list(range(100)),
+    }
+    reads = "\n".join(f"print(config.{key})" for key in own if "unread" not in key)
+    assert own_verl.defaults(recipient(TREE, checkout(tmp_path / "same", **{ACTOR: actor}), {}), own, ()) == []
+    places = checkout(tmp_path / "other", **{ACTOR: f"{actor}\ndef choose(config):\n    return config\n# {reads!r}\n"})
+    found = own_verl.defaults(recipient(TREE, places, {}), own, {"judge.timeout"})
+    assert [item.key for item in found] == ["actor_rollout_ref.actor.loss_func", "judge.indices"]
+    assert "whose workers/actor/dp_actor.py reads it" in found[0].why
+    assert len(str(found[1].value)) == 60
+
+
+@pytest.mark.usefixtures("verl")
 def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports: Path) -> None:
     places = checkout(tmp_path, **{NAIVE: CLASS, "verl/trainer/main_ppo.py": PROGRAM})
     project = recipient(TREE, places, {KEY: "naive"})

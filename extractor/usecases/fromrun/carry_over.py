@@ -33,7 +33,7 @@ from extractor.usecases.fromrun.bash import read_script
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run, read_run
-from extractor.usecases.fromrun.taken_over import managers, surroundings
+from extractor.usecases.fromrun.taken_over import managers, own_verl, surroundings
 from extractor.usecases.fromrun.taken_over.everything import take_over
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.usecases.fromrun.unknowns import readable, shown, unknowns
@@ -275,6 +275,9 @@ def settle(
         asked = (over.asked.keys() & lost.keys()) | managers.read_by_copy(over.project, lost)
         unknown = {**found.unknown, **over.aside, **over.asked, **{key: lost[key] for key in asked}}
         remarks = [*remarks, *over.remarks, *about]
+        said = {*stated, *unknown, *over.handed, *(item.key for item in remarks)}
+        known = {*flatten(found.target.compose().config), *project, *said}
+        remarks += own_verl.defaults(of_run, flatten(found.run.defaults), known)
         # What these changed or took out is not to be as the run has it.
         wanted = {key: value for key, value in wanted.items() if settings.get(key, value) == value}
         wanted = {key: value for key, value in wanted.items() if key in settings or key not in of_run.settings}

@@ -67,10 +67,12 @@ def take_over(
     remarks: list[Remark] = []
     aside: dict[str, Any] = {}
     reads: set[str] = set()
+    copied: list[str] = []
 
     def update(taken: Taken) -> Recipient:
         remarks.extend(taken.remarks)
         reads.update(taken.reads)
+        copied.extend(taken.places)
         return replace(project, tree=taken.tree, settings={**project.settings, **taken.settings})
 
     scored = run.scored_by
@@ -85,9 +87,8 @@ def take_over(
     if keeps_unknown:
         taken, aside = unregistered.put_aside(project, before)
         project = update(taken)
-    scored_otherwise = scorers.take(project, run.program, before)
-    project = update(scored_otherwise)
-    remarks += own_verl.remarks(project, scored_otherwise.places, is_adopted=is_adopted)
+    project = update(scorers.take(project, run.program, before))
+    remarks += own_verl.remarks(project, tuple(copied), is_adopted=is_adopted)
     handed = managers.handed_over(project, unknown)
     given = {name: unknown[key] for key, name in handed.items()}
     project = replace(project, settings={**project.settings, **given})

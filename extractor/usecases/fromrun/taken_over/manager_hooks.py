@@ -53,6 +53,11 @@ _PLAIN_NODES = (
     ast.Call,
     ast.Subscript,
     ast.BinOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.IfExp,
+    ast.boolop,
+    ast.cmpop,
     ast.operator,
     ast.expr_context,
 )
@@ -140,8 +145,11 @@ def _said(value: ast.expr | None) -> str | None:
     plain = all(isinstance(node, _PLAIN_NODES) for node in nodes)
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     calls = [node.func for node in nodes if isinstance(node, ast.Call)]
-    asked = all(isinstance(func, ast.Attribute) and func.attr in {"get", "getenv"} for func in calls)
-    return text if plain and asked and names <= {"config", "os", "tokenizer"} else None
+    asked = all(
+        (isinstance(func, ast.Attribute) and func.attr in {"get", "getenv"}) or ast.unparse(func) == "hasattr"
+        for func in calls
+    )
+    return text if plain and asked and names <= {"config", "hasattr", "os", "tokenizer"} else None
 
 
 def _register(cls: str, copying: Copying, project: Recipient) -> str:

@@ -71,7 +71,7 @@ def take(project: Recipient) -> Taken:
         remarks = copied_remarks(key, name, found.place, f"{package}/{TARGET}.py", copied)
         remarks += asking(key, name, found.cls, copying.files.values())
         reads = own_call.read_of_the_whole([text, *copying.files.values()]) if own_call.OWN_SETTINGS in text else ()
-        return Taken(tree, remarks, reads=tuple(sorted(reads)))
+        return Taken(tree, remarks, places=(f"{found.module.replace('.', '/')}.py",), reads=tuple(sorted(reads)))
     return Taken(project.tree, refused[:1])
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
+from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
-from extractor.values.fingerprint import fingerprint, of_upstream, of_upstreams_programs
+from extractor.values.fingerprint import fingerprint, names_of_upstreams_keys, of_upstream, of_upstreams_programs
 from extractor.values.modules import absolute
 
 _PACKAGE = "verl"
 _MANAGERS = "verl/workers/reward_manager/"
 _THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carries over what has a place in a project"
+# Values of a setting that does nothing.
+_SHOWN = 60
+_OFF = (None, False, 0, "", [], {})
 # What verl's programs call the manager that scores in training.
 _TRAINS = "reward_fn"
 
@@ -33,6 +39,30 @@ def is_changed(project: Recipient, path: str) -> bool:
     if not text or not known or (path in project.source.files and project.source.read(path) == text):
         return False
     return fingerprint(registered.tree_of(text)) not in known
+
+
+def defaults(project: Recipient, own: Mapping[str, Any], known: Collection[str]) -> list[Remark]:
+    """Return a remark on each default of the checkout's own that its changed files read, and no release of verl has.
+
+    Args:
+        project: The project, and the run.
+        own: The checkout's config, flat.
+        known: The keys of the run's release, and those that something is said of.
+    """
+    texts = {path: project.text(path) for path in changed(project)}
+    names, found = names_of_upstreams_keys(), []
+    for key, value in own.items():
+        if key in known or value in _OFF or names.issuperset(key.split(".")):
+            continue
+        asked = re.compile(rf"[.\"']{re.escape(key.rpartition('.')[2])}\b")
+        reader = next((path for path, text in texts.items() if asked.search(text)), None)
+        if reader is not None:
+            file = PurePosixPath(reader).relative_to(_PACKAGE)
+            why = f"by default in the run's own checkout, whose {file} reads it; no release of verl has it"
+            shown = str(value)
+            shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
+            found.append(Remark(key, shown, "not carried over", why))
+    return found
 
 
 def is_own(project: Recipient, path: str) -> bool:
