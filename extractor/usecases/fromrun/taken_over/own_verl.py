@@ -19,7 +19,7 @@ _MANAGERS = "verl/workers/reward_manager/"
 _THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carries over what has a place in a project"
 # Values of a setting that does nothing.
 _SHOWN = 60
-_OFF = (None, False, 0, "", [], {})
+_OFF: tuple[Any, ...] = (None, False, 0, "", [], {})
 # What verl's programs call the manager that scores in training.
 _TRAINS = "reward_fn"
 
