@@ -10,7 +10,7 @@ from extractor.pipeline.index.batch_keys import keys_written
 from extractor.usecases.adopt import assemble, narrower
 from extractor.usecases.adopt.combine import combine
 from extractor.usecases.adopt.disagreements import disagreements, unfed
-from extractor.usecases.adopt.own_keys import without_field
+from extractor.usecases.adopt.own_keys import read_by, without_field
 from extractor.usecases.adopt.segments import join, split
 from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
 from tests.releases import newest_release, source_of
@@ -40,6 +40,13 @@ def test_segments() -> None:
     ]
     assert found[3].core == "# about f\n@dec\ndef f():\n    pass\n"
     assert join(list(found)) == text
+
+
+def test_a_setting_is_read_where_a_section_of_the_forks_own_is() -> None:
+    new = {"actor_rollout_ref.rollout.hard_kwargs.n": 100, "trainer.own_loss": "x", "actor_rollout_ref.rollout.n": 2}
+    code = ["def f(config):\n    return config.rollout.n, config.trainer.own_loss\n"]
+    assert read_by(new, code).keys() == {"trainer.own_loss", "actor_rollout_ref.rollout.n"}
+    assert read_by(new, [*code, "kwargs = rollout.hard_kwargs\n"]).keys() == new.keys()
 
 
 def test_combine() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from extractor.pipeline.render.unread import named
 from extractor.values import readers
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.written import dumped, nested
+from extractor.values.fingerprint import names_of_upstreams_keys
 from extractor.values.tree import File
 
 if TYPE_CHECKING:
@@ -49,9 +51,11 @@ def added(copy: Copy, source: Source, project: Mapping[str, File]) -> dict[str, 
 
 
 def read_by(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
-    """Return those of the fork's settings that code reads by name: the code that comes along."""
-    read = named(new, code)
-    return {key: value for key, value in new.items() if key in read}
+    """Return those of the fork's settings that code reads by name, a section of the fork's own by its name too."""
+    texts = list(code)
+    read, words = named(new, texts), {word for text in texts for word in re.findall(r"\w+", text)}
+    words |= names_of_upstreams_keys()
+    return {key: value for key, value in new.items() if key in read and words.issuperset(key.split("."))}
 
 
 def without_field(keys: Iterable[str], files: Iterable[bytes]) -> dict[str, str]:
