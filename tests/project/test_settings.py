@@ -121,6 +121,11 @@ MISTAKES = {
     "local.quantization.load_in_4bit=true": "vextract upgrade --with qlora",
     "local.gradient_accumulation_steps=0": "must be at least 1",
     "algorithm.gamma=2": "must be from 0 to 1",
+    "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=2": "must be from 0 to 1",
+    "local.seed=99999999999999999999": "must be from 0 to 2^63 - 1",
+    "trainer.experiment_name=": "names no directory of its own",
+    "trainer.experiment_name=../../elsewhere": "names no directory of its own",
+    "trainer.project_name='a\nb'": "names no directory of its own",
     "actor_rollout_ref.rollout.top_k=-2": "must be at least -1",
 }
 
@@ -325,6 +330,14 @@ def test_a_loss_that_depends_on_the_passes_is_said(made: Maker) -> None:
         done = python(root, "-c", READ, *settings)
         assert done.returncode == 0, done.stderr
         assert ("note: the loss kl_cov chooses tokens among those of a pass" in done.stderr) is said
+
+
+@pytest.mark.parametrize("release", ["0.6.1", NEWEST[-1]])
+def test_a_mode_that_adds_responses_up_is_said(made: Maker, release: str) -> None:
+    root = made(Configuration(release, "hf")).root
+    done = python(root, "-c", READ, "preset=dr_grpo")
+    assert done.returncode == 0, done.stderr
+    assert ("adds the responses of a pass up" in done.stderr) is (release == "0.6.1")
 
 
 def test_a_reader_that_leaves_early_is_no_error(made: Maker) -> None:

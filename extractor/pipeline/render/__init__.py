@@ -163,6 +163,7 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
         "unread": [(key, [_literal(value) for value in values]) for key, values in unread.items()],
         "readers": [(key, ", ".join(parts)) for key, parts in readers(unread, manifest.engines).items()],
         "agg_modes": compared_values(algorithms, "loss_agg_mode"),
+        "sums_rows": "torch.sum(seq_losses) / " in algorithms,
         "kl_estimators": [*estimators, *(f"{name}+" for name in estimators if straight_through)],
     }
 

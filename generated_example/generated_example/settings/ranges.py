@@ -81,9 +81,15 @@ NOT_BELOW_MINUS_1 = (  # -1: all tokens
     "actor_rollout_ref.rollout.top_k",
     "actor_rollout_ref.rollout.val_kwargs.top_k",
 )
-DISCOUNTS = (
+FROM_0_TO_1 = (
+    "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio",
     "algorithm.gamma",
     "algorithm.lam",
+    "critic.optim.lr_warmup_steps_ratio",
+)
+SEEDS = (
+    "data.seed",
+    "local.seed",
 )
 SHARES = (
     "actor_rollout_ref.rollout.top_p",
@@ -94,7 +100,8 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
     (NOT_NEGATIVE, lambda value: value >= 0, "must not be negative"),
     (POSITIVE, lambda value: value > 0, "must be more than 0"),
     (NOT_BELOW_MINUS_1, lambda value: value >= -1, "must be at least -1, for all tokens"),
-    (DISCOUNTS, lambda value: 0 <= value <= 1, "must be from 0 to 1"),
+    (FROM_0_TO_1, lambda value: 0 <= value <= 1, "must be from 0 to 1"),
+    (SEEDS, lambda value: 0 <= value < 2**63, "must be from 0 to 2^63 - 1"),
     (SHARES, lambda value: 0 < value <= 1, "must be more than 0 and at most 1"),
 )
 HINTS = {

@@ -67,6 +67,8 @@ AGG_MODES = (
     "token-mean",
     "token-sum",
 )
+# Whether seq-mean-token-sum-norm adds the responses of a pass up, as upstream's up to 0.7.0 does, and takes no mean.
+SUMS_RESPONSES = False
 KL_ESTIMATORS = (
     "abs",
     "k1",

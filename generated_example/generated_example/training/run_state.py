@@ -1,12 +1,14 @@
 # vextract:template base/__package__/training/run_state.py - edit freely
 """What a run needs, besides the weights, to do its next step exactly as it would have been done without a stop."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..run.checkpoint import Checkpoints
 from ..run.distributed import random_state, set_random_state
 from .early_stopping import EarlyStopping
+from .run_identity import differences, identity
 
 if TYPE_CHECKING:
     from .trainer import LocalPPOTrainer
@@ -31,6 +33,7 @@ class RunState:
         self.stopping = EarlyStopping(trainer.config.local.early_stopping)
         self.row: dict[str, Any] | None = None
         self.missing_row: dict[str, Any] | None = None
+        self.identity = trainer.ranks.on_driver(lambda: identity(trainer), patient=True)
         self.forget()
 
     def forget(self) -> None:
@@ -69,7 +72,7 @@ class RunState:
         trainer.divergence.before_saving()
         is_last = trainer.steps_done >= trainer.total_steps or self.stopping.reason is not None
         finished = is_last and trainer.config.trainer.save_freq <= 0
-        state = {**self._remembered, "base_models": self.base_models}
+        state = {**self._remembered, "base_models": self.base_models, "identity": self.identity}
         data = state.pop("data")
         if self.row is not None:
             state["row"] = self.row
@@ -97,4 +100,7 @@ class RunState:
         if random_numbers is not None:
             set_random_state(random_numbers)
         self.missing_row = trainer.get("row")
+        if owner.ranks.rank == 0:
+            for difference in differences(trainer.get("identity", {}), self.identity):
+                print(f"note: {difference}", file=sys.stderr)
         self.forget()

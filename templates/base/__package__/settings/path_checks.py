@@ -55,8 +55,16 @@ def check_paths(config: DictConfig) -> None:
             cannot be made or written to.
     """
     if os.environ.get("RANK", "0") == "0":
-        for message, hint in (*_missing(config), *_unwritable(config)):
+        for message, hint in (*_misnamed(config), *_missing(config), *_unwritable(config)):
             raise ConfigError(message, hint)
+
+
+def _misnamed(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the name of a run, which is its directory, and stands in commands."""
+    for key in ("trainer.project_name", "trainer.experiment_name"):
+        name = str(OmegaConf.select(config, key) or "")
+        if not name.strip() or not name.isprintable() or ".." in Path(name).parts:
+            yield f"{key} is {name!r}, which names no directory of its own", f"python main.py {key}=..."
 
 
 def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:

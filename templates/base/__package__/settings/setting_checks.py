@@ -13,7 +13,7 @@ from . import reward_keys
 from .attention import attention_problems
 from .devices import device_problems, hidden_devices
 from .project_code import PACKAGE, is_quoted, registered_names
-from .shipped_settings import FEATURES, READERS, SETTINGS
+from .shipped_settings import FEATURES, READERS, SETTINGS, SUMS_RESPONSES
 from .suggestions import choose, nearest
 from .unread import switched_off, without_effect
 
@@ -157,6 +157,12 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
         yield (
             f"the loss {actor.policy_loss.loss_mode} chooses tokens among those of a pass, as verl's does: what is "
             f"learned depends on how the {responses} responses of an update are cut into passes"
+        )
+    if SUMS_RESPONSES and actor.loss_agg_mode == "seq-mean-token-sum-norm":
+        yield (
+            "loss_agg_mode=seq-mean-token-sum-norm adds the responses of a pass up in this release of verl, where "
+            "later ones take their mean: the gradient grows with ppo_micro_batch_size_per_gpu, and grad_clip cuts it "
+            "off"
         )
     for text, hint in missing_loggers(config):
         yield f"{text}: nothing is logged there ({hint})"

@@ -1,0 +1,54 @@
+"""A run that goes on with other data, another order or another tokenizer than its checkpoint's says so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import forked, overrides
+from tests.project.support import PACKAGE, Configuration, Made
+from tests.releases import NEWEST
+
+pytestmark = pytest.mark.slow
+ROWS = [{"prompt": f"{a}{b}=", "ground_truth": "11"} for a in range(10) for b in range(4)]
+OTHERS = {
+    "": None,
+    "data.train_files=turned.jsonl": "the training data are other rows",
+    "data.train_files=fewer.jsonl": "the training data are 30 rows in place of 40",
+    "data.shuffle=false": "data.shuffle was True when the checkpoint was written, and is False",
+    "local.seed=7": "local.seed was 1 when the checkpoint was written, and is 7",
+    "actor_rollout_ref.model.path=permuted": "the tokenizer is another one",
+}
+
+
+def test_what_a_run_goes_on_with_otherwise_is_said(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    for name, rows in {"all": ROWS, "turned": ROWS[::-1], "fewer": ROWS[:30]}.items():
+        (root / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    files = ("data.train_files=all.jsonl", "data.val_files=all.jsonl", "data.env.name=null")
+    settings = overrides(*files, "trainer.save_freq=1", "trainer.total_training_steps=1")
+    done = forked(root, "main.py", *settings, "trainer.default_local_dir=first")
+    assert done.returncode == 0, done.stderr[-3000:]
+    model = root / "permuted"
+    exported = forked(root, "-m", f"{PACKAGE}.export", "first/global_step_1", "permuted")
+    assert exported.returncode == 0, exported.stderr
+    text = (model / "tokenizer.json").read_text(encoding="utf-8")
+    known = json.loads(text)
+    words = known["model"]["vocab"]
+    words["1"], words["2"] = words["2"], words["1"]
+    (model / "tokenizer.json").write_text(json.dumps(known), encoding="utf-8")
+    for number, (other, said) in enumerate(OTHERS.items()):
+        folder = f"again_{number}"
+        shutil.copytree(root / "first", root / folder)
+        more = [other] * bool(other)
+        done = forked(
+            root, "main.py", *settings, *more, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=2"
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
+        assert [line for line in notes if said is not None and line.startswith(f"note: {said}")] or said is None, notes
+        assert not [line for line in notes if "checkpoint" in line or "rows" in line] or said is not None, notes
