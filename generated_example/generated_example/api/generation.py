@@ -32,10 +32,15 @@ def answer(rollouts: Rollouts, config: Any, tokenizer: Any, prompts: Any, n: int
     Raises:
         DataError: there are no prompts, or one is too long, or is none.
     """
+    if n < 1:
+        raise DataError(f"n is {n}: no response is asked for", "give n=1, or more")
     if isinstance(prompts, DataProto):
         batch = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), dict(prompts.meta_info))
     else:
-        rows = [{config.data.prompt_key: prompt} for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
+        given = [prompts] if isinstance(prompts, str) else prompts
+        if not isinstance(given, Iterable):
+            raise DataError(f"the prompts are of type {type(given).__name__}", "give texts, or lists of messages")
+        rows = [{config.data.prompt_key: prompt} for prompt in given]
         if not rows:
             raise DataError("there are no prompts to answer", "give one text at least, or a list of messages")
         batch = DataProto.from_single_dict(batch_of(rows, config, tokenizer))

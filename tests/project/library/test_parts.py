@@ -205,13 +205,14 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
         config = load_config(*SMALL, "trainer.experiment_name=misuse")
         with LocalRollouts(config) as rollouts:
             nothing = said(lambda: rollouts.generate_sequences([]))
+            others = [said(lambda: rollouts.generate_sequences(5)), said(lambda: rollouts.generate(["12="], n=0))]
         with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer:
             none = said(lambda: trainer.generate([]))
         print(json.dumps([
             said(lambda: load_config(123)), said(lambda: load_config(["a=1"])), nothing, none,
             said(lambda: rollouts.generate_sequences(["12="])), said(trainer.fit), said(lambda: next(trainer.steps())),
             said(lambda: trainer.train_step(ROWS)), said(lambda: trainer.generate(["12="])), said(trainer.evaluate),
-            said(trainer.save), said(lambda: trainer.load("nowhere")),
+            said(trainer.save), said(lambda: trainer.load("nowhere")), *others, said(lambda: LocalPPOTrainer({})),
         ]))
         """,
     )
@@ -221,7 +222,12 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
     assert found[2].startswith("there are no prompts")
     assert found[3].startswith("there are no prompts")
     assert found[4].startswith("this LocalRollouts has been closed")
-    assert all(text.startswith("this LocalPPOTrainer has been closed") for text in found[5:])
+    assert all(text.startswith("this LocalPPOTrainer has been closed") for text in found[5:-3])
+    assert [text.partition(":")[0] for text in found[-3:]] == [
+        "the prompts are of type int\nhint",
+        "n is 0",
+        "the config is of type dict\nhint",
+    ]
 
 
 @pytest.mark.thorough

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from omegaconf import DictConfig
 
 from ..api.assembly import assemble, trained_models
 from ..api.generation import generate_texts
 from ..api.inputs.datasets import batch_of, loader_of
 from ..api.inputs.given import Given
+from ..errors import ConfigError
 from ..features import balance_batch, correct, take_rollout_log_probs
 from ..run.checkpoint_state import restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
@@ -103,6 +105,10 @@ class LocalPPOTrainer(Closing):
         ranks: Ranks | None = None,
     ) -> None:
         rewards, weights = (reward_fn, val_reward_fn), reward_weights
+        if not isinstance(config, DictConfig):
+            raise ConfigError(
+                f"the config is of type {type(config).__name__}", "give what load_config() returns, with your settings"
+            )
         given = Given(train_dataset, val_dataset, *rewards, weights, environment, model, tokenizer)
         self.config = config = copy.deepcopy(config)
         self.ranks = ranks or Ranks.of_process(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
