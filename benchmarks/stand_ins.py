@@ -114,6 +114,7 @@ SETTINGS: dict[str, Chosen | dict[str, int] | Any] = {
     "data.train_batch_size": lambda config, folder: PROMPTS * _mini_batches(config),
     "data.gen_batch_size": _drawn,
     "data.val_batch_size": _at_most(2),
+    "data.val_max_samples": _ROWS["data.val_files"],  # of a file that is in the checkout, too
     "data.max_prompt_length": _longest,
     "data.max_response_length": RESPONSE,
     f"{ACTOR}.ppo_mini_batch_size": PROMPTS,
