@@ -11,11 +11,20 @@ from typing import Any
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
-from extractor.values.fingerprint import fingerprint, names_of_upstreams_keys, of_upstream, of_upstreams_programs
+from extractor.values.fingerprint import (
+    fingerprint,
+    names_of_upstreams_keys,
+    of_part,
+    of_upstream,
+    of_upstreams_programs,
+    parts_of_upstream,
+)
 from extractor.values.modules import absolute
 
 _PACKAGE = "verl"
 _MANAGERS = "verl/workers/reward_manager/"
+# What all that decides a gradient is a function of.
+_ALGORITHMS, _MOST = "verl/trainer/ppo/core_algos.py", 5
 _THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carries over what has a place in a project"
 # Values of a setting that does nothing.
 _SHOWN = 60
@@ -140,7 +149,18 @@ def remarks(project: Recipient, taken: tuple[str, ...], *, is_adopted: bool = Fa
     left = [path for path in changed(project) if not path.startswith(taken)]
     if not left:
         return []
-    names = ", ".join(str(PurePosixPath(path).relative_to(_PACKAGE)) for path in left)
+    names = ", ".join(f"{PurePosixPath(path).relative_to(_PACKAGE)}{_functions(project, path)}" for path in left)
     why = f"the run's own copy of verl was changed in {names}: no known version of verl has these so"
     rest = "What has a place here was carried over, and the rest lies below orphaned/" if is_adopted else _THE_REST
     return [Remark(_PACKAGE, "", "not carried over", f"{why}. {rest}")]
+
+
+def _functions(project: Recipient, path: str) -> str:
+    """Return which functions of a checkout's file of algorithms upstream never had so, in parentheses."""
+    if path != _ALGORITHMS:
+        return ""
+    nodes = registered.tree_of(project.text(path)).body
+    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    names = [node.name for node in functions if of_part(node) not in parts_of_upstream()]
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return f" ({', '.join(names[:_MOST])}{more})" if names else ""
