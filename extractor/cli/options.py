@@ -64,7 +64,7 @@ Algorithm = Annotated[str, algorithm("Preset to start from: grpo, ppo, dapo...; 
 Recipe = Annotated[
     str,
     typer.Option(
-        help="Task to start from: toy, gsm8k, reasoning or multiturn. It decides hooks, data and settings.",
+        help="Task to start from: toy, gsm8k, reasoning, multiturn or sft. It decides hooks, data and settings.",
         autocompletion=completion.recipes,
     ),
 ]
