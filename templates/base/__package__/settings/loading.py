@@ -252,9 +252,10 @@ def _check_override(override: str, known: set[str]) -> None:
         raise ConfigError(f"unknown option {override}", "python main.py --help")
     if name.startswith("~"):
         return
-    if not equals:
-        raise ConfigError(f"{override!r} is not key=value", "python main.py --help")
     key = name.lstrip("+")
+    if not equals or not key:
+        raise ConfigError(f"{override!r} is not key=value", "python main.py --help")
+    _check_section(key, value, known)
     launch = launch_answer(key, value)
     if launch is not None:
         raise ConfigError(*launch)
@@ -275,6 +276,15 @@ def _check_override(override: str, known: set[str]) -> None:
     if key.startswith(("distillation.", "local.teacher_server.")):
         hint = "this project has no teacher: vextract upgrade --with distillation, with verl 0.8.0 or later"
     raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key for code of your own)")
+
+
+def _check_section(key: str, value: str, known: set[str]) -> None:
+    """Refuse one value for a section of settings."""
+    within = next((other for other in sorted(known) if other.startswith(f"{key}.")), None)
+    if within is None or key in GROUPS or value == "null" or value.startswith(("{", "$")):
+        return
+    hint = f"preset={value}, or algorithm.adv_estimator={value}" if key == "algorithm" else f"such as {within}=..."
+    raise ConfigError(f"{key} has settings of its own, and is given {value!r}", hint)
 
 
 def _check_former_names(config: DictConfig) -> None:

@@ -13,6 +13,7 @@ AT_LEAST_1 = (
     "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu",
     "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.rollout.response_length",
     "actor_rollout_ref.rollout.tensor_model_parallel_size",
     "actor_rollout_ref.rollout.val_kwargs.n",
     "critic.forward_micro_batch_size_per_gpu",
