@@ -688,6 +688,15 @@ def test_how_long_a_response_may_be_follows_the_data_where_it_is_not_said(tmp_pa
     assert settled({key: 8}, tmp_path) == ({}, [])
 
 
+@pytest.mark.parametrize("name", ["", "  ", None])
+def test_a_run_without_a_name_has_the_projects(tmp_path: Path, name: str | None) -> None:
+    key = "trainer.experiment_name"
+    changed, remarks = startable.settle(recipient(tmp_path, {key: name}), {key: "default"}, {}, {key})
+    assert changed[key] == "default"
+    assert [(item.key, item.what) for item in remarks] == [(key, "changed")]
+
+
+
 def test_a_number_where_the_project_has_true_or_false(tmp_path: Path) -> None:
     key = "actor_rollout_ref.actor.fsdp_config.optimizer_offload"
     changed, remarks = startable.settle(recipient(tmp_path, {key: 16}), {key: False}, {}, {key})

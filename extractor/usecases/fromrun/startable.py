@@ -14,6 +14,7 @@ from extractor.usecases.fromrun.taken_over.recipient import Recipient
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 _DRAWN = "data.gen_batch_size"
+_NAMES = ("trainer.experiment_name", "trainer.project_name")
 _REJECTED = "algorithm.rollout_correction.rollout_rs"
 # What rejection sampling compared before it took divergences, and the divergence that compares the same.
 _REJECTIONS = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq_mean_k1"}
@@ -142,6 +143,8 @@ def _value(key: str, value: Any, own: Any, no_texts: Collection[str]) -> tuple[A
         no_texts: Settings that are null in a project unless they are given, and then no texts.
     """
     is_number = isinstance(own, (int, float)) and not isinstance(own, bool)
+    if key in _NAMES and not str(value or "").strip():
+        return own, Remark(key, value, "changed", f"{own}: what the run writes goes into a directory of this name")
     if value == "" and (isinstance(own, (int, float)) or (own is None and key in no_texts)):
         why = f"empty, as an argument of the script that is not given (--set 1=...): it is {own} here"
         return own, Remark(key, value, "to do", why)
