@@ -696,7 +696,6 @@ def test_a_run_without_a_name_has_the_projects(tmp_path: Path, name: str | None)
     assert [(item.key, item.what) for item in remarks] == [(key, "changed")]
 
 
-
 def test_a_number_where_the_project_has_true_or_false(tmp_path: Path) -> None:
     key = "actor_rollout_ref.actor.fsdp_config.optimizer_offload"
     changed, remarks = startable.settle(recipient(tmp_path, {key: 16}), {key: False}, {}, {key})
