@@ -546,8 +546,14 @@ def test_a_manager_of_before_040_finds_log_probs_in_the_batch(tmp_path: Path, pk
     copy = File("pkg/custom/from_run/mine.py", FileKind.HOOK, reads.encode())
     vendored = "pkg/vendored/workers/reward_manager/registry.py"
     core = File(vendored, FileKind.VENDORED, register.encode(), "verl/workers/reward_manager/registry.py")
-    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, own, copy, core), {})
+    project = recipient(checkout(tmp_path, {}), {}, hook, own, copy, core)
+    taken = surroundings.take(project, {})
     assert [item.value for item in taken.remarks if item.what == "changed"] == ["old_log_probs"]
+    key = "actor_rollout_ref.rollout.calculate_log_probs"
+    asked = surroundings.asking_the_engine(project, {key: False})
+    assert asked.settings == {key: True}
+    assert [item.key for item in asked.remarks] == [key]
+    assert surroundings.asking_the_engine(project, {}).settings == {}
     written(taken.tree, pkg)
     manager = importlib.import_module("pkg.custom.verl_reward_manager").RunRewardManager()
     batch = {"rollout_log_probs": [0.5]}

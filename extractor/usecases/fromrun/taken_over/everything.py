@@ -18,6 +18,7 @@ from extractor.usecases.fromrun.taken_over import (
     own_verl,
     registered,
     scorers,
+    surroundings,
     trl_rewards,
     unregistered,
 )
@@ -88,6 +89,7 @@ def take_over(
         taken, aside = unregistered.put_aside(project, before)
         project = update(taken)
     project = update(scorers.take(project, run.program, before))
+    project = update(surroundings.asking_the_engine(project, before))
     remarks += own_verl.remarks(project, tuple(copied), is_adopted=is_adopted)
     handed = managers.handed_over(project, unknown)
     given = {name: unknown[key] for key, name in handed.items()}

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from extractor.pipeline.index.batch_keys import keys_read
 from extractor.usecases.fromrun import templates
@@ -25,6 +26,9 @@ _ANYONES = {"HOME", "PATH", "PWD", "USER"}
 # What verl's trainer had computed before it scored, until 0.4.0, and a project computes after it: a manager that was
 # copied gets what the engine says of the same tokens: lines before and behind the call of it in its hook.
 _LENT = "old_log_probs"
+# What has the engine say them, and what else a project computes after the reward.
+_ASKED = "actor_rollout_ref.rollout.calculate_log_probs"
+_LATER = {"entropys", "ref_log_prob", "values"}
 _CALLS = "        found = super().__call__("
 _RETURNS = "        if isinstance(found, tuple):  # what is for each token"
 _LENDS_THEM = f"""\
@@ -37,6 +41,7 @@ _TAKES_BACK = f"""\
 """
 _CONVERSATIONS, _LAST_OF_OTHERS = "conversations", "from typing import Any\n\n"
 _MAKES = "makes them of prompts and responses, since the project's engines hand over none"
+_IS_LATER = "is computed behind the reward here"
 _LENDS = "hands over the engine's, since the trainer's are computed behind the reward here"
 # What verl's SGLang rollout hands to managers, and a project's engines do not.
 _MESSAGES = "messages"
@@ -94,6 +99,18 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
     return Taken(Tree.of(files), list(remarks.values()))
 
 
+def asking_the_engine(project: Recipient, before: Mapping[str, Any]) -> Taken:
+    """Have the engine say its log-probabilities where a copy reads the trainer's, which it is handed these for."""
+    below = tuple(f"{project.package}/{folder}" for folder in _COPIED)
+    texts = [text for path, text in project.code.items() if path.startswith(below) and _LENT in text]
+    lent = any(_LENT in _keys(registered.tree_of(text)) for text in texts)
+    if not lent or _ASKED not in before or not any(_CALLS in text for text in project.code.values()):
+        return Taken(project.tree)
+    why = f"True: the run's reward manager reads {_LENT}"
+    said = project.settings.get(_ASKED, before[_ASKED])
+    return Taken(project.tree, [] if said else [Remark(_ASKED, said, "changed", why)], {_ASKED: True})
+
+
 def _importing(hook: str, line: str) -> str:
     """Return a manager's hook with one more line among its imports of the project."""
     before, last, rest = hook.partition(_LAST_OF_OTHERS)
@@ -149,9 +166,13 @@ def _unfed(tree: ast.Module, path: str, code: str) -> list[Remark]:
     stored = [item for item in ast.walk(tree) if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store)]
     made = {item.slice.value for item in stored if isinstance(item.slice, ast.Constant)}
     keys = _keys(tree) - made
+    later = [Remark("batch", key, "to do", f"{path} reads it, and it {_IS_LATER}") for key in sorted(keys & _LATER)]
     lacking = [key for key in sorted(keys) if not re.search(rf"(?<!batch\[)(?<!meta_info\[)[\"']{key}[\"']", code)]
     why = f"{path} reads it from a batch, where only the trainer of the run's checkout puts it"
-    return [Remark("batch", key, "to do", why) for key in lacking]
+    return [
+        *(later if "reward_tensor" in ast.dump(tree) else []),
+        *(Remark("batch", key, "to do", why) for key in lacking),
+    ]
 
 
 def _undefined(tree: ast.Module, path: str) -> Iterator[Remark]:
