@@ -231,7 +231,7 @@ def test_a_file_that_was_removed_is_told_from_a_missing_package(made: Maker, tmp
     done = python(root, "-B", "main.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
-        f"error: the project has no module {PACKAGE}.vendored.protocol\nhint: `vextract sync`"
+        f"error: the project has no module {PACKAGE}.vendored.protocol\nhint: `vextract sync --removed`"
     )
 
 

@@ -24,6 +24,8 @@ def say(text: str) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ValueError as error:
+        if not sys.stdout.closed:  # it does not know a character
+            raise
         print(f"warning: stdout takes no more: {error}", file=sys.stderr)
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - to the end of the process
 

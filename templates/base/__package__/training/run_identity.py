@@ -26,7 +26,7 @@ def identity(trainer: "LocalPPOTrainer") -> dict[str, Any]:
     """Return what tells this run's data, their order and its tokenizer from others. Rank 0 alone has the data."""
     dataset = trainer.train_loader.dataset
     rows = len(dataset)
-    table = getattr(dataset, "dataframe", None)
+    table: Any = getattr(dataset, "dataframe", None)
     step, held = max(rows // PLACES, 1), hashlib.sha256()
     for index in range(0, rows, step) if table is not None and len(table) == rows else ():
         held.update(repr(table[index]).encode(errors="replace"))
