@@ -376,7 +376,7 @@ def test_rows_that_are_held_do_not_change_with_what_was_given_or_handed_out():
 
 
 def test_rows_that_are_alike_need_no_pandas():
-    code = f"from generated_example.data.small_table import table_of_rows; import sys; table_of_rows({ALIKE!r})"
+    code = f"import sys; from {table_of_rows.__module__} import table_of_rows; table_of_rows({ALIKE!r})"
     assert subprocess.run([sys.executable, "-c", f"{code}; sys.exit('pandas' in sys.modules)"]).returncode == 0
 
 

@@ -15,13 +15,17 @@ from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 ROWS = [{"prompt": f"{a}{b}=", "ground_truth": "11"} for a in range(10) for b in range(4)]
-OTHERS = {
-    "": None,
-    "data.train_files=turned.jsonl": "the training data are other rows",
-    "data.train_files=fewer.jsonl": "the training data are 30 rows in place of 40",
-    "data.shuffle=false": "data.shuffle was True when the checkpoint was written, and is False",
-    "local.seed=7": "local.seed was 1 when the checkpoint was written, and is 7",
-    "actor_rollout_ref.model.path=permuted": "the tokenizer is another one",
+OTHERS: dict[tuple[str, ...], list[str]] = {
+    (): [],
+    ("data.train_files=turned.jsonl", "data.shuffle=false", "local.seed=7"): [
+        "data.shuffle was True when the checkpoint was written, and is False",
+        "local.seed was 1 when the checkpoint was written, and is 7",
+        "the training data are other rows",
+    ],
+    ("data.train_files=fewer.jsonl", "actor_rollout_ref.model.path=permuted"): [
+        "the training data are 30 rows in place of 40",
+        "the tokenizer is another one",
+    ],
 }
 
 
@@ -41,14 +45,13 @@ def test_what_a_run_goes_on_with_otherwise_is_said(made: Callable[[Configuration
     words = known["model"]["vocab"]
     words["1"], words["2"] = words["2"], words["1"]
     (model / "tokenizer.json").write_text(json.dumps(known), encoding="utf-8")
-    for number, (other, said) in enumerate(OTHERS.items()):
+    for number, (others, said) in enumerate(OTHERS.items()):
         folder = f"again_{number}"
         shutil.copytree(root / "first", root / folder)
-        more = [other] * bool(other)
-        done = forked(
-            root, "main.py", *settings, *more, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=2"
-        )
+        more = (*others, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=2")
+        done = forked(root, "main.py", *settings, *more)
         assert done.returncode == 0, done.stderr[-3000:]
-        notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
-        assert [line for line in notes if said is not None and line.startswith(f"note: {said}")] or said is None, notes
-        assert not [line for line in notes if "checkpoint" in line or "rows" in line] or said is not None, notes
+        notes = [line for line in done.stderr.splitlines() if line.startswith("note: ") and "no effect" not in line]
+        assert len(notes) == len(said), notes
+        for note, text in zip(notes, said, strict=True):
+            assert note.startswith(f"note: {text}")

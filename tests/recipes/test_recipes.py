@@ -89,9 +89,17 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
     assert [path for path in changed if not path.startswith((*places, ".", "checkpoints/"))] == []
 
 
-@pytest.mark.parametrize("recipe", MATHS)
+CHECKS = {"style": ["ruff", "check", "."], "format": ["ruff", "format", "--check", "."], "types": ["mypy"]}
+
+
 @pytest.mark.parametrize(
-    "command", [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]], ids=["style", "format", "types"]
+    ("recipe", "command"),
+    [
+        # Types take long, and both have nearly the same files.
+        pytest.param(recipe, command, id=f"{name}-{recipe}", marks=[pytest.mark.thorough] * (place * (name == "types")))
+        for place, recipe in enumerate(MATHS)
+        for name, command in CHECKS.items()
+    ],
 )
 def test_its_own_checks_pass(
     made: Maker, recipe: str, command: list[str], tmp_path_factory: pytest.TempPathFactory
