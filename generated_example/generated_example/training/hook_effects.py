@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -25,34 +25,17 @@ def undone(config: Any, step: int) -> Iterator[None]:
         config: the whole config.
         step: of the run, which makes other random numbers of each seed.
     """
-    before, seed = _state(), torch.initial_seed()
+    before, seed = {name: read() for name, (read, _) in _SHARED.items()}, torch.initial_seed()
     try:
         yield
     finally:
-        for name, value in _state().items():
-            if value != before[name] and before[name] is not None:
-                _RESTORE[name](before[name])
+        for name, (read, put_back) in _SHARED.items():
+            if before[name] is not None and read() != before[name]:
+                put_back(before[name])
                 _say(f"a hook has changed {name}, which is {before[name]} again")
         if torch.initial_seed() != seed:
             torch.manual_seed(zlib.crc32(f"{config.local.seed} {step} {os.environ.get('RANK', '0')}".encode()))
             _say("a hook has seeded torch, which draws responses: they are drawn with another seed")
-
-
-def _state() -> dict[str, Any]:
-    return {
-        "the working directory": _directory(),
-        "torch's number of threads": torch.get_num_threads(),
-        "whether torch computes gradients": torch.is_grad_enabled(),
-        "torch's default dtype": torch.get_default_dtype(),
-    }
-
-
-_RESTORE: dict[str, Any] = {
-    "the working directory": os.chdir,
-    "torch's number of threads": torch.set_num_threads,
-    "whether torch computes gradients": torch.set_grad_enabled,
-    "torch's default dtype": torch.set_default_dtype,
-}
 
 
 def _directory() -> str | None:
@@ -60,6 +43,15 @@ def _directory() -> str | None:
         return os.getcwd()
     except FileNotFoundError:  # it was removed
         return None
+
+
+# What a process shares: how to ask for it, and how to set it.
+_SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "the working directory": (_directory, os.chdir),
+    "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "whether torch computes gradients": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+}
 
 
 def _say(text: str) -> None:

@@ -28,7 +28,7 @@ class Manager:
 
 def known_as(name: str, places: Places, source: Source) -> Iterator[Manager]:
     """Find the classes that are registered under a name, then those that a program chooses where it is given."""
-    decorated = re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']")
+    decorated = registered.decorator_of(name)
     compared = re.compile(rf"==\s*[\"']{re.escape(name)}[\"']")
     texts = [*_of_checkout(places), *_of_release(source)]
     for place, text, folder in texts:

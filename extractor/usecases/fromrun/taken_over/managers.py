@@ -96,7 +96,7 @@ def not_taken(project: Recipient) -> list[str]:
     """Return the settings that are arguments which the class of a run's manager does not take: verl passes them by."""
     name = next((project.settings[key] for key in KEYS if project.settings.get(key)), PLAIN)
     name = PLAIN if name in AS_NAIVE - names(project.code) else name
-    decorated = re.compile(rf"@register\(\s*[\"']{re.escape(str(name))}[\"']")
+    decorated = registered.decorator_of(str(name))
     text = next((text for text in project.code.values() if decorated.search(text)), "")
     taken = _arguments(text, decorated)
     given = [(key, found[1]) for key in project.settings if (found := _GIVEN.match(key))]
@@ -150,7 +150,7 @@ def _arguments_of_copy(project: Recipient) -> tuple[str, set[str]]:
     name = next((project.settings[key] for key in KEYS if project.settings.get(key)), "naive")
     below = f"{project.package}/custom/"
     texts = [text for path, text in project.code.items() if path.startswith(below) and "class " in text]
-    decorated = re.compile(rf"@register\(\s*[\"']{re.escape(str(name))}[\"']")
+    decorated = registered.decorator_of(str(name))
     registers = next((text for text in texts if decorated.search(text)), "")
     found = _ARGUMENTS.search(project.code.get(f"{project.package}/settings/reward_keys.py", ""))
     if not registers or found is None:

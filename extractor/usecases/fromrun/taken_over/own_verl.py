@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,8 +27,8 @@ _MANAGERS = "verl/workers/reward_manager/"
 # What all that decides a gradient is a function of.
 _ALGORITHMS, _MOST = "verl/trainer/ppo/core_algos.py", 5
 _THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carries over what has a place in a project"
+_SHOWN = 60  # characters of a value
 # Values of a setting that does nothing.
-_SHOWN = 60
 _OFF: tuple[Any, ...] = (None, False, 0, "", [], {})
 # What verl's programs call the manager that scores in training.
 _TRAINS = "reward_fn"
@@ -47,7 +48,12 @@ def is_changed(project: Recipient, path: str) -> bool:
     text = project.text(path) if known else ""
     if not text or not known or (path in project.source.files and project.source.read(path) == text):
         return False
-    return fingerprint(registered.tree_of(text)) not in known
+    return _fingerprint_of(text) not in known
+
+
+@lru_cache(maxsize=128)  # each file is asked for several times in a conversion
+def _fingerprint_of(text: str) -> str:
+    return fingerprint(registered.tree_of(text))
 
 
 def defaults(project: Recipient, own: Mapping[str, Any], known: Collection[str]) -> list[Remark]:

@@ -264,6 +264,11 @@ def place_of(name: str, places: Places) -> str | None:
     return min(chosen, default=(True, None))[1]
 
 
+def decorator_of(name: str) -> re.Pattern[str]:
+    """Return what registers a reward manager under a name."""
+    return re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']")
+
+
 def registered_by(text: str, registered: re.Pattern[str]) -> list[str]:
     """Return the names of the definitions that carry a decorator."""
     return [

@@ -130,7 +130,7 @@ def _changed_class(project: Recipient, before: Mapping[str, Any], program: str) 
 
 def _of_name(classes: list[str], name: str, path: str, text: str, project: Recipient) -> str:
     """Return which classes of a file a manager's name is for: what registers itself so, or is called as verl's is."""
-    decorated = registered.registered_by(text, re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']"))
+    decorated = registered.registered_by(text, registered.decorator_of(name))
     verls = project.source.read(path) if path in project.source.files else ""
     same = [cls for cls in classes if re.search(rf"^class {cls}\b", verls, re.MULTILINE)]
     return ([cls for cls in classes if cls in decorated] or same or classes)[-1]

@@ -68,18 +68,17 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
         project: The project, with the copies.
         environment: What the run's command would see; secrets of it are not written down.
     """
-    below = tuple(f"{project.package}/{folder}" for folder in _COPIED)
     files, remarks = [], {}
     code = "\n".join(project.code.values())
-    copies = [(path, text) for path, text in project.code.items() if path.startswith(below)]
-    converses = any(_READS_MESSAGES.search(text) for _, text in copies)
-    lent = any(_LENT in _keys(registered.tree_of(text)) for _, text in copies)
+    copies = _copies(project)
+    converses = any(map(_READS_MESSAGES.search, copies.values()))
+    lent = _are_lent(copies)
     tree = project.tree
-    if converses and any(_CALLS in text for _, text in copies):
+    if converses and any(_CALLS in text for text in copies.values()):
         module = f"custom/{FOLDER}/{_CONVERSATIONS}.py"
         tree = project.with_hooks({module: templates.render(f"{_CONVERSATIONS}.py")}, {})
     for file in tree:
-        if file.kind is FileKind.HOOK and file.path.startswith(below) and file.path.endswith(".py"):
+        if file.kind is FileKind.HOOK and file.path in copies:
             text, said = _with_variables(file.data.decode(), file.path, environment, project)
             text, more = _with_data(text, file.path, project)
             parsed = registered.tree_of(text)
@@ -101,14 +100,23 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
 
 def asking_the_engine(project: Recipient, before: Mapping[str, Any]) -> Taken:
     """Have the engine say its log-probabilities where a copy reads the trainer's, which it is handed these for."""
-    below = tuple(f"{project.package}/{folder}" for folder in _COPIED)
-    texts = [text for path, text in project.code.items() if path.startswith(below) and _LENT in text]
-    lent = any(_LENT in _keys(registered.tree_of(text)) for text in texts)
-    if not lent or _ASKED not in before or not any(_CALLS in text for text in project.code.values()):
+    copies = _copies(project)
+    if _ASKED not in before or not any(_CALLS in text for text in copies.values()) or not _are_lent(copies):
         return Taken(project.tree)
     why = f"True: the run's reward manager reads {_LENT}"
     said = project.settings.get(_ASKED, before[_ASKED])
     return Taken(project.tree, [] if said else [Remark(_ASKED, said, "changed", why)], {_ASKED: True})
+
+
+def _copies(project: Recipient) -> dict[str, str]:
+    """Return the Python files that were copied from the run's checkout, by path."""
+    below = tuple(f"{project.package}/{folder}" for folder in _COPIED)
+    return {path: text for path, text in project.code.items() if path.startswith(below)}
+
+
+def _are_lent(copies: Mapping[str, str]) -> bool:
+    """Tell whether a copy reads the trainer's log-probabilities."""
+    return any(_LENT in _keys(registered.tree_of(text)) for text in copies.values() if _LENT in text)
 
 
 def _importing(hook: str, line: str) -> str:

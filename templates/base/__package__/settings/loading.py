@@ -280,7 +280,7 @@ def _check_override(override: str, known: set[str]) -> None:
 
 def _check_section(key: str, value: str, known: set[str]) -> None:
     """Refuse one value for a section of settings."""
-    within = next((other for other in sorted(known) if other.startswith(f"{key}.")), None)
+    within = min((other for other in known if other.startswith(f"{key}.")), default=None)
     if within is None or key in GROUPS or value == "null" or value.startswith(("{", "$")):
         return
     hint = f"preset={value}, or algorithm.adv_estimator={value}" if key == "algorithm" else f"such as {within}=..."
