@@ -131,6 +131,7 @@ MISTAKES = {
     "trainer.experiment_name=../../elsewhere": "names no directory of its own",
     "trainer.project_name='a\nb'": "names no directory of its own",
     "actor_rollout_ref.rollout.top_k=-2": "must be at least -1",
+    "data.train_max_samples=0": "must be at least 1, or -1",
 }
 
 

@@ -146,7 +146,7 @@ def test_a_port_in_use_is_told_at_once(launch: Any, process: Any) -> None:
             launch(serve, port=port)
 
 
-def test_a_free_port_that_another_takes_is_replaced(launch: Any) -> None:
+def test_a_free_port_that_another_takes_is_replaced(launch: Any, tmp_path: Path) -> None:
     taken = socket.socket()
     ports: list[int] = []
 
@@ -161,6 +161,15 @@ def test_a_free_port_that_another_takes_is_replaced(launch: Any) -> None:
         server = launch(command)
         server.wait(answers, timeout=30)
     assert [server.port] == ports[1:]
+    assert (tmp_path / "scratch").is_dir()  # which the first attempt has removed
+
+
+def test_a_server_has_ended_although_what_it_started_is_still_ending(launch: Any, process: Any, tmp_path: Path) -> None:
+    server = launch(python(f"{FAMILY.format(mark=tmp_path).rpartition(';')[0]}; sys.exit(3)"))
+    wait_until(lambda: not (tmp_path / "scratch").exists())
+    assert named(tmp_path)
+    with pytest.raises(process.RolloutError, match=r"has ended(.|\n)*exit code 3"):
+        server.check()
 
 
 def test_a_death_is_told_with_the_end_of_the_log(launch: Any, process: Any) -> None:

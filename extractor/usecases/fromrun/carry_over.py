@@ -21,6 +21,7 @@ from extractor.usecases.fromrun import (
     convert,
     earlier,
     fitting,
+    importance,
     primes_own,
     references,
     report,
@@ -111,7 +112,8 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
     given = _variables(request.variables)
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     run = read_run(request.file, given, environment, tuple(request.config_dirs), request.started_in)
-    run = primes_own.with_recipes_names(turns.with_verls_names(earlier.with_earlier_defaults(run)))
+    run = turns.with_verls_names(earlier.with_earlier_defaults(run))
+    run = importance.with_corrections_names(primes_own.with_recipes_names(run))
     fits = []
     for candidate in _candidates(request, run, release):
         step(f"reading verl {candidate}")

@@ -10,7 +10,8 @@ from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
-from extractor.usecases.fromrun.turns import N, flat_settings, without
+from extractor.usecases.fromrun.renaming import flat_settings, renamed, without
+from extractor.usecases.fromrun.turns import N
 from extractor.values.configtree import Override
 from extractor.values.configtree.compose import apply
 
@@ -47,7 +48,7 @@ _DONE = {
 def with_recipes_names(run: Run) -> Run:
     """Return a run of PRIME's own repository as one of upstream's recipe, with remarks; others as they are."""
     flat = flat_settings(run)
-    if run.hints or run.resolved is not None or flat.get(_KIND) != "prime":
+    if run.hints or flat.get(_KIND) != "prime":
         return run
     found: dict[str, Any] = {}
     gone: set[str | None] = {_KIND}
@@ -63,16 +64,8 @@ def with_recipes_names(run: Run) -> Run:
             remarks.append(Remark(key, value, "renamed", f"upstream's recipe calls it {name}"))
         elif key.startswith(_ITS_OWN):  # also where only its own config says so
             found[name] = value
-    defaults = without(run.defaults, gone)
+    run = renamed(run, gone, found, remarks, "++")
+    defaults = without(run.defaults, ())
     for key in _READ.intersection(flat):
         apply(defaults, Override("++", key, flat[key], ""))
-    overrides = [item for item in run.overrides if item.key not in gone and item.key not in found]
-    overrides += [Override("++", key, value, f"{key}={value}") for key, value in found.items()]
-    return replace(
-        run,
-        overrides=tuple(overrides),
-        defaults=defaults,
-        overlay=tuple(without(body, gone) for body in run.overlay),
-        has_process_rewards=True,
-        remarks=(*run.remarks, *remarks),
-    )
+    return replace(run, defaults=defaults, has_process_rewards=True)

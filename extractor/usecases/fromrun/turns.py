@@ -13,8 +13,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
-from extractor.values.configtree import Override, flatten
-from extractor.values.configtree.compose import merge
+from extractor.usecases.fromrun.renaming import flat_settings, renamed
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 N, PLAYS, TURNS = f"{_ROLLOUT}.n", f"{_ROLLOUT}.multi_turn.enable", f"{_ROLLOUT}.multi_turn.max_assistant_turns"
@@ -84,7 +83,7 @@ _DONE = {
 
 def with_verls_names(run: Run) -> Run:
     """Return a run with what verl calls the settings of its own loop, and remarks on them."""
-    if run.hints or run.resolved is not None:
+    if run.hints:
         return run
     flat = flat_settings(run)
     for loop in LOOPS:
@@ -139,29 +138,5 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
     why = "as it is without it" if PLAYS in found else "no turns are played"
     left = [item for item in run.overrides if item.key in gone - told]
     remarks += [Remark(item.key, item.value, "dropped", why) for item in left]
-    overrides = [item for item in run.overrides if item.key not in gone and item.key not in found]
-    overrides += [Override("", key, value, f"{key}={value}") for key, value in found.items()]
-    return replace(
-        run,
-        overrides=tuple(overrides),
-        defaults=without(run.defaults, gone),
-        kept={**run.kept, **kept},
-        remarks=(*run.remarks, *remarks),
-    )
-
-
-def flat_settings(run: Run) -> dict[str, Any]:
-    """Return what a run, its configs and its checkout's config say, by key."""
-    merged: dict[str, Any] = {}
-    for body in (run.defaults, *run.overlay):
-        merge(merged, body)
-    return {**flatten(merged), **{item.key: item.value for item in run.overrides if item.mark != "~"}}
-
-
-def without(body: Any, keys: set[str | None], prefix: str = "") -> Any:
-    """Return a nested config without some keys."""
-    return {
-        name: without(value, keys, f"{prefix}{name}.") if isinstance(value, dict) else value
-        for name, value in body.items()
-        if f"{prefix}{name}" not in keys
-    }
+    run = renamed(run, gone, found, remarks)
+    return replace(run, kept={**run.kept, **kept})

@@ -82,6 +82,10 @@ NOT_BELOW_MINUS_1 = (  # -1: all tokens
     "actor_rollout_ref.rollout.top_k",
     "actor_rollout_ref.rollout.val_kwargs.top_k",
 )
+MINUS_1_OR_MORE_THAN_0 = (  # -1: all rows
+    "data.train_max_samples",
+    "data.val_max_samples",
+)
 FROM_0_TO_1 = (
     "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio",
     "algorithm.gamma",
@@ -101,6 +105,7 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
     (NOT_NEGATIVE, lambda value: value >= 0, "must not be negative"),
     (POSITIVE, lambda value: value > 0, "must be more than 0"),
     (NOT_BELOW_MINUS_1, lambda value: value >= -1, "must be at least -1, for all tokens"),
+    (MINUS_1_OR_MORE_THAN_0, lambda value: value == -1 or value >= 1, "must be at least 1, or -1 for all rows"),
     (FROM_0_TO_1, lambda value: 0 <= value <= 1, "must be from 0 to 1"),
     (SEEDS, lambda value: 0 <= value < 2**63, "must be from 0 to 2^63 - 1"),
     (SHARES, lambda value: 0 < value <= 1, "must be more than 0 and at most 1"),

@@ -197,6 +197,7 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
     found = run(
         project,
         """
+        from toy import plan_memory
         def said(function):
             try:
                 function()
@@ -208,8 +209,15 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
             others = [said(lambda: rollouts.generate_sequences(5)), said(lambda: rollouts.generate(["12="], n=0))]
         with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer:
             none = said(lambda: trainer.generate([]))
+            open_ones = [said(lambda: trainer.save("/proc/x")), said(lambda: trainer.load(None))]
+        before = [
+            said(lambda: plan_memory(config, processes=-1)), said(lambda: plan_memory(config, processes=None)),
+            said(lambda: plan_memory(config, memory_gb=0)), said(lambda: LocalPPOTrainer(config, callbacks=5)),
+            said(lambda: LocalPPOTrainer(config, callbacks=[5])),
+            said(lambda: LocalPPOTrainer(config, callbacks=[str])),
+        ]
         print(json.dumps([
-            said(lambda: load_config(123)), said(lambda: load_config(["a=1"])), nothing, none,
+            *before, *open_ones, said(lambda: load_config(123)), said(lambda: load_config(["a=1"])), nothing, none,
             said(lambda: rollouts.generate_sequences(["12="])), said(trainer.fit), said(lambda: next(trainer.steps())),
             said(lambda: trainer.train_step(ROWS)), said(lambda: trainer.generate(["12="])), said(trainer.evaluate),
             said(trainer.save), said(lambda: trainer.load("nowhere")), *others, said(lambda: LocalPPOTrainer({})),
@@ -217,6 +225,18 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
         """,
     )
     assert all("hint: " in text for text in found), found
+    starts = (
+        "processes is -1",
+        "processes is None",
+        "the memory of a device is 0 GiB",
+        "callbacks is of type int",
+        "a callback is 5, which has no method",
+        "a callback is the class str, which",
+        "cannot save a checkpoint in /proc/x",
+        "no checkpoint is named: None",
+    )
+    before, found = found[: len(starts)], found[len(starts) :]
+    assert all(text.startswith(start) for start, text in zip(starts, before, strict=True)), before
     assert "123, of type int" in found[0]
     assert 'load_config("trainer.total_epochs=3")' in found[1]
     assert found[2].startswith("there are no prompts")

@@ -25,6 +25,7 @@ def say_plan(config: Any, processes: int | None, memory_gb: float | None) -> int
         return 0
     from .plan import plan_memory
 
-    found = plan_memory(config, processes=processes or int(os.environ.get("WORLD_SIZE", "1")), memory_gb=memory_gb)
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    found = plan_memory(config, processes=started if processes is None else processes, memory_gb=memory_gb)
     say(str(found))
     return 0 if found.fits else 1

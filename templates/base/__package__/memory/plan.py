@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import ConfigError
 from .table import as_text
 
 GIB = 2**30
@@ -86,8 +87,12 @@ def plan_memory(config: Any, *, processes: int = 1, memory_gb: float | None = No
         The plan. Where it does not fit, `changes` says what would.
 
     Raises:
-        ConfigError: a model has no config.json, or settings cannot be used.
+        ConfigError: a model has no config.json, settings cannot be used, or there are no processes or no memory.
     """
+    if not isinstance(processes, int) or processes < 1:
+        raise ConfigError(f"processes is {processes}", "say how many processes there will be: 1, or more")
+    if memory_gb is not None and not memory_gb > 0:
+        raise ConfigError(f"the memory of a device is {memory_gb} GiB", "say how many GiB each device has, such as 80")
     from .advice import advised
     from .parts import Planner
     from .place import capacity_of, model_at_hand, settled

@@ -17,6 +17,7 @@ damaged_1/          checkpoints that are not as they were written; the run went 
 
 import contextlib
 import math
+import os
 import re
 import shlex
 import shutil
@@ -332,6 +333,8 @@ class Checkpoints:
 
     def chosen(self, path: str | Path) -> Path:
         """Return the checkpoint that `path` is, or the last complete one of the run that it is the directory of."""
+        if not isinstance(path, (str, os.PathLike)):
+            raise ConfigError(f"no checkpoint is named: {path!r:.80}", "name a global_step_N directory, or a run's")
 
         def find() -> Path | None:
             place = Path(path)

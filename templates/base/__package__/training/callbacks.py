@@ -4,6 +4,37 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ..errors import ConfigError
+
+EVENTS = (
+    "on_train_begin",
+    "on_step_begin",
+    "on_step_end",
+    "on_evaluate",
+    "on_save",
+    "on_log",
+    "on_train_end",
+)
+
+
+def listed(callbacks: Any) -> list[Any]:
+    """Return callbacks as a list.
+
+    Raises:
+        ConfigError: they are no list of callbacks, or one of them has no method that is ever called.
+    """
+    if not isinstance(callbacks, Iterable):
+        raise ConfigError(f"callbacks is of type {type(callbacks).__name__}", "give a list of callbacks")
+    found = list(callbacks)
+    for callback in found:
+        if isinstance(callback, type) or not any(callable(getattr(callback, event, None)) for event in EVENTS):
+            what = f"the class {callback.__name__}" if isinstance(callback, type) else f"{callback!r:.80}"
+            raise ConfigError(
+                f"a callback is {what}, which has no method that would be called",
+                f"give objects with some of {', '.join(EVENTS)}",
+            )
+    return found
+
 
 class Callbacks:
     """Tells callbacks what happens in a run.

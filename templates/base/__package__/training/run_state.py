@@ -78,7 +78,6 @@ class RunState:
             state["row"] = self.row
         checkpoints, in_background = trainer.checkpoints, in_background and path is None
         if path is not None:
-            trainer.ranks.on_driver(lambda: Path(path).mkdir(parents=True, exist_ok=True))
             checkpoints = Checkpoints(Path(path), trainer.ranks, settings=checkpoints.settings)
         step, score = trainer.steps_done, trainer.score
         saved = checkpoints.save(

@@ -40,7 +40,7 @@ from ..workers.rollout_interface import RolloutError
 from ..workers.trained_model import TrainedModel
 from .answers import Answers, Metrics, Reward
 from .batches import add_columns, sample_rows, shown_rows, shown_training_rows, write_rows
-from .callbacks import Callbacks
+from .callbacks import Callbacks, listed
 from .divergence import DivergenceCheck
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .hook_calls import calling_estimator
@@ -109,6 +109,7 @@ class LocalPPOTrainer(Closing):
             raise ConfigError(
                 f"the config is of type {type(config).__name__}", "give what load_config() returns, with your settings"
             )
+        callbacks = listed(callbacks)
         given = Given(train_dataset, val_dataset, *rewards, weights, environment, model, tokenizer)
         self.config = config = copy.deepcopy(config)
         self.ranks = ranks or Ranks.of_process(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)

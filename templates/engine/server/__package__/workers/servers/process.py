@@ -121,8 +121,8 @@ class ServerProcess:
         )
 
     def running(self) -> bool:
-        """Tell whether it has not ended."""
-        return self._keeper.poll() is None
+        """Tell whether it has not ended. Its directory goes first, and then what it has left running."""
+        return self._keeper.poll() is None and self.scratch.is_dir()
 
     def check(self) -> None:
         """Raise RolloutError, with the end of the log, if the server has ended."""
@@ -131,7 +131,7 @@ class ServerProcess:
 
     def stop(self) -> None:
         """End it and all that it started. May be called more than once."""
-        if self.running():
+        if self._keeper.poll() is None:
             self._keeper.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._keeper.wait(STOP_SECONDS)
@@ -150,6 +150,7 @@ class ServerProcess:
         return True
 
     def _start(self) -> None:
+        self.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)  # an attempt that failed has removed it
         self.port = self.chosen_port or _free_port(self.host)
         command = list(self.command(self.port))
         environment = {key: value for key, value in os.environ.items() if not _is_torchruns(key)}
