@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import itertools
+import subprocess
+import sys
 from textwrap import dedent
 
 import pytest
@@ -107,7 +109,10 @@ def test_python(base: str, ours: str, theirs: str, expected: str) -> None:
     ("base", "ours", "theirs"),
     [
         pytest.param("f(1)\n", "f(2)\n", "f(3)\n", id="a statement without a name"),
-        pytest.param('"""Says."""\n', '"""Mine."""\n', '"""New."""\n', id="docstrings"),
+        pytest.param(
+            "def f(a):\n    b = a\n    return b\n", "def f(a):\n    b = (\n        2 * a\n    )\n    return b\n",
+            "def f(a):\n    b = 3 * a\n    return b\n", id="a statement in another layout",
+        ),
         pytest.param("def f():\n    return 1\n", "def f():\n    return 2\n", "x = 1\n", id="edited and removed"),
         pytest.param("def f():\n    return 1\n", "x = 1\n", "def f():\n    return 2\n", id="removed and changed"),
         pytest.param("x = 1\n", "x = 1\ny = 2\n", "x = 1\ny = 3\n", id="both add a name"),
@@ -116,6 +121,103 @@ def test_python(base: str, ours: str, theirs: str, expected: str) -> None:
 def test_contradictions(base: str, ours: str, theirs: str) -> None:
     shown = conflicts("toy/x.py", base, ours, theirs)
     assert set(ours.split("\n")) | set(theirs.split("\n")) <= set(shown.split("\n"))
+
+
+LAID_OUT = """\
+def loss(old, new, advantage):
+    \'\'\'Says.\'\'\'
+    # Of both.
+    ratio = exp(new - old, "sum")
+    if ratio.max() > 3:
+        raise ValueError("large")
+    return -(ratio * advantage).mean()
+"""
+# The same as an editor writes it that has 30 columns.
+NARROW = """\
+def loss(
+    old,
+    new,
+    advantage,
+):
+    \'\'\'Says.\'\'\'
+    # Of both.
+    ratio = exp(
+        new - old, 'sum'
+    )
+    if ratio.max() > 3:
+        raise ValueError(
+            'large'
+        )
+    return (
+        -(ratio * advantage)
+        .mean()
+    )
+"""
+
+
+MINE = """\
+    # Mine.
+    ratio = (
+        ratio + 1  # one more
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        pytest.param(NARROW, LAID_OUT.replace("> 3", "> 4"), LAID_OUT.replace("> 3", "> 4"), id="no edit"),
+        pytest.param(
+            NARROW.replace(" > 3", " > 9"), LAID_OUT.replace("mean()", "sum()"),
+            LAID_OUT.replace("> 3", "> 9").replace("mean()", "sum()"), id="an edit",
+        ),
+        pytest.param(
+            NARROW.replace("    if ratio", f"{MINE}    if ratio"),
+            LAID_OUT.replace("mean()", "sum()").replace('"large"', '"too large"'),
+            LAID_OUT.replace("mean()", "sum()").replace('"large"', '"too large"').replace(
+                "    if ratio", f"{MINE}    if ratio"
+            ), id="an edit with remarks",
+        ),
+        pytest.param(
+            NARROW.replace("Of both", "Mine").replace("Says", "Mine too"),
+            LAID_OUT.replace("Of both", "New").replace("Says", "New").replace("mean()", "sum()"),
+            LAID_OUT.replace("Of both", "Mine").replace("Says", "Mine too").replace("mean()", "sum()"), id="wording",
+        ),
+        pytest.param(NARROW, "x = 1\n", "x = 1\n", id="removed by upstream"),
+    ],
+)  # fmt: skip
+def test_layout_is_no_edit(ours: str, theirs: str, expected: str) -> None:
+    assert merged("toy/x.py", LAID_OUT, ours, theirs) == expected
+
+
+def test_a_contradiction_in_another_layout_holds_the_statement_alone() -> None:
+    shown = conflicts("toy/x.py", LAID_OUT, NARROW.replace("> 3", "> 4"), LAID_OUT.replace("> 3", "> 5"))
+    before, after = LAID_OUT.split("    if ratio.max() > 3:\n")
+    assert shown == (
+        f"{before}<<<<<<< yours\n    if ratio.max() > 4:\n||||||| base\n    if ratio.max() > 3:\n=======\n"
+        f"    if ratio.max() > 5:\n>>>>>>> theirs\n{after}"
+    )
+
+
+def formatted(data: bytes, *options: str) -> bytes:
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", *options, "--stdin-filename", "x.py", "-"]
+    return subprocess.run(command, input=data, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("0.4.0", ALL[-1]), pytest.param("0.8.0", ALL[-1], marks=pytest.mark.thorough)]
+)
+@pytest.mark.network
+def test_a_formatter_is_no_edit(old: str, new: str) -> None:
+    """Of every module that an upgrade changes: an owner whose editor formats it gets upstream's all the same."""
+    base, theirs = ({file.path: file.data for file in generated(Choice(release)).tree} for release in (old, new))
+    paths = [path for path in base if path.endswith(".py") and path in theirs and base[path] != theirs[path]]
+    mine = {path: formatted(base[path], "--line-length=79", "--config=format.quote-style='single'") for path in paths}
+    assert sum(mine[path] != base[path] for path in paths) > 20
+    for path, ours in mine.items():
+        found = merge_file(path, base[path], ours, theirs[path], LABELS)
+        assert found.conflicts == 0, f"{path}: {found.data.decode()}"
+        assert ast.dump(ast.parse(found.data)) == ast.dump(ast.parse(theirs[path])), path
 
 
 YAML = """\

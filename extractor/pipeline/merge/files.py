@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from extractor.pipeline.merge.lines import Labels, Merged, three_way, turned_to_crlf
-from extractor.pipeline.merge.pieces import Piece, Unsupported, changed, merge_pieces
+from extractor.pipeline.merge.pieces import Grammar, Piece, Unsupported, changed, merge_pieces
 from extractor.pipeline.merge.python import complete_imports, python_pieces
+from extractor.pipeline.merge.statements import merge_statements, says_the_same
 from extractor.pipeline.merge.toml_keys import toml_pieces
 from extractor.pipeline.merge.yaml_keys import yaml_pieces
 
 _TAKEN_APART = {".py": python_pieces, ".toml": toml_pieces, ".yaml": yaml_pieces, ".yml": yaml_pieces}
+
+_PYTHON = Grammar(merge_statements, says_the_same)
 
 
 def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged:
@@ -31,7 +34,7 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
         sides = [pieces_of(path, text) for text in texts]
     except (UnicodeDecodeError, Unsupported):
         return three_way(base, ours, theirs, labels)
-    merged = merge_pieces(sides[0], sides[1], sides[2], labels)
+    merged = merge_pieces(sides[0], sides[1], sides[2], labels, _PYTHON if path.endswith(".py") else None)
     if merged.conflicts:
         by_line = three_way(base, ours, theirs, labels)
         if not by_line.conflicts and _faithful(path, sides, by_line.data):

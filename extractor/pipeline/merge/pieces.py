@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
@@ -14,6 +14,19 @@ _ALIKE = 0.6
 
 class Unsupported(ValueError):
     """A file that cannot be taken apart."""
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What is known of the language that pieces are written in.
+
+    Attributes:
+        merge: Merges the texts of a piece that cannot be merged by lines; None where that cannot be either.
+        says_the_same: Tells whether two texts differ in their layout alone.
+    """
+
+    merge: Callable[[str, str, str, Labels], Merged | None]
+    says_the_same: Callable[[str, str], bool]
 
 
 @dataclass(frozen=True)
@@ -49,9 +62,21 @@ class Piece:
         return self.lead + self.core
 
 
-def merge_pieces(base: Sequence[Piece], ours: Sequence[Piece], theirs: Sequence[Piece], labels: Labels) -> Merged:
-    """Merge the pieces of three versions of a file."""
-    merge = _Merge(labels)
+def merge_pieces(
+    base: Sequence[Piece],
+    ours: Sequence[Piece],
+    theirs: Sequence[Piece],
+    labels: Labels,
+    grammar: Grammar | None = None,
+) -> Merged:
+    """Merge the pieces of three versions of a file.
+
+    Args:
+        base, ours, theirs: The pieces.
+        labels: What the markers of a conflict call the sides.
+        grammar: That of their language.
+    """
+    merge = _Merge(labels, grammar)
     text = merge.level(base, ours, theirs)
     return Merged(text.encode(), merge.conflicts)
 
@@ -85,9 +110,10 @@ class _Merge:
         conflicts: In how many places both sides have contradicted each other so far.
     """
 
-    def __init__(self, labels: Labels) -> None:
+    def __init__(self, labels: Labels, grammar: Grammar | None) -> None:
         self.conflicts = 0
         self._labels = labels
+        self._grammar = grammar
 
     def level(self, base: Sequence[Piece], ours: Sequence[Piece], theirs: Sequence[Piece]) -> str:
         """Merge pieces that are neighbours."""
@@ -103,6 +129,8 @@ class _Merge:
             return lead + new if new is not None else ""
         if new in (was, mine):
             return lead + mine if mine is not None else ""
+        if self._differ_in_layout(was, mine):
+            return lead + new if new is not None else ""
         if ours is not None and theirs is not None:
             if ours.names and theirs.names:
                 united = _united(base, ours, theirs)
@@ -114,8 +142,17 @@ class _Merge:
                 return lead + head + self.level(parts, ours.parts, theirs.parts)
         return lead + self._lines(was or "", mine or "", new or "")
 
+    def _differ_in_layout(self, one: str | None, other: str | None) -> bool:
+        if one is None or other is None or self._grammar is None:
+            return False
+        return self._grammar.says_the_same(one, other)
+
     def _lines(self, base: str, ours: str, theirs: str) -> str:
         merged = three_way(base.encode(), ours.encode(), theirs.encode(), self._labels)
+        if merged.conflicts and self._grammar is not None:
+            other = self._grammar.merge(base, ours, theirs, self._labels)
+            # Of as many conflicts the shorter ones.
+            merged = min((merged, *filter(None, (other,))), key=lambda item: (item.conflicts, len(item.data)))
         self.conflicts += merged.conflicts
         return merged.data.decode()
 

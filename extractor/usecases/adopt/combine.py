@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
+from extractor.pipeline.merge.statements import merge_statements
 
 _Change = tuple[int, int, Sequence[str]]
 _LINE, _WORD = re.compile(r"[^\n]*\n|[^\n]+"), re.compile(r"\w+|\s+|.")
@@ -104,46 +103,8 @@ def _changed(was: Sequence[str], side: Sequence[_Change], start: int, end: int) 
 
 def _by_statement(base: str, ours: str, theirs: str) -> str | None:
     """Merge logical lines, whatever their layout and comments; what both sides have is laid out as `theirs` is."""
-    sides = [_statements(text) for text in (base, ours, theirs)]
-    if not all(sides):
-        return None
-    texts = [dict(side) for side in sides]
-    was, mine, emitted = ("".join(f"{key}\n" for key, _ in side).encode() for side in sides)
-    merged = merge.three_way(was, mine, emitted, _LABELS)
-    if merged.conflicts:
-        return None
-    lines = merged.data.decode().splitlines()
-    return "".join(texts[2].get(line) or texts[1].get(line) or texts[0][line] for line in lines)
-
-
-def _statements(text: str) -> list[tuple[str, str]]:
-    """Return what each logical line says, on one line, and its text with what stands above it."""
-    lines = text.splitlines(keepends=True)
-    found, said, depth, done = [], list[str](), 0, 0
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type in (tokenize.INDENT, tokenize.DEDENT):
-                depth += 1 if token.type == tokenize.INDENT else -1
-            elif token.type == tokenize.NEWLINE:
-                found.append((f"{depth} {' '.join(said)}", "".join(lines[done : token.end[0]])))
-                said, done = [], token.end[0]
-            elif token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER):
-                if said and said[-1] == "," and token.string in (")", "]", "}"):
-                    said.pop()
-                said.append(_plain(token))
-    except (tokenize.TokenError, SyntaxError):
-        return []
-    return found
-
-
-def _plain(token: tokenize.TokenInfo) -> str:
-    """Return a token on one line; strings are the same in whatever quotes."""
-    if token.type == tokenize.STRING:
-        try:
-            return repr(ast.literal_eval(token.string))
-        except (ValueError, SyntaxError):
-            return repr(token.string)
-    return repr(token.string) if "\n" in token.string else token.string
+    merged = merge_statements(base, ours, theirs, _LABELS, with_comments=False)
+    return None if merged is None or merged.conflicts else merged.data.decode()
 
 
 def _parses(text: str) -> bool:

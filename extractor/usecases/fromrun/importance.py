@@ -29,13 +29,12 @@ def with_corrections_names(run: Run) -> Run:
         return run
     flat = flat_settings(run)
     if CAP in flat:
-        found, why = _of_a_cap(flat[CAP])
-        return _named(run, {CAP}, found, flat, CAP, why)
+        return _named(run, {CAP}, *_of_a_cap(flat[CAP]), flat, CAP)
     if THRESHOLD in flat:
         said = {**_DEFAULTS, **{key: value for key, value in flat.items() if value is not None}}
         found, why = _of_a_threshold(said, flat[THRESHOLD])
         if found is not None:
-            return _named(run, {_BEFORE, THRESHOLD, LOWER, LEVEL, MODE, VETO}, found, flat, THRESHOLD, why)
+            return _named(run, {_BEFORE, THRESHOLD, LOWER, LEVEL, MODE, VETO}, found, why, flat, THRESHOLD)
     return run
 
 
@@ -66,7 +65,7 @@ def _of_a_threshold(said: dict[str, Any], threshold: Any) -> tuple[dict[str, Any
     return found, why
 
 
-def _named(run: Run, gone: set[str | None], found: dict[str, Any], flat: dict[str, Any], key: str, why: str) -> Run:
+def _named(run: Run, gone: set[str | None], found: dict[str, Any], why: str, flat: dict[str, Any], key: str) -> Run:
     here = " ".join(f"{name}={value}" for name, value in found.items())
     action = "changed" if found else "dropped"
     stated = {item.key: item.value for item in run.overrides if item.key in gone}

@@ -1,0 +1,175 @@
+"""The three-way merge of Python by statements, whatever their layout.
+
+An editor that formats a file on saving changes most of its lines, and nothing of what it says. So does upstream when it
+takes another formatter.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import tokenize
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from extractor.pipeline.merge.lines import Labels, Merged, three_way
+
+# What makes a program of a line that is none alone: of the header of a block, of a clause, of a decorator.
+_AROUND = (
+    ("", ""),
+    ("", " pass"),
+    ("if 0: pass\n", " pass"),
+    ("try: pass\n", " pass"),
+    ("match 0:\n ", " pass"),
+    ("", "\ndef f(): pass"),
+)
+_MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A logical line, or a comment on a line of its own.
+
+    Attributes:
+        key: What it says, on one line, after the depth that it stands at.
+        text: Its lines, with the empty ones above.
+        is_wording: Whether it is a comment, or a text alone, such as a docstring.
+    """
+
+    key: str
+    text: str
+    is_wording: bool
+
+
+def merge_statements(base: str, ours: str, theirs: str, labels: Labels, *, with_comments: bool = True) -> Merged | None:
+    """Merge statements; what both sides have is laid out as `theirs` is. None where a side is not Python.
+
+    Where both sides changed a comment or a docstring, ours is taken.
+
+    Args:
+        base, ours, theirs: The texts.
+        labels: What the markers of a conflict call them.
+        with_comments: Whether comments are statements too; otherwise they belong to what they stand above.
+
+    Raises:
+        UsageError: git is not installed, or cannot merge.
+    """
+    sides = [statements_of(text, with_comments=with_comments) for text in (base, ours, theirs)]
+    if not all(sides):
+        return None
+    was, mine, new = ("".join(f"{item.key}\n" for item in side).encode() for side in sides)
+    merged = three_way(was, mine, new, Labels("", "", "")).data.decode().split("\n")[:-1]
+    found = _Text(sides, labels)
+    for line in merged:
+        found.take(line)
+    text = "".join(found.parts)
+    return Merged(text.encode(), found.conflicts) if found.conflicts or _parses(text) else None
+
+
+class _Text:
+    """The merged text, put together line by line of what git has merged."""
+
+    def __init__(self, sides: Sequence[Sequence[Statement]], labels: Labels) -> None:
+        self.parts: list[str] = []
+        self.conflicts = 0
+        self._base, self._ours, self._theirs = ({item.key: item for item in side} for side in sides)
+        self._labels = labels
+        self._hunk: list[list[str]] = []
+
+    def take(self, line: str) -> None:
+        """Take the next line: a statement's key or a marker."""
+        if not line.startswith(_MARKS):
+            if self._hunk:
+                self._hunk[-1].append(line)
+            else:
+                found = (side[line] for side in (self._theirs, self._ours, self._base) if line in side)
+                self.parts.append(next(found).text)
+        elif not line.startswith(_MARKS[-1]):
+            self._hunk.append([])
+        else:
+            ours, base, theirs = (
+                [side[key] for key in keys]
+                for side, keys in zip((self._ours, self._base, self._theirs), self._hunk, strict=True)
+            )
+            self._hunk = []
+            self._end(ours, base, theirs)
+
+    def _end(self, ours: list[Statement], base: list[Statement], theirs: list[Statement]) -> None:
+        if all(item.is_wording for item in (*ours, *base, *theirs)):
+            self.parts += [item.text for item in ours]
+            return
+        self.conflicts += 1
+        self.parts.append(f"<<<<<<< {self._labels.ours}\n{_text(ours)}")
+        self.parts.append(f"||||||| {self._labels.base}\n{_text(base)}")
+        self.parts.append(f"=======\n{_text(theirs)}>>>>>>> {self._labels.theirs}\n")
+
+
+def says_the_same(one: str, other: str) -> bool:
+    """Tell whether two texts are the same Python, comments included, in whatever layout."""
+    if one == other:
+        return True
+    sides = [[item.key for item in statements_of(text)] for text in (one, other)]
+    return sides[0] == sides[1] != []
+
+
+def statements_of(text: str, *, with_comments: bool = True) -> list[Statement]:
+    """Take Python apart, also the indented lines of a method; returns nothing where it cannot be."""
+    lines = text.splitlines(keepends=True)
+    found: list[Statement] = []
+    inside: list[tokenize.TokenInfo] = []  # the tokens of the present one
+    depth = done = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type in (tokenize.INDENT, tokenize.DEDENT):
+                depth += 1 if token.type == tokenize.INDENT else -1
+            elif token.type == tokenize.NEWLINE:
+                comments = [item.string for item in inside if item.type == tokenize.COMMENT and with_comments]
+                said = _said(_source(lines, [item for item in inside if item.type != tokenize.COMMENT]))
+                key = " ".join((str(depth), said, *comments))
+                is_text = not comments and all(item.type in (tokenize.STRING, tokenize.COMMENT) for item in inside)
+                found.append(Statement(key, "".join(lines[done : token.end[0]]), is_text))
+                inside, done = [], token.end[0]
+            elif token.type == tokenize.COMMENT and not inside:
+                if with_comments:
+                    found.append(Statement(token.string, "".join(lines[done : token.end[0]]), True))
+                    done = token.end[0]
+            elif token.type not in (tokenize.NL, tokenize.ENDMARKER):
+                inside.append(token)
+    except (tokenize.TokenError, SyntaxError):
+        return []
+    return found
+
+
+def _text(statements: Iterable[Statement]) -> str:
+    return "".join(item.text for item in statements)
+
+
+def _source(lines: Sequence[str], tokens: Sequence[tokenize.TokenInfo]) -> str:
+    """Return the text from the first of some tokens to the last."""
+    (first, start), (last, end) = tokens[0].start, tokens[-1].end
+    rows = [*lines[first - 1 : last - 1], lines[last - 1][:end]]
+    return "".join((rows[0][start:], *rows[1:]))
+
+
+def _said(source: str) -> str:
+    """Return a logical line as Python itself would write it, on one line."""
+    for before, after in _AROUND:
+        try:
+            tree = ast.parse(f"{before}{source}{after}")
+        except (SyntaxError, ValueError):
+            continue
+        node = tree.body[0]
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return repr([line.rstrip() for line in inspect.cleandoc(node.value.value).split("\n")])
+        return f"{before!r} {ast.unparse(tree)!r}"
+    return repr(" ".join(source.split()))
+
+
+def _parses(text: str) -> bool:
+    indented = text.lstrip("\n")[:1].isspace()
+    try:
+        ast.parse(f"if 1:\n{text}" if indented else text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
