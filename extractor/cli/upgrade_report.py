@@ -87,6 +87,11 @@ def _settings(found: Upgrade) -> list[screen.Section]:
         for item in found.settings.lost
     ]
     for key in found.stale:
+        if key.unread:
+            lines.append(
+                f"  to change {key.file}:{key.line}  ({key.key} is read no more: the code that did was parked)"
+            )
+            continue
         now = f"; now {key.renamed_to}" if key.renamed_to else ""
         what = f"refers to {key.key}, which" if key.reference else key.key
         lines.append(f"  to change {key.file}:{key.line}  ({what} no longer exists{now})")

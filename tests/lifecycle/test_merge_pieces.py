@@ -199,6 +199,29 @@ def test_a_contradiction_in_another_layout_holds_the_statement_alone() -> None:
     )
 
 
+@pytest.mark.network
+def test_what_upstream_had_on_another_day_gives_way_to_what_it_has_now() -> None:
+    """A function that a copy of verl had before its release came to have it, and that was changed until then."""
+    path, name = "toy/vendored/algorithms/core_algos.py", "agg_loss"
+    old, new = (
+        {file.path: file.data for file in generated(Choice(release)).tree}[path].decode()
+        for release in ("0.6.1", ALL[-1])
+    )
+    theirs = next(ast.get_source_segment(new, node) or "" for node in ast.parse(new).body if _named(node, name))
+    mine = next(ast.get_source_segment(old, node) or "" for node in ast.parse(old).body if _named(node, name))
+    assert mine != theirs
+    assert merged(path, "a = 1\n", f"a = 1\n\n\n{mine}\n", f"a = 1\n\n\n{theirs}\n").endswith(f"{theirs}\n")
+    edited = mine.replace("return loss", "return 2 * loss")
+    assert "return 2 * loss" in conflicts(path, "a = 1\n", f"a = 1\n\n\n{edited}\n", f"a = 1\n\n\n{theirs}\n")
+    # Who puts it in the place of what the release has means it.
+    before = theirs.replace("return loss", "return 2 * loss")
+    assert merged(path, f"{before}\n", f"{mine}\n", f"{theirs}\n") == f"{mine}\n"
+
+
+def _named(node: ast.stmt, name: str) -> bool:
+    return getattr(node, "name", None) == name
+
+
 def formatted(data: bytes, *options: str) -> bytes:
     command = [sys.executable, "-m", "ruff", "format", "--isolated", *options, "--stdin-filename", "x.py", "-"]
     return subprocess.run(command, input=data, capture_output=True, check=True).stdout

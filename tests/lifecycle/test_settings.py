@@ -10,10 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from extractor.pipeline.plan import Reason, Verdict
+from extractor.project import lock
+from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.upgrade.settings import Lost, Moved, Settings, carry
 from extractor.usecases.upgrade.successors import Successor
+from extractor.usecases.upgrade.unread_keys import no_longer_read
 from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
-from extractor.values.tree import Tree
+from extractor.values.tree import File, Tree
 from tests.lifecycle.worlds import LABELS, NEW, OLD, create, files_of, lock_of, ready, template, vendored
 
 MAIN = "config/ppo_trainer.yaml"
@@ -326,9 +329,21 @@ def test_all_that_has_taken_the_part_of_a_file_is_named(small: Path) -> None:
     assert re.search(r"^Other parts of it are in toy/losses\.py, toy/pad\.py\.$", note, re.MULTILINE)
 
 
-def _config(optimizer: str) -> Tree:
+def _config(optimizer: str, *files: File) -> Tree:
     text = f"actor_rollout_ref:\n  actor:\n    optim:\n{optimizer}"
-    return Tree.of([template(MAIN, text.encode()), template("main.py", b"# a\n")])
+    return Tree.of([template(MAIN, text.encode()), template("main.py", b"# a\n"), *files])
+
+
+def test_keys_that_only_parked_code_reads_are_named(tmp_path: Path) -> None:
+    old, new = _config("      lr: 1\n", vendored("actor.py", b"# vextract:vendored\n")), _config("      lr: 1\n")
+    project = create(tmp_path / "toy", old, OLD)
+    (project / "toy/actor.py").write_text("# vextract:vendored\nrank = config.svd_rank\n")
+    (project / "toy/mine.py").write_text("bonus = config.bonus\n")
+    (project / "config/mine.yaml").write_text("data:\n  bonus: 2\n  svd_rank: 3\n  read_by_nobody: 4\n")
+    entry = ready(project, new, NEW)
+    emitted = {file.path: file.data for file in old}
+    found = no_longer_read(project, lock.read(project), emitted, new, entry.plan)
+    assert found == (OwnerKey("config/mine.yaml", 3, "data.svd_rank", None, unread=True),)
 
 
 def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

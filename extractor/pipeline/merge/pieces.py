@@ -23,10 +23,12 @@ class Grammar:
     Attributes:
         merge: Merges the texts of a piece that cannot be merged by lines; None where that cannot be either.
         says_the_same: Tells whether two texts differ in their layout alone.
+        is_upstreams: Tells whether upstream itself had a text on some day.
     """
 
     merge: Callable[[str, str, str, Labels], Merged | None]
     says_the_same: Callable[[str, str], bool]
+    is_upstreams: Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class _Merge:
             return lead + new if new is not None else ""
         if new in (was, mine):
             return lead + mine if mine is not None else ""
-        if self._differ_in_layout(was, mine):
+        if self._is_no_edit(was, mine, new):
             return lead + new if new is not None else ""
         if ours is not None and theirs is not None:
             if ours.names and theirs.names:
@@ -142,10 +144,16 @@ class _Merge:
                 return lead + head + self.level(parts, ours.parts, theirs.parts)
         return lead + self._lines(was or "", mine or "", new or "")
 
-    def _differ_in_layout(self, one: str | None, other: str | None) -> bool:
-        if one is None or other is None or self._grammar is None:
+    def _is_no_edit(self, was: str | None, mine: str | None, new: str | None) -> bool:
+        """Tell whether ours is the base's, or theirs, in another layout; or what upstream had before theirs.
+
+        The latter only where the base has nothing: who puts another day's text in the place of one means it.
+        """
+        if mine is None or self._grammar is None:
             return False
-        return self._grammar.says_the_same(one, other)
+        if was is None:
+            return new is not None and (self._grammar.says_the_same(mine, new) or self._grammar.is_upstreams(mine))
+        return self._grammar.says_the_same(mine, was) or (new is not None and self._grammar.says_the_same(mine, new))
 
     def _lines(self, base: str, ours: str, theirs: str) -> str:
         merged = three_way(base.encode(), ours.encode(), theirs.encode(), self._labels)

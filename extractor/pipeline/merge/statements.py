@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from extractor.pipeline.merge.lines import Labels, Merged, three_way
+from extractor.values import fingerprint
 
 # What makes a program of a line that is none alone: of the header of a block, of a clause, of a decorator.
 _AROUND = (
@@ -111,6 +112,15 @@ def says_the_same(one: str, other: str) -> bool:
         return True
     sides = [[item.key for item in statements_of(text)] for text in (one, other)]
     return sides[0] == sides[1] != []
+
+
+def is_upstreams(text: str) -> bool:
+    """Tell whether upstream had a top-level statement so, in a release or on any day between two."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return False
+    return len(body) == 1 and fingerprint.of_part(body[0]) in fingerprint.parts_of_upstream()
 
 
 def statements_of(text: str, *, with_comments: bool = True) -> list[Statement]:

@@ -156,6 +156,7 @@ class OwnerKey:
         key: The whole dotted key.
         renamed_to: Its new name, where one is known.
         reference: True for an interpolation, `${old.key}`; False where the file sets the key.
+        unread: True for a key of the owner's own that no code reads any more, as what did was parked.
     """
 
     file: str
@@ -163,6 +164,7 @@ class OwnerKey:
     key: str
     renamed_to: str | None
     reference: bool = False
+    unread: bool = False
 
 
 @dataclass(frozen=True)

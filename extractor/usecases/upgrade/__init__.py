@@ -18,6 +18,7 @@ from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.lock import Lock
 from extractor.usecases.upgrade.relocate import relocated
 from extractor.usecases.upgrade.settings import Settings, stale
+from extractor.usecases.upgrade.unread_keys import no_longer_read
 from extractor.usecases.upgrade.verdicts import Found, Sides, look, plan_upgrade, with_settings
 from extractor.values import readers
 from extractor.values.errors import CheckFailed, UsageError
@@ -47,7 +48,8 @@ class Upgrade:
         labels: What the two sides are called.
         changes_anything: False where the project is what it would become.
         settings: What becomes of the owner's settings, where that is more than a merge of lines.
-        stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist.
+        stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist, or that
+            nothing reads any more.
         uncommitted: Managed files with changes that Git does not have yet.
     """
 
@@ -139,7 +141,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
         labels=sides.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
         settings=sides.settings,
-        stale=stale(project, emitted, tree, renamed),
+        stale=(*stale(project, emitted, tree, renamed), *no_longer_read(project, old, emitted, tree, plan)),
         uncommitted=worktree.uncommitted(project, old, emitted, found),
     )
 
