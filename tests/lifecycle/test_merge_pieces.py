@@ -190,6 +190,13 @@ def test_layout_is_no_edit(ours: str, theirs: str, expected: str) -> None:
     assert merged("toy/x.py", LAID_OUT, ours, theirs) == expected
 
 
+def test_lines_end_where_python_says_so() -> None:
+    base = LAID_OUT.replace("Says", "Says\u2028and\x0bmore\x85")
+    ours = NARROW.replace("Says", "Says\u2028and\x0bmore\x85").replace("> 3", "> 9")
+    theirs = base.replace("mean()", "sum()")
+    assert merged("toy/x.py", base, ours, theirs) == theirs.replace("> 3", "> 9")
+
+
 def test_a_contradiction_in_another_layout_holds_the_statement_alone() -> None:
     shown = conflicts("toy/x.py", LAID_OUT, NARROW.replace("> 3", "> 4"), LAID_OUT.replace("> 3", "> 5"))
     before, after = LAID_OUT.split("    if ratio.max() > 3:\n")

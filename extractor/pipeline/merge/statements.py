@@ -125,7 +125,7 @@ def is_upstreams(text: str) -> bool:
 
 def statements_of(text: str, *, with_comments: bool = True) -> list[Statement]:
     """Take Python apart, also the indented lines of a method; returns nothing where it cannot be."""
-    lines = text.splitlines(keepends=True)
+    lines = io.StringIO(text).readlines()  # as the tokenizer counts them
     found: list[Statement] = []
     inside: list[tokenize.TokenInfo] = []  # the tokens of the present one
     depth = done = 0
@@ -148,7 +148,8 @@ def statements_of(text: str, *, with_comments: bool = True) -> list[Statement]:
                 inside.append(token)
     except (tokenize.TokenError, SyntaxError):
         return []
-    return found
+    whole = "".join(item.text for item in found) + "".join(lines[done:])
+    return found if whole == text and not "".join(lines[done:]).strip() else []
 
 
 def _text(statements: Iterable[Statement]) -> str:
