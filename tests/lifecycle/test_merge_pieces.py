@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extractor.pipeline.merge import Labels
+from extractor.pipeline.merge import Labels, Merged
 from extractor.pipeline.merge.files import merge_file, pieces_of
 from extractor.pipeline.merge.pieces import changed
+from extractor.pipeline.merge.statements import settle
 from tests.lifecycle.releases import Choice, generated
 from tests.releases import ALL
 
@@ -188,6 +189,16 @@ MINE = """\
 )  # fmt: skip
 def test_layout_is_no_edit(ours: str, theirs: str, expected: str) -> None:
     assert merged("toy/x.py", LAID_OUT, ours, theirs) == expected
+
+
+def test_a_place_that_differs_in_layout_is_no_conflict_beside_one() -> None:
+    def lines(ours: str, base: str, theirs: str) -> str:
+        return f"<<<<<<< yours\n{ours}||||||| base\n{base}=======\n{theirs}>>>>>>> theirs\n"
+
+    real = lines("    c = 1\n", "    c = 2\n", "    c = 3\n")
+    first, last = lines("    a = 1\n", "    a = 2\n", "\n    a = (2)\n"), lines("    b = f( 1)\n", "    b = f(1)\n", "")
+    data = f"{first}{real}{last}"
+    assert settle(Merged(data.encode(), 3)) == Merged(f"    a = 1\n{real}".encode(), 1)
 
 
 def test_lines_end_where_python_says_so() -> None:

@@ -22,11 +22,13 @@ class Grammar:
 
     Attributes:
         merge: Merges the texts of a piece that cannot be merged by lines; None where that cannot be either.
+        settle: Takes the conflicts out of merged lines that are ones of their layout alone.
         says_the_same: Tells whether two texts differ in their layout alone.
         is_upstreams: Tells whether upstream itself had a text on some day.
     """
 
     merge: Callable[[str, str, str, Labels], Merged | None]
+    settle: Callable[[Merged], Merged]
     says_the_same: Callable[[str, str], bool]
     is_upstreams: Callable[[str], bool]
 
@@ -158,7 +160,7 @@ class _Merge:
     def _lines(self, base: str, ours: str, theirs: str) -> str:
         merged = three_way(base.encode(), ours.encode(), theirs.encode(), self._labels)
         if merged.conflicts and self._grammar is not None:
-            other = self._grammar.merge(base, ours, theirs, self._labels)
+            merged, other = self._grammar.settle(merged), self._grammar.merge(base, ours, theirs, self._labels)
             # Of as many conflicts the shorter ones.
             merged = min((merged, *filter(None, (other,))), key=lambda item: (item.conflicts, len(item.data)))
         self.conflicts += merged.conflicts

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import re
 import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,10 @@ _AROUND = (
     ("try: pass\n", " pass"),
     ("match 0:\n ", " pass"),
     ("", "\ndef f(): pass"),
+)
+_CONFLICT = re.compile(
+    r"^<<<<<<< [^\n]*\n(?P<ours>.*?)^\|\|\|\|\|\|\| [^\n]*\n(?P<base>.*?)^=======\n(?P<theirs>.*?)^>>>>>>> [^\n]*\n",
+    re.DOTALL | re.MULTILINE,
 )
 _MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
 
@@ -66,6 +71,24 @@ def merge_statements(base: str, ours: str, theirs: str, labels: Labels, *, with_
         found.take(line)
     text = "".join(found.parts)
     return Merged(text.encode(), found.conflicts) if found.conflicts or _parses(text) else None
+
+
+def settle(merged: Merged) -> Merged:
+    """Take the conflicts out of merged lines in which one side has the other's, or the base's, in another layout."""
+    left = 0
+
+    def settled(match: re.Match[str]) -> str:
+        nonlocal left
+        ours, base, theirs = match["ours"], match["base"], match["theirs"]
+        if says_the_same(ours, base) or says_the_same(ours, theirs):
+            return theirs
+        if says_the_same(theirs, base):
+            return ours
+        left += 1
+        return match[0]
+
+    text = _CONFLICT.sub(settled, merged.data.decode())
+    return Merged(text.encode(), left)
 
 
 class _Text:
