@@ -261,6 +261,33 @@ def test_a_formatter_is_no_edit(old: str, new: str) -> None:
         assert ast.dump(ast.parse(found.data)) == ast.dump(ast.parse(theirs[path])), path
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("0.6.1", ALL[-1]), pytest.param("0.4.0", ALL[-1], marks=pytest.mark.thorough)]
+)
+@pytest.mark.network
+def test_an_edit_in_a_formatted_file_is_never_lost(old: str, new: str) -> None:
+    """A remark and a statement in every function and method of what an upgrade changes, and then the formatter."""
+    base, theirs = ({file.path: file.data for file in generated(Choice(release)).tree} for release in (old, new))
+    edits = merges = 0
+    for path in [path for path in base if path.endswith(".py") and path in theirs and base[path] != theirs[path]]:
+        lines, tokens = base[path].decode().split("\n"), list[str]()
+        functions = [node for node in ast.walk(ast.parse(base[path])) if isinstance(node, ast.FunctionDef)]
+        for node in sorted(functions, key=lambda item: -item.body[-1].lineno):
+            last, token = node.body[-1], f"EDIT{len(tokens):05d}"
+            if last.lineno == node.lineno:  # a stub on one line
+                continue
+            indent = " " * last.col_offset
+            lines[last.lineno - 1 : last.lineno - 1] = [f"{indent}# {token}A", f'{indent}x = "{token}B"  # {token}C']
+            tokens += [f"{token}{kind}" for kind in "ABC"]
+        ours = formatted("\n".join(lines).encode(), "--line-length=79")
+        found = merge_file(path, base[path], ours, theirs[path], LABELS)
+        lost = [token for token in tokens if token.encode() not in found.data]
+        assert lost == [], (path, lost)
+        edits, merges = edits + len(tokens), merges + (found.conflicts == 0)
+    assert edits > 300
+    assert merges > 10
+
+
 YAML = """\
 algorithm:
   # How.
