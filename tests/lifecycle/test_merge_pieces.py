@@ -6,16 +6,16 @@ import ast
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extractor.pipeline.merge import Labels, Merged
+from extractor.pipeline.merge import Labels, Merged, statements
 from extractor.pipeline.merge.files import merge_file, pieces_of
 from extractor.pipeline.merge.pieces import changed
-from extractor.pipeline.merge.statements import settle
 from tests.lifecycle.releases import Choice, generated
 from tests.releases import ALL
 
@@ -198,7 +198,19 @@ def test_a_place_that_differs_in_layout_is_no_conflict_beside_one() -> None:
     real = lines("    c = 1\n", "    c = 2\n", "    c = 3\n")
     first, last = lines("    a = 1\n", "    a = 2\n", "\n    a = (2)\n"), lines("    b = f( 1)\n", "    b = f(1)\n", "")
     data = f"{first}{real}{last}"
-    assert settle(Merged(data.encode(), 3)) == Merged(f"    a = 1\n{real}".encode(), 1)
+    assert statements.settle(Merged(data.encode(), 3)) == Merged(f"    a = 1\n{real}".encode(), 1)
+
+
+SOURCE = Path(statements.__file__).read_text(encoding="utf-8")
+
+
+@given(st.integers(0, len(SOURCE)), st.integers(0, 600), st.booleans())
+@settings(max_examples=300)
+def test_any_part_of_a_module_can_be_taken_apart_or_not_at_all(start: int, length: int, with_comments: bool) -> None:
+    text = SOURCE[start : start + length]
+    found = statements.statements_of(text, with_comments=with_comments)
+    assert text.startswith("".join(item.text for item in found))
+    assert all("\n" not in item.key for item in found)
 
 
 def test_lines_end_where_python_says_so() -> None:

@@ -156,7 +156,7 @@ def statements_of(text: str, *, with_comments: bool = True) -> list[Statement]:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type in (tokenize.INDENT, tokenize.DEDENT):
                 depth += 1 if token.type == tokenize.INDENT else -1
-            elif token.type == tokenize.NEWLINE:
+            elif token.type == tokenize.NEWLINE and inside:
                 comments = [item.string for item in inside if item.type == tokenize.COMMENT and with_comments]
                 said = _said(_source(lines, [item for item in inside if item.type != tokenize.COMMENT]))
                 key = " ".join((str(depth), said, *comments))
@@ -167,7 +167,7 @@ def statements_of(text: str, *, with_comments: bool = True) -> list[Statement]:
                 if with_comments:
                     found.append(Statement(token.string, "".join(lines[done : token.end[0]]), True))
                     done = token.end[0]
-            elif token.type not in (tokenize.NL, tokenize.ENDMARKER):
+            elif token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
                 inside.append(token)
     except (tokenize.TokenError, SyntaxError):
         return []
