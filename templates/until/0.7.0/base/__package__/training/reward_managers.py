@@ -45,8 +45,19 @@ def _loaded(config: Any, tokenizer: Any, num_examine: int, arguments: dict[str, 
     others = {name: value for name, value in arguments.items() if name != "config"}
     named = config.copy()
     OmegaConf.update(named, reward_keys.MANAGER, _WITH_CONFIG)
-    REWARD_MANAGER_REGISTRY[_WITH_CONFIG] = partial(manager_class(config), config=arguments["config"])
+    REWARD_MANAGER_REGISTRY[_WITH_CONFIG] = _with_config(manager_class(config), arguments["config"])
     try:
         return load_reward_manager(named, tokenizer, num_examine=num_examine, **others)
     finally:
         del REWARD_MANAGER_REGISTRY[_WITH_CONFIG]
+
+
+def _with_config(manager: Any, given: Any) -> Any:
+    """Return what makes a manager with an argument `config`. Of a class it is one: verl asks which it is derived from."""
+    if not isinstance(manager, type):
+        return partial(manager, config=given)
+
+    def make(cls: type, *arguments: Any, **others: Any) -> Any:
+        return manager(*arguments, **{**others, "config": given})
+
+    return type(manager.__name__, (manager,), {"__new__": make})
