@@ -38,6 +38,7 @@ class Reason(str, Enum):
     BOTH = "edited and changed"
     CARRIED = "moved, with the edits"
     MOVED = "moved"
+    RENAMED = "settings under new names"
     GONE = "no longer part of the project"
     IN_THE_WAY = "a file of the owner's is in the way"
 

@@ -736,3 +736,21 @@ def test_scorers_that_may_be_given_more_than_the_row_are_the_function(tmp_path: 
     places = chosen_by_name(tmp_path, **files)
     _, changed, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
     assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_manager_under_its_old_name_is_the_one_of_a_release_that_has_both(tmp_path: Path) -> None:
+    """0.7.0 has a setting that follows another, and a run of 0.8.0 both, of which it states the old one."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b algorithm.adv_estimator=grpo "
+        "reward_model.reward_manager=dapo actor_rollout_ref.actor.fsdp_config.forward_only=false\n"
+    )
+    done = vextract(
+        "new", tmp_path / "mine", "--verl", "0.7.0", "--from-verl-run", script, "--run-verl", "0.8.0", "--offline",
+        "--keep-unknown",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    written = (tmp_path / "mine/config/recipe/verl_run.yaml").read_text()
+    assert "reward_manager: dapo\n" in written
+    assert "name: naive" not in written

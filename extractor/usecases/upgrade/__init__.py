@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,9 @@ from extractor.project import base
 from extractor.project import lock as lock_module
 from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.lock import Lock
+from extractor.usecases.changes.config_keys import is_config
+from extractor.usecases.explain.ours import own_files
+from extractor.usecases.upgrade.own_config import with_new_names
 from extractor.usecases.upgrade.relocate import relocated
 from extractor.usecases.upgrade.settings import Settings, stale
 from extractor.usecases.upgrade.unread_keys import no_longer_read
@@ -128,21 +131,28 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
         renamed,
     )
     plan = layout.placed(plan_upgrade(sides))
+    own = look(project, {path for path in own_files(project, old) if is_config(path)} - {file.path for file in tree})
+    plain = {path: item.data for path, item in own.items() if item.plain and item.data is not None}
+    own_settings = with_new_names(plain, emitted, tree, renamed)
+    plan = Plan(tuple(sorted((*plan.actions, *own_settings.actions()), key=lambda action: action.path)))
     lock_data, base_data = lock_module.dump(new), base.dump(base.of_tree(tree))
     return Upgrade(
         old=old,
         new=new,
         plan=plan,
-        seen={path: item.data for path, item in found.items()},
+        seen={path: item.data for path, item in (found | own).items()},
         generated=generated,
         source=source,
         base_data=base_data,
         lock_data=lock_data,
         labels=sides.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
-        settings=sides.settings,
-        stale=(*stale(project, emitted, tree, renamed), *no_longer_read(project, old, emitted, tree, plan)),
-        uncommitted=worktree.uncommitted(project, old, emitted, found),
+        settings=replace(sides.settings, moved=(*sides.settings.moved, *own_settings.moved)),
+        stale=(
+            *stale(project, emitted, tree, renamed, own_settings.files),
+            *no_longer_read(project, old, emitted, tree, plan),
+        ),
+        uncommitted=worktree.uncommitted(project, old, emitted, found | own, own_settings.files),
     )
 
 

@@ -1,12 +1,16 @@
-"""What an owner has edited in a YAML file: found by key, and taken out of its text."""
+"""What an owner has edited in a YAML file: found by key, and taken out of its text. And what a key is called where."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
 from extractor.values.configtree.yaml_text import Document, Entry, Key
+
+# A reference to a key in a value.
+REFERENCE = re.compile(r"(\$\{(?:oc\.\w+:)?)([A-Za-z_]\w*(?:\.\w+)+)")
 
 
 @dataclass(frozen=True)
@@ -68,3 +72,15 @@ def own_remarks(mine: Document, entry: Entry, before: Document) -> list[str]:
     """Return the lines of comment above an entry that its owner wrote."""
     known = set(before.text.splitlines())
     return list(takewhile(lambda line: line not in known, reversed(mine.remarks(entry))))[::-1]
+
+
+def joined(package: str, path: Key) -> str:
+    """Return the whole dotted key of one in a file that goes to a package, "" for the root."""
+    return ".".join([package, *path] if package else path)
+
+
+def below(package: str, key: str) -> Key | None:
+    """Return a key as it is called below a package; None where it is not below it."""
+    if not package:
+        return tuple(key.split("."))
+    return tuple(key.removeprefix(f"{package}.").split(".")) if key.startswith(f"{package}.") else None

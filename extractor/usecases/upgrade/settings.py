@@ -17,12 +17,10 @@ from pathlib import Path
 
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import FOLDER, MAIN, below_config, gone_in, is_config, read_config
-from extractor.usecases.upgrade.owner_edits import Edit, edits_of, own_remarks, without
+from extractor.usecases.upgrade.owner_edits import REFERENCE, Edit, below, edits_of, joined, own_remarks, without
 from extractor.values.configtree.settings import every_setting, packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, Unsupported, Value, put
 from extractor.values.tree import Tree
-
-_REFERENCE = re.compile(r"(\$\{(?:oc\.\w+:)?)([A-Za-z_]\w*(?:\.\w+)+)")
 
 
 @dataclass(frozen=True)
@@ -99,12 +97,17 @@ def carry(
 
 
 def stale(
-    project: Path, base: Mapping[str, bytes], new: Tree, renamed: Callable[[str], str | None]
+    project: Path,
+    base: Mapping[str, bytes],
+    new: Tree,
+    renamed: Callable[[str], str | None],
+    written: Mapping[str, bytes],
 ) -> tuple[OwnerKey, ...]:
     """Return where config files that are the owner's alone set keys that the old config had and the new one has not.
 
     Args:
         project: Its directory.
+        written: What such files become, where an upgrade writes them.
         base: What was emitted, by path.
         new: What is emitted now.
         renamed: New names of keys.
@@ -113,6 +116,7 @@ def stale(
     after = {file.path: file.data.decode() for file in new if is_config(file.path)}
     old_keys, new_keys = ({item.key for item in every_setting(below_config(side), MAIN)} for side in (before, after))
     everything = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
+    everything |= {path: data.decode() for path, data in written.items()}
     found = gone_in(everything, old_keys, new_keys, new_keys, old_keys, renamed)
     return tuple(item for item in found if item.file not in before and item.file not in after)
 
@@ -216,7 +220,7 @@ class _Carrier:
         return True
 
     def _keys(self, file: str, path: Key) -> list[str]:
-        return [_joined(package, path) for package in self._old_packages[file.removeprefix(FOLDER)]]
+        return [joined(package, path) for package in self._old_packages[file.removeprefix(FOLDER)]]
 
     def _decided(self, file: str, edit: Edit) -> list[_Home | str]:
         return [self._decide(key, file, edit) for key in self._keys(file, edit.entry.path)]
@@ -249,7 +253,7 @@ class _Carrier:
         best: tuple[int, _Home] | None = None
         for path in [file] * (file in self._free) + sorted(others, key=lambda item: item != f"{FOLDER}{MAIN}"):
             for package in self._new_packages[path.removeprefix(FOLDER)]:
-                inside = _below(package, key)
+                inside = below(package, key)
                 if inside is None:
                     continue
                 entries = self._new[path].entries
@@ -289,7 +293,7 @@ class _Carrier:
             name = None if key in self._new_keys else self._renamed(key)
             return found.group(1) + (name if name is not None and name in self._new_keys else key)
 
-        return _REFERENCE.sub(present, raw)
+        return REFERENCE.sub(present, raw)
 
 
 def _documents(files: Mapping[str, bytes]) -> dict[str, Document]:
@@ -298,14 +302,3 @@ def _documents(files: Mapping[str, bytes]) -> dict[str, Document]:
         with suppress(UnicodeDecodeError, Unsupported):
             found[path] = Document.of(data.decode())
     return found
-
-
-def _joined(package: str, path: Key) -> str:
-    return ".".join([package, *path] if package else path)
-
-
-def _below(package: str, key: str) -> Key | None:
-    """Return a key as it is called below a package; None where it is not below it."""
-    if not package:
-        return tuple(key.split("."))
-    return tuple(key.removeprefix(f"{package}.").split(".")) if key.startswith(f"{package}.") else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha1, sha256
 from pathlib import Path
 
@@ -20,14 +20,16 @@ from extractor.values.tree import FileKind
 _PLAIN = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false")
 
 
-def uncommitted(project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found]) -> tuple[str, ...]:
+def uncommitted(
+    project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], own: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Return the managed files with changes that are not committed, sorted; none outside Git.
 
     A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits.
     """
     if not _inside_git(project):
         return ()
-    managed = sorted({file.path for file in lock.files if file.kind is not FileKind.HOOK} | {NAME})
+    managed = sorted({file.path for file in lock.files if file.kind is not FileKind.HOOK} | {NAME, *own})
     # Named one by one: a directory of checkpoints would take long to go through.
     index = _ask(project, "ls-files", "--stage", "-z", "--", *managed)
     if index is None:
