@@ -46,7 +46,7 @@ def command(
 ) -> int:
     """Move to another verl, other options or newer templates.
 
-    Your edits are merged in. Hooks and your own files are never written. With --dry-run it also shows what changed
+    Your edits are merged in. Hooks and code of your own are never written. With --dry-run it also shows what changed
     in the algorithms that the project uses.
     """
     from extractor.project import disk, journal, location

@@ -12,6 +12,7 @@ import pytest
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
 from extractor.usecases.changes.changeset import OwnerKey
+from extractor.usecases.upgrade.own_config import with_new_names
 from extractor.usecases.upgrade.settings import Lost, Moved, Settings, carry
 from extractor.usecases.upgrade.successors import Successor
 from extractor.usecases.upgrade.unread_keys import no_longer_read
@@ -329,6 +330,49 @@ def test_all_that_has_taken_the_part_of_a_file_is_named(small: Path) -> None:
     assert re.search(r"^Other parts of it are in toy/losses\.py, toy/pad\.py\.$", note, re.MULTILINE)
 
 
+OWN = """\
+# @package _global_
+# What I tried.
+
+judge:
+  # Of mine.
+  path: 1  # the first
+data:
+  size: ${judge.path}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            OWN,
+            "# @package _global_\n# What I tried.\n\ndata:\n  size: ${reward.function.path}\n"
+            "reward:\n  function:\n    # Of mine.\n    path: 1  # the first\n",
+        ),
+        ("judge:\n  path: 1\n  mine: 2\n", "judge:\n  mine: 2\nreward:\n  function:\n    path: 1\n"),
+        ("mine: 1\ndata:\n  size: 3\n", None),  # nothing of it has another name
+        ("judge: {path: 1}\n", None),  # keys in braces share a line
+        ("a: &x 1\njudge:\n  path: *x\n", None),
+        ("judge:\n  path: 1\nreward:\n  function:\n    path: 2\n", None),  # which of the two is meant?
+        ("judge:\r\n  path: 1\r\n", None),
+        ("judge: [\n", None),
+    ],
+)
+def test_files_of_the_owners_own_get_new_names(text: str, expected: str | None) -> None:
+    old = {MAIN: b"judge:\n  path: null\ndata:\n  size: 1\n"}
+    new = Tree.of([template(MAIN, b"reward:\n  function:\n    path: null\ndata:\n  size: 1\n")])
+    renamed = {"judge.path": "reward.function.path"}.get
+    found = with_new_names({"config/mine.yaml": text.encode()}, old, new, renamed)
+    assert found.files == ({"config/mine.yaml": expected.encode()} if expected is not None else {})
+    assert [(action.path, action.verdict) for action in found.actions()] == [
+        ("config/mine.yaml", Verdict.MERGE) for _ in found.files
+    ]
+    assert {item.new_key for item in found.moved if not item.referring} == set(found.files and ["reward.function.path"])
+    # There is nothing left to do.
+    assert with_new_names(found.files, old, new, renamed).files == {}
+
+
 def _config(optimizer: str, *files: File) -> Tree:
     text = f"actor_rollout_ref:\n  actor:\n    optim:\n{optimizer}"
     return Tree.of([template(MAIN, text.encode()), template("main.py", b"# a\n"), *files])
@@ -369,12 +413,14 @@ def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     text = (project / MAIN).read_text()
     (project / MAIN).write_text(text.replace("constant", "cosine").replace("foo: 1", "foo: 2"))
     (project / "config/mine.yaml").write_text("actor_rollout_ref:\n  actor:\n    optim:\n      warmup_style: cosine\n")
+    (project / "config/flat.yaml").write_text("defaults: [mine]\nactor_rollout_ref: {actor: {optim: {foo: 3}}}\n")
     optim = "actor_rollout_ref.actor.optim"
     expected = f"""
 your settings
   moved     {optim}.warmup_style: cosine  (now {optim}.lr_scheduler_type)
+  moved     {optim}.warmup_style: cosine  (now {optim}.lr_scheduler_type)
   lost      {optim}.foo: 2  (verl 0.6.1 has no such setting)
-  to change config/mine.yaml:4  ({optim}.warmup_style no longer exists; now {optim}.lr_scheduler_type)
+  to change config/flat.yaml:2  ({optim}.foo no longer exists)
 """
     assert run(["upgrade", str(project), "--dry-run"]) == 0
     shown = capsys.readouterr().out
@@ -382,9 +428,11 @@ your settings
     assert shown.endswith(expected)
     assert run(["upgrade", str(project), "--json"]) == 0
     settings = json.loads(capsys.readouterr().out)["settings"]
-    assert [item["new_key"] for item in settings["moved"]] == [f"{optim}.lr_scheduler_type"]
+    assert [item["new_key"] for item in settings["moved"]] == [f"{optim}.lr_scheduler_type"] * 2
     assert [(item["key"], item["value"]) for item in settings["lost"]] == [(f"{optim}.foo", "2")]
-    assert [(item["file"], item["line"]) for item in settings["to_change"]] == [("config/mine.yaml", 4)]
+    assert [(item["file"], item["line"]) for item in settings["to_change"]] == [("config/flat.yaml", 2)]
     assert (project / MAIN).read_text().endswith("      lr_scheduler_type: cosine\n")
     assert (project / f"orphaned/{MAIN}").exists()
-    assert (project / "config/mine.yaml").read_text().count("warmup_style") == 1
+    mine = "actor_rollout_ref:\n  actor:\n    optim:\n      lr_scheduler_type: cosine\n"
+    assert (project / "config/mine.yaml").read_text() == mine
+    assert run(["upgrade", str(project), "--abort"]) != 0  # it is finished

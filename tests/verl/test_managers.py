@@ -20,7 +20,7 @@ from extractor.usecases.fromrun.taken_over import registered as registration
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
-from tests.verl.conftest import imported_from, written
+from tests.verl.conftest import imported_from, vextract, written
 
 REGISTRY = """
 MANAGERS = {}
