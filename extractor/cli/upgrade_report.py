@@ -143,7 +143,7 @@ def next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     if counts["orphan"]:
         lines.append("orphans lie below orphaned/, each with a note")
     if found.stale:
-        lines.append("what is named under "to change" is in config files of yours, and has no other name to take")
+        lines.append("what is to change stands in config files of yours, and has no other name to take")
     if any(action.reason.value == "removed by its owner" and action.note for action in found.plan.actions):
         lines.append("files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all")
     if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
