@@ -355,21 +355,26 @@ data:
         ("judge: {path: 1}\n", None),  # keys in braces share a line
         ("a: &x 1\njudge:\n  path: *x\n", None),
         ("judge:\n  path: 1\nreward:\n  function:\n    path: 2\n", None),  # which of the two is meant?
+        (  # two names that became one
+            "judge:\n  path: 1\n  other: 2\n",
+            "judge:\n  other: 2\nreward:\n  function:\n    path: 1\n",
+        ),
+        ("judge:\n  path: 1\n  other: 1\n", "reward:\n  function:\n    path: 1\n"),
         ("judge:\r\n  path: 1\r\n", None),
         ("judge: [\n", None),
     ],
 )
 def test_files_of_the_owners_own_get_new_names(text: str, expected: str | None) -> None:
-    old = {MAIN: b"judge:\n  path: null\ndata:\n  size: 1\n"}
+    old = {MAIN: b"judge:\n  path: null\n  other: null\ndata:\n  size: 1\n"}
     new = Tree.of([template(MAIN, b"reward:\n  function:\n    path: null\ndata:\n  size: 1\n")])
-    renamed = {"judge.path": "reward.function.path"}.get
+    renamed = {"judge.path": "reward.function.path", "judge.other": "reward.function.path"}.get
     found = with_new_names({"config/mine.yaml": text.encode()}, old, new, renamed)
     assert found.files == ({"config/mine.yaml": expected.encode()} if expected is not None else {})
     assert [(action.path, action.verdict) for action in found.actions()] == [
         ("config/mine.yaml", Verdict.MERGE) for _ in found.files
     ]
     assert {item.new_key for item in found.moved if not item.referring} == set(found.files and ["reward.function.path"])
-    # There is nothing left to do.
+    # What is left is the owner's to decide.
     assert with_new_names(found.files, old, new, renamed).files == {}
 
 

@@ -739,18 +739,59 @@ def test_scorers_that_may_be_given_more_than_the_row_are_the_function(tmp_path: 
 
 
 @pytest.mark.usefixtures("verl")
-def test_a_manager_under_its_old_name_is_the_one_of_a_release_that_has_both(tmp_path: Path) -> None:
-    """0.7.0 has a setting that follows another, and a run of 0.8.0 both, of which it states the old one."""
+@pytest.mark.parametrize(
+    ("words", "release"),
+    [("reward_model.reward_manager=dapo", "0.8.0"), ("reward_manager.name=dapo", "0.7.0")],
+)
+def test_a_manager_that_a_release_calls_by_two_names_is_the_one_that_is_meant(
+    tmp_path: Path, words: str, release: str
+) -> None:
+    """0.7.0 has a setting that follows another, and a run both, of which it states one."""
     script = tmp_path / "run.sh"
-    script.write_text(
-        "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b algorithm.adv_estimator=grpo "
-        "reward_model.reward_manager=dapo actor_rollout_ref.actor.fsdp_config.forward_only=false\n"
-    )
+    launch = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b algorithm.adv_estimator=grpo"
+    script.write_text(f"{launch} {words}\n")
     done = vextract(
-        "new", tmp_path / "mine", "--verl", "0.7.0", "--from-verl-run", script, "--run-verl", "0.8.0", "--offline",
-        "--keep-unknown",
-    )  # fmt: skip
+        "new", tmp_path / "mine", "--verl", "0.7.0", "--from-verl-run", script, "--run-verl", release, "--offline"
+    )
     assert done.code == 0, done.err
     written = (tmp_path / "mine/config/recipe/verl_run.yaml").read_text()
     assert "reward_manager: dapo\n" in written
-    assert "name: naive" not in written
+    assert "name:" not in written
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_copied_manager_is_the_one_by_both_names(tmp_path: Path) -> None:
+    checkout = tmp_path / "fork"
+    for path, text in {
+        "verl/trainer/main_ppo.py": MAIN_WITH_A_CLASS,
+        "verl/trainer/config/ppo_trainer.yaml": "data: {}\n",
+        "run.sh": "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b algorithm.adv_estimator=grpo\n",
+    }.items():
+        (checkout / path).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / path).write_text(text)
+    done = vextract("new", tmp_path / "mine", "--verl", "0.7.0", "--from-verl-run", checkout / "run.sh", "--offline")
+    assert done.code == 0, done.err
+    written = (tmp_path / "mine/config/recipe/verl_run.yaml").read_text()
+    assert "reward_manager: of_the_run\n" in written
+    assert "name:" not in written
+
+
+MAIN_WITH_A_CLASS = """
+import torch
+
+
+class RewardManager:
+    def __init__(self, tokenizer, num_examine):
+        self.tokenizer = tokenizer
+
+    def __call__(self, data, return_dict=False):
+        rewards = torch.zeros_like(data.batch["responses"], dtype=torch.float32)
+        for i in range(len(data)):
+            rewards[i, -1] = 7.0
+        return rewards
+
+
+def main_task(config):
+    tokenizer = None
+    reward_fn = RewardManager(tokenizer=tokenizer, num_examine=0)
+"""

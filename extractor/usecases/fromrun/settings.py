@@ -59,7 +59,7 @@ def settings_for(
     used: set[str] = set()
     remarks: list[Remark] = []
     for key, current in project.items():
-        if key.startswith("local."):
+        if key.startswith("local.") or _FOLLOWS.get(key) in project:
             continue
         # A release may know an old name beside the new one: the one that the run uses counts.
         names = (READ_BY_THE_ENGINE.get(key), *candidates(key, renamed_back))
@@ -110,6 +110,10 @@ def _renamed(key: str, name: str, value: Any) -> list[Remark]:
     if name in (key, READ_BY_THE_ENGINE.get(key)):
         return []
     return [Remark(name, value, "renamed", f"here it is {key}")]
+
+
+# What 0.7.0 calls by two names, of which one follows the other: as in verl's own config.
+_FOLLOWS = {"reward_manager.name": "reward_model.reward_manager"}
 
 
 class _Absent:

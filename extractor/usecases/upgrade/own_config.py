@@ -99,12 +99,18 @@ class _Names:
 def _renamed(path: str, text: str, package: str, names: _Names) -> tuple[str, list[Moved]]:
     document, changed, head = Document.of(text), text, _head(text)
     gone: list[Key] = []
+    taken: dict[Key, str] = {}  # names that have a value by now
     told: list[Moved] = []
     for place, entry in document.entries.items():
         key = joined(package, place)
         name = None if entry.section else names.of(key)
         inside = below(package, name) if name is not None else None
-        if name is None or inside is None or inside in document.entries:
+        if (
+            name is None
+            or inside is None
+            or inside in document.entries
+            or taken.get(inside, entry.value) != entry.value
+        ):
             continue
         remarks = tuple(line.strip() for line in own_remarks(document, entry, head))
         value = Value(names.referring(document.raw(entry)), entry.indent, "", remarks)
@@ -112,6 +118,7 @@ def _renamed(path: str, text: str, package: str, names: _Names) -> tuple[str, li
         if written is not None:
             changed = written
             gone.append(place)
+            taken[inside] = entry.value
             told.append(Moved(key, name, entry.shown, path, path))
     document = Document.of(changed)
     entries = document.entries.values()

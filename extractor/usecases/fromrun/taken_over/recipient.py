@@ -52,10 +52,7 @@ class Recipient:
     def with_manager(self, name: str) -> dict[str, str]:
         """Return the settings that choose a reward manager, as the project's release calls them."""
         text = self.code.get(f"{self.package}/settings/reward_keys.py", "")
-        keys = re.findall(r'^MANAGER = "(.+)"$', text, re.MULTILINE)
-        # verl 0.7.0 has another one besides, which follows the first where the run has not settled it.
-        keys += [key for key in ("reward_manager.name",) if key in self.settings]
-        return dict.fromkeys(keys, name)
+        return dict.fromkeys(re.findall(r'^MANAGER = "(.+)"$', text, re.MULTILINE), name)
 
     def has(self, module: str) -> bool:
         """Tell whether the package has a module: `custom/algorithms`."""
