@@ -13,7 +13,6 @@ from extractor.usecases.export.target import Defaults, Target
 # stands for all that is in it. What manifests call renamed comes first.
 MOVES = (
     ("custom_reward_function", "reward.custom_reward_function"),
-    ("reward_model.reward_manager", "reward_manager.name"),
     ("reward_manager.name", "reward.reward_manager.name"),
     ("reward_model.reward_manager", "reward.reward_manager.name"),
     ("reward_model.enable", "reward.reward_model.enable"),

@@ -62,7 +62,8 @@ def settings_for(
         if key.startswith("local.") or _FOLLOWS.get(key) in project:
             continue
         # A release may know an old name beside the new one: the one that the run uses counts.
-        names = (READ_BY_THE_ENGINE.get(key), *candidates(key, renamed_back))
+        followers = (name for name, followed in _FOLLOWS.items() if followed == key)
+        names = (READ_BY_THE_ENGINE.get(key), *candidates(key, renamed_back), *followers)
         said = sorted(
             (name for name in names if name in stated and name in flat), key=lambda name: name not in commanded
         )

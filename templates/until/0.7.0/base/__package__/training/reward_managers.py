@@ -53,7 +53,7 @@ def _loaded(config: Any, tokenizer: Any, num_examine: int, arguments: dict[str, 
 
 
 def _with_config(manager: Any, given: Any) -> Any:
-    """Return what makes a manager with an argument `config`. Of a class it is one: verl asks which it is derived from."""
+    """Return what makes a manager with an argument `config`. Of a class it is one: verl asks what it derives from."""
     if not isinstance(manager, type):
         return partial(manager, config=given)
 
