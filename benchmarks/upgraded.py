@@ -15,10 +15,9 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.launch_scripts import tried
-from extractor.pipeline import apply
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import lock
-from extractor.usecases.upgrade import prepare
+from extractor.usecases.upgrade import prepare, write
 from extractor.usecases.upgrade.choices import Request
 from extractor.values import releases
 from extractor.values.errors import VextractError
@@ -44,14 +43,7 @@ def upgraded(project: Path, wanted: str, stepwise: bool) -> tuple[Counter[str], 
     for release in _way(lock.read(project).options.verl, wanted, stepwise):
         found = prepare(project, Request(release, None, None, (), ()))
         counts += Counter(action.verdict.value for action in found.plan.actions)
-        apply.upgrade(
-            project,
-            found.plan,
-            found.seen,
-            lock_data=found.lock_data,
-            base_data=found.base_data,
-            title=found.title,
-        )
+        write(project, found)
         if told := _conflicts(found.plan):
             return counts, [f"{found.title}: {text}" for text in told]
     return counts, []

@@ -93,7 +93,6 @@ def _dry_run(
 def _upgrade(
     root: Path, request: "Request", origin: Path | None, offline: bool, allow_dirty: bool, verbose: bool, json: bool
 ) -> int:
-    from extractor.pipeline import apply
     from extractor.project import journal
     from extractor.usecases import upgrade
 
@@ -103,14 +102,7 @@ def _upgrade(
             upgrade.check_committed(found)
         journal.end(root)
         with output.progress("writing"):
-            apply.upgrade(
-                root,
-                found.plan,
-                found.seen,
-                lock_data=found.lock_data,
-                base_data=found.base_data,
-                title=found.title,
-            )
+            upgrade.write(root, found)
     if json:
         output.data_json(upgrade_report.as_json(root, found, written=found.changes_anything))
     else:

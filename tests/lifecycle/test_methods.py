@@ -44,7 +44,7 @@ def project(root: Path, source: Source, *, whole: bool = False) -> Generated:
 
 def upgraded(root: Path) -> upgrade.Upgrade:
     found = upgrade.prepare(root, Request(release=RELEASE), offline=True)
-    apply.upgrade(root, found.plan, found.seen, lock_data=found.lock_data, base_data=found.base_data, title=found.title)
+    upgrade.write(root, found)
     return found
 
 

@@ -7,13 +7,13 @@ from pathlib import PurePosixPath
 from extractor.pipeline.merge.lines import Labels, Merged, three_way, turned_to_crlf
 from extractor.pipeline.merge.pieces import Grammar, Piece, Unsupported, changed, merge_pieces
 from extractor.pipeline.merge.python import complete_imports, python_pieces
-from extractor.pipeline.merge.statements import is_upstreams, merge_statements, says_the_same, settle
+from extractor.pipeline.merge.statements import is_no_edit, merge_again
 from extractor.pipeline.merge.toml_keys import toml_pieces
 from extractor.pipeline.merge.yaml_keys import yaml_pieces
 
 _TAKEN_APART = {".py": python_pieces, ".toml": toml_pieces, ".yaml": yaml_pieces, ".yml": yaml_pieces}
 
-_PYTHON = Grammar(merge_statements, settle, says_the_same, is_upstreams)
+_PYTHON = Grammar(is_no_edit, merge_again)
 
 
 def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged:

@@ -21,16 +21,13 @@ class Grammar:
     """What is known of the language that pieces are written in.
 
     Attributes:
-        merge: Merges the texts of a piece that cannot be merged by lines; None where that cannot be either.
-        settle: Takes the conflicts out of merged lines that are ones of their layout alone.
-        says_the_same: Tells whether two texts differ in their layout alone.
-        is_upstreams: Tells whether upstream itself had a text on some day.
+        is_no_edit: Of the base's text of a piece, ours and theirs: whether theirs may take the place of ours, which
+            differs in its layout, or is an earlier theirs.
+        merge_again: Merges a piece whose lines have conflicts.
     """
 
-    merge: Callable[[str, str, str, Labels], Merged | None]
-    settle: Callable[[Merged], Merged]
-    says_the_same: Callable[[str, str], bool]
-    is_upstreams: Callable[[str], bool]
+    is_no_edit: Callable[[str | None, str, str | None], bool]
+    merge_again: Callable[[Merged, str, str, str, Labels], Merged]
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ class _Merge:
             return lead + new if new is not None else ""
         if new in (was, mine):
             return lead + mine if mine is not None else ""
-        if self._is_no_edit(was, mine, new):
+        if self._grammar is not None and mine is not None and self._grammar.is_no_edit(was, mine, new):
             return lead + new if new is not None else ""
         if ours is not None and theirs is not None:
             if ours.names and theirs.names:
@@ -146,23 +143,10 @@ class _Merge:
                 return lead + head + self.level(parts, ours.parts, theirs.parts)
         return lead + self._lines(was or "", mine or "", new or "")
 
-    def _is_no_edit(self, was: str | None, mine: str | None, new: str | None) -> bool:
-        """Tell whether ours is the base's, or theirs, in another layout; or what upstream had before theirs.
-
-        The latter only where the base has nothing: who puts another day's text in the place of one means it.
-        """
-        if mine is None or self._grammar is None:
-            return False
-        if was is None:
-            return new is not None and (self._grammar.says_the_same(mine, new) or self._grammar.is_upstreams(mine))
-        return self._grammar.says_the_same(mine, was) or (new is not None and self._grammar.says_the_same(mine, new))
-
     def _lines(self, base: str, ours: str, theirs: str) -> str:
         merged = three_way(base.encode(), ours.encode(), theirs.encode(), self._labels)
         if merged.conflicts and self._grammar is not None:
-            merged, other = self._grammar.settle(merged), self._grammar.merge(base, ours, theirs, self._labels)
-            # Of as many conflicts the shorter ones.
-            merged = min((merged, *filter(None, (other,))), key=lambda item: (item.conflicts, len(item.data)))
+            merged = self._grammar.merge_again(merged, base, ours, theirs, self._labels)
         self.conflicts += merged.conflicts
         return merged.data.decode()
 

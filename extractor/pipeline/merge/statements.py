@@ -13,9 +13,10 @@ import re
 import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from extractor.pipeline.merge.lines import Labels, Merged, three_way
-from extractor.values import fingerprint
+from extractor.values import fingerprint, readers
 
 # What makes a program of a line that is none alone: of the header of a block, of a clause, of a decorator.
 _AROUND = (
@@ -70,7 +71,27 @@ def merge_statements(base: str, ours: str, theirs: str, labels: Labels, *, with_
     for line in merged:
         found.take(line)
     text = "".join(found.parts)
-    return Merged(text.encode(), found.conflicts) if found.conflicts or _parses(text) else None
+    whole = f"if 1:\n{text}" if text.lstrip("\n")[:1].isspace() else text  # a method is indented
+    return Merged(text.encode(), found.conflicts) if found.conflicts or parses(whole) else None
+
+
+def merge_again(merged: Merged, base: str, ours: str, theirs: str, labels: Labels) -> Merged:
+    """Merge by statements what has conflicts by lines; returns what has fewer, and of as many the shorter ones."""
+    candidates = (settle(merged), merge_statements(base, ours, theirs, labels))
+    return min(filter(None, candidates), key=lambda item: (item.conflicts, len(item.data)))
+
+
+def is_no_edit(was: str | None, mine: str, new: str | None) -> bool:
+    """Tell whether a side's text is the base's, or the other's, in another layout; or what upstream had before that.
+
+    The latter only where the base has nothing: who puts another day's text in the place of one means it.
+
+    Args:
+        was, mine, new: The base's, the side's and the other side's; None where one has none.
+    """
+    if new is not None and says_the_same(mine, new):
+        return True
+    return says_the_same(mine, was) if was is not None else new is not None and is_upstreams(mine)
 
 
 def settle(merged: Merged) -> Merged:
@@ -140,13 +161,14 @@ def says_the_same(one: str, other: str) -> bool:
 def is_upstreams(text: str) -> bool:
     """Tell whether upstream had a top-level statement so, in a release or on any day between two."""
     try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError):
+        body = readers.python(text).body
+    except SyntaxError:
         return False
     return len(body) == 1 and fingerprint.of_part(body[0]) in fingerprint.parts_of_upstream()
 
 
-def statements_of(text: str, *, with_comments: bool = True) -> list[Statement]:
+@lru_cache(maxsize=64)  # a text is compared with two others, and then merged
+def statements_of(text: str, *, with_comments: bool = True) -> tuple[Statement, ...]:
     """Take Python apart, also the indented lines of a method; returns nothing where it cannot be."""
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them
     found: list[Statement] = []
@@ -170,9 +192,9 @@ def statements_of(text: str, *, with_comments: bool = True) -> list[Statement]:
             elif token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
                 inside.append(token)
     except (tokenize.TokenError, SyntaxError):
-        return []
+        return ()
     whole = "".join(item.text for item in found) + "".join(lines[done:])
-    return found if whole == text and not "".join(lines[done:]).strip() else []
+    return tuple(found) if whole == text and not "".join(lines[done:]).strip() else ()
 
 
 def _text(statements: Iterable[Statement]) -> str:
@@ -190,8 +212,8 @@ def _said(source: str) -> str:
     """Return a logical line as Python itself would write it, on one line."""
     for before, after in _AROUND:
         try:
-            tree = ast.parse(f"{before}{source}{after}")
-        except (SyntaxError, ValueError):
+            tree = readers.python(f"{before}{source}{after}")
+        except SyntaxError:
             continue
         node = tree.body[0]
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -200,10 +222,10 @@ def _said(source: str) -> str:
     return repr(" ".join(source.split()))
 
 
-def _parses(text: str) -> bool:
-    indented = text.lstrip("\n")[:1].isspace()
+def parses(text: str) -> bool:
+    """Tell whether a text is Python."""
     try:
-        ast.parse(f"if 1:\n{text}" if indented else text)
-    except (SyntaxError, ValueError):
+        readers.python(text)
+    except SyntaxError:
         return False
     return True

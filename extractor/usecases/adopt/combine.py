@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
-from extractor.pipeline.merge.statements import merge_statements
+from extractor.pipeline.merge.statements import merge_statements, parses
 
 _Change = tuple[int, int, Sequence[str]]
 _LINE, _WORD = re.compile(r"[^\n]*\n|[^\n]+"), re.compile(r"\w+|\s+|.")
@@ -38,7 +37,7 @@ def combine(base: str, ours: str, theirs: str, *, finely: bool = False) -> str |
         _touching(base, ours, theirs, pieces),
         _by_statement(base, ours, theirs),
     ):
-        if text is not None and _parses(text):
+        if text is not None and parses(text):
             return text
     return None
 
@@ -105,11 +104,3 @@ def _by_statement(base: str, ours: str, theirs: str) -> str | None:
     """Merge logical lines, whatever their layout and comments; what both sides have is laid out as `theirs` is."""
     merged = merge_statements(base, ours, theirs, _LABELS, with_comments=False)
     return None if merged is None or merged.conflicts else merged.data.decode()
-
-
-def _parses(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError):
-        return False
-    return True

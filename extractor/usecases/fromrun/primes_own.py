@@ -5,12 +5,13 @@ Its copy of verl trains by `main_ppo` what upstream's `recipe/prime` trains by `
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.reading import Run
-from extractor.usecases.fromrun.renaming import flat_settings, renamed, without
+from extractor.usecases.fromrun.renaming import flat_settings, renamed
 from extractor.usecases.fromrun.turns import N
 from extractor.values.configtree import Override
 from extractor.values.configtree.compose import apply
@@ -65,7 +66,7 @@ def with_recipes_names(run: Run) -> Run:
         elif key.startswith(_ITS_OWN):  # also where only its own config says so
             found[name] = value
     run = renamed(run, gone, found, remarks, "++")
-    defaults = without(run.defaults, ())
+    defaults = copy.deepcopy(dict(run.defaults))
     for key in _READ.intersection(flat):
         apply(defaults, Override("++", key, flat[key], ""))
     return replace(run, defaults=defaults, has_process_rewards=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from extractor.usecases.changes.changeset import OwnerKey
     from extractor.usecases.upgrade.choices import Request
 
-__all__ = ["Upgrade", "check_committed", "labels", "prepare"]
+__all__ = ["Upgrade", "check_committed", "labels", "prepare", "write"]
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,24 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
             *no_longer_read(project, old, emitted, tree, plan),
         ),
         uncommitted=worktree.uncommitted(project, old, emitted, found | own, own_settings.files),
+    )
+
+
+def write(project: Path, upgrade: Upgrade) -> None:
+    """Do an upgrade that was worked out; see `apply.upgrade`.
+
+    Raises:
+        CheckFailed: a file cannot be written, or was changed in the meantime.
+    """
+    from extractor.pipeline import apply
+
+    apply.upgrade(
+        project,
+        upgrade.plan,
+        upgrade.seen,
+        lock_data=upgrade.lock_data,
+        base_data=upgrade.base_data,
+        title=upgrade.title,
     )
 
 

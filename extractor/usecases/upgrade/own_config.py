@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from extractor.pipeline.plan import Action, Reason, Verdict
 from extractor.usecases.changes.config_keys import FOLDER, MAIN, below_config, is_config
-from extractor.usecases.upgrade.owner_edits import REFERENCE, below, joined, own_remarks, without
+from extractor.usecases.upgrade.owner_edits import below, joined, own_remarks, referring, without
 from extractor.usecases.upgrade.settings import Moved
 from extractor.values.configtree.settings import every_setting, packages
 from extractor.values.configtree.yaml_text import Document, Key, Unsupported, Value, put
@@ -91,10 +91,6 @@ class _Names:
         name = None if key in self.known else self.renamed(key)
         return name if name is not None and (name in self.known or name.rpartition(".")[0] in self.known) else None
 
-    def referring(self, raw: str) -> str:
-        """Return a value's text with its references to keys under their new names."""
-        return REFERENCE.sub(lambda found: found.group(1) + (self.of(found.group(2)) or found.group(2)), raw)
-
 
 def _renamed(path: str, text: str, package: str, names: _Names) -> tuple[str, list[Moved]]:
     document, changed, head = Document.of(text), text, _head(text)
@@ -113,7 +109,7 @@ def _renamed(path: str, text: str, package: str, names: _Names) -> tuple[str, li
         ):
             continue
         remarks = tuple(line.strip() for line in own_remarks(document, entry, head))
-        value = Value(names.referring(document.raw(entry)), entry.indent, "", remarks)
+        value = Value(referring(document.raw(entry), names.of), entry.indent, "", remarks)
         written = put(changed, inside, value)
         if written is not None:
             changed = written
@@ -122,8 +118,8 @@ def _renamed(path: str, text: str, package: str, names: _Names) -> tuple[str, li
             told.append(Moved(key, name, entry.shown, path, path))
     document = Document.of(changed)
     entries = document.entries.values()
-    referring = {item: names.referring(document.raw(item)) for item in entries if not item.section}
-    rewritten = {item: raw for item, raw in referring.items() if raw != document.raw(item) and item.path not in gone}
+    raws = {item: referring(document.raw(item), names.of) for item in entries if not item.section}
+    rewritten = {item: raw for item, raw in raws.items() if raw != document.raw(item) and item.path not in gone}
     for item, raw in rewritten.items():
         key = joined(package, item.path)
         told.append(Moved(key, key, raw.strip(), path, path, referring=True))

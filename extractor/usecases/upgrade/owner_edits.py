@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
 from extractor.values.configtree.yaml_text import Document, Entry, Key
 
 # A reference to a key in a value.
-REFERENCE = re.compile(r"(\$\{(?:oc\.\w+:)?)([A-Za-z_]\w*(?:\.\w+)+)")
+_REFERENCE = re.compile(r"(\$\{(?:oc\.\w+:)?)([A-Za-z_]\w*(?:\.\w+)+)")
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,11 @@ def own_remarks(mine: Document, entry: Entry, before: Document) -> list[str]:
     """Return the lines of comment above an entry that its owner wrote."""
     known = set(before.text.splitlines())
     return list(takewhile(lambda line: line not in known, reversed(mine.remarks(entry))))[::-1]
+
+
+def referring(raw: str, named: Callable[[str], str | None]) -> str:
+    """Return a value's text with its references to keys under their new names; `named` is None for one that stays."""
+    return _REFERENCE.sub(lambda found: found.group(1) + (named(found.group(2)) or found.group(2)), raw)
 
 
 def joined(package: str, path: Key) -> str:

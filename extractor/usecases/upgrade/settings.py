@@ -8,7 +8,6 @@ the rest.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import FOLDER, MAIN, below_config, gone_in, is_config, read_config
-from extractor.usecases.upgrade.owner_edits import REFERENCE, Edit, below, edits_of, joined, own_remarks, without
+from extractor.usecases.upgrade.owner_edits import Edit, below, edits_of, joined, own_remarks, referring, without
 from extractor.values.configtree.settings import every_setting, packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, Unsupported, Value, put
 from extractor.values.tree import Tree
@@ -107,10 +106,10 @@ def stale(
 
     Args:
         project: Its directory.
-        written: What such files become, where an upgrade writes them.
         base: What was emitted, by path.
         new: What is emitted now.
         renamed: New names of keys.
+        written: What such files become, where an upgrade writes them.
     """
     before = {path: data.decode() for path, data in base.items() if is_config(path)}
     after = {file.path: file.data.decode() for file in new if is_config(file.path)}
@@ -288,12 +287,11 @@ class _Carrier:
     def _referring(self, raw: str) -> str:
         """Return a value's text with its references to keys under their new names."""
 
-        def present(found: re.Match[str]) -> str:
-            key = found.group(2)
+        def named(key: str) -> str | None:
             name = None if key in self._new_keys else self._renamed(key)
-            return found.group(1) + (name if name is not None and name in self._new_keys else key)
+            return name if name in self._new_keys else None
 
-        return REFERENCE.sub(present, raw)
+        return referring(raw, named)
 
 
 def _documents(files: Mapping[str, bytes]) -> dict[str, Document]:

@@ -27,8 +27,8 @@ def no_longer_read(project: Path, old: Lock, base: Mapping[str, bytes], new: Tre
         new: What is emitted now.
         plan: What becomes of each file.
     """
-    emitted = ({path: data.decode() for path, data in base.items()}, {file.path: file.data.decode() for file in new})
-    configs = [below_config({path: text for path, text in side.items() if is_config(path)}) for side in emitted]
+    emitted = (base, {file.path: file.data for file in new})
+    configs = [below_config({path: side[path].decode() for path in side if is_config(path)}) for side in emitted]
     known = {item.key for side in configs for item in every_setting(side, MAIN)}
     everything = below_config(read_config(project / FOLDER)) if (project / FOLDER).is_dir() else {}
     own = [item for item in every_setting(everything, MAIN) if not item.section and item.key not in known]
