@@ -77,8 +77,13 @@ def module_command(module: str) -> str:
     else:
         name = str(python)
     package = __name__.partition(".")[0]
-    path = "" if here == PROJECT or _is_installed(package) else f"PYTHONPATH={shlex.quote(str(PROJECT))} "
+    path = "" if here == PROJECT or _is_installed(package) else f"PYTHONPATH={shlex.quote(_path())} "
     return f"{path}{shlex.quote(name)} -m {package}.{module}"
+
+
+def _path() -> str:
+    """Return PYTHONPATH with the project in front of what somebody has put there."""
+    return os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
 
 
 def _is_installed(package: str) -> bool:

@@ -161,7 +161,7 @@ def test_a_finished_run_has_saved_its_model_and_says_where(train, capsys):
     shown = capsys.readouterr().out
     assert [path.name for path in run.glob("global_step_*")] == ["global_step_2"]
     assert f"saved: {run}/global_step_2\n" in shown
-    assert f"python -m {load_config.__module__.partition('.')[0]}.export {run}/global_step_2 OUT" in shown
+    assert f" -m {load_config.__module__.partition('.')[0]}.export {run}/global_step_2 OUT" in shown
     further = ("trainer.resume_mode=resume_path", f"trainer.resume_from_path={run}/global_step_2")
     train(SAVE_LAST, *further, "trainer.total_training_steps=3", directory=run)
     assert steps(run) == [1, 2, 3]

@@ -22,6 +22,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from generated_example.data.datasets import write_cached
 from generated_example.errors import ConfigError
 from generated_example.output import PROJECT, module_command
+from generated_example.rewards.components import WeightedComponents
 from generated_example.rewards.scoring import Scorer, ScoringError
 from generated_example.run import run_lock
 from generated_example.run.failures import report
@@ -214,10 +215,24 @@ def test_a_reward_that_is_none_is_named_with_the_owners_function(value, problem)
     assert caught.value.hook_file.startswith(f"{__file__}:")
 
 
-@pytest.mark.parametrize("value", [True, 1, np.bool_(False), np.float32(0.5), np.ones(1), torch.tensor(0.5)])
+class OneNumber:
+    """An array of one number, as NumPy has it since 2.4: it is no number before it is asked for its item."""
+
+    shape = (1, 1)
+
+    def item(self):
+        return 0.5
+
+
+NUMBERS = [True, 1, np.bool_(False), np.float32(0.5), np.ones(1), torch.tensor(0.5), OneNumber()]
+
+
+@pytest.mark.parametrize("value", NUMBERS)
 def test_a_reward_may_be_any_number(value):
-    scorer = Scorer(lambda **_: value)
-    assert float(scorer([{}])[0]["score"]) == float(value)
+    number = value.item() if hasattr(value, "item") else value
+    assert float(Scorer(lambda **_: value)([{}])[0]["score"]) == number
+    assert Scorer(lambda **_: {"score": 0.0, "part": value})([{}])[0]["part"] == number
+    assert WeightedComponents({"part": lambda **_: value}, {"part": 2.0})()["score"] == 2 * number
 
 
 def test_threads_and_tasks_that_die_get_a_line_each_and_a_file_for_the_rest(tmp_path, capsys):
@@ -272,5 +287,7 @@ def test_a_command_runs_as_it_is_printed(tmp_path, monkeypatch):
     assert shlex.split(command)[-3] in (sys.executable, "python")
     done = subprocess.run(f"{command} --help", shell=True, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("usage: ")
+    monkeypatch.setenv("PYTHONPATH", "somewhere else")
+    assert "somewhere else" in module_command("report") or "PYTHONPATH" not in command
     monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))
     assert ".venv/bin/python -m " in module_command("report")

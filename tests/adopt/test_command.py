@@ -204,6 +204,24 @@ def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path)
     )
 
 
+def test_an_edited_choice_of_imports_takes_what_the_project_has_instead(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of("0.4.1"))
+    before = "elif is_npu_available:\n"
+    assert before in fork.read(ACTOR)
+    more = "\nelse:\n    try:\n        import own_device\n    except ImportError:\n        own_device = None\n"
+    start, _, end = fork.read(ACTOR).partition(before)
+    line, _, rest = end.partition("\n")
+    fork.write(ACTOR, f"{start}{before}{line}{more}{rest}")
+    fork.into(ACTOR, "update_policy", "token_1 = own_device")
+    result = run("adopt", fork.top, tmp_path / "toy", "--offline")
+    assert result.code == 0, result.err
+    text = (tmp_path / "toy/toy/vendored/workers/dp_actor.py").read_text()
+    assert "token_1 = own_device" in text
+    assert "import own_device" in text
+    assert "flash_attn" not in {line.split()[1].partition(".")[0] for line in text.splitlines() if " import " in line}
+    assert "npu_flash_attention" not in text
+
+
 def test_circle_of_imports_is_refused(run, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of("0.6.1"))
     path = "utils/torch_functional.py"

@@ -109,6 +109,12 @@ def test_rollout_follows_the_configured_dtype(case: Case, fixed: Vendored, broke
     assert logits_dtype(broken, dtype) == torch.bfloat16
 
 
+@pytest.mark.usefixtures("_no_cache_to_empty")
+def test_rollout_on_a_cpu_follows_the_configured_dtype(case: Case, fixed: Vendored, broken: Vendored) -> None:
+    assert logits_dtype(fixed, "bfloat16") == torch.bfloat16
+    assert logits_dtype(broken, "bfloat16") == torch.float32
+
+
 def logits_dtype(package: Vendored, dtype: str) -> torch.dtype:
     model = tiny_model()
     seen = []

@@ -205,6 +205,15 @@ def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
     preset.write_text(shipped)
 
 
+def test_a_feature_is_missed_only_where_it_is_not_there(made: Maker, project: Path) -> None:
+    there = made(Configuration(NEWEST[-1], "hf", everything=True)).root
+    for key in ("critic.model.lora_rank", "local.prime.other", "distillation.other", "local.teacher_server.other"):
+        missing, wrong = (python(root, "-c", READ, f"{key}=8") for root in (project, there))
+        assert (missing.returncode, wrong.returncode) == (2, 2)
+        assert "this project has no" in missing.stderr
+        assert "this project has no" not in wrong.stderr, key
+
+
 def test_what_owners_code_takes_needs_no_plus(project: Path) -> None:
     """Of sections that hold arguments of theirs; a name that is misspelt is asked about all the same."""
     fine = "reward.reward_kwargs.weights={a: 1.0}", "data.env.size=3", "reward.custom_reward_function.reward_kwargs.b=1"

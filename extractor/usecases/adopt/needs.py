@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from extractor.pipeline.index.reading import Reading
 from extractor.pipeline.index.syntax import global_names
+from extractor.pipeline.slicer import Target
 from extractor.usecases.adopt.differences import bound_by
 from extractor.usecases.adopt.segments import Segment
 from extractor.usecases.adopt.target_project import OWN, Line, NoPlace, Sides, TargetProject, Unit
@@ -48,7 +50,8 @@ def work_out(target: TargetProject, sides: Sides, core: str, emitted: Segment | 
         NoPlace: something is missing.
     """
     tree = _parse(core)
-    core, inner, needs = _redirected(target, tree, core, sides.module, is_package=sides.is_package)
+    ours = {item.name: item.target for item in sides.kept.substitutes}
+    core, inner, needs = _redirected(target, tree, core, sides.module, is_package=sides.is_package, ours=ours)
     lines: dict[str, Line] = {}
     present = Reading(_parse(emitted.core)).chains if emitted else {}
     chains = Reading(tree).chains
@@ -112,20 +115,30 @@ def _names(tree: ast.Module, core: str) -> set[str]:
 
 
 def _redirected(
-    target: TargetProject, tree: ast.Module, core: str, module: str, *, is_package: bool
+    target: TargetProject,
+    tree: ast.Module,
+    core: str,
+    module: str,
+    *,
+    is_package: bool,
+    ours: Mapping[str, Target] = MappingProxyType({}),
 ) -> tuple[str, tuple[Line, ...], set[Unit]]:
-    """Return the text with all imports in it redirected."""
+    """Return the text with all imports in it redirected, those of `ours` to what the project has in their place."""
     lines = core.split("\n")
     needs: set[Unit] = set()
     inner: list[Line] = []
     for node in reversed(list(_imports(tree))):
         items = bound_by(node, module, is_package=is_package)
         roots = {item.module.partition(".")[0] for item in items}
-        if not roots & {"verl", "ray", *target.copy.neighbours} or roots == {target.package}:
+        replaced = all(item.local in ours for item in items)
+        if (not replaced and not roots & {"verl", "ray", *target.copy.neighbours}) or roots == {target.package}:
             inner += [Line("", item.local, None, item.module.partition(".")[0]) for item in items]
             continue
         found = []
         for item in items:
+            if replaced:
+                found.append(target.line_of(ours[item.local], item.local))
+                continue
             line, more = target.resolve(module, item)
             found.append(line)
             needs |= more

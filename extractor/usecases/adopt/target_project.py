@@ -9,7 +9,7 @@ from functools import cached_property
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.rewrite import rewrite_module
-from extractor.pipeline.slicer import KeptModule
+from extractor.pipeline.slicer import KeptModule, Target
 from extractor.pipeline.source import Source
 from extractor.usecases.adopt.differences import Compared, Differences, Imported, imports_of
 from extractor.usecases.adopt.disagreements import Disagreement, disagreements
@@ -236,6 +236,10 @@ class TargetProject:
         if segment is None:
             raise NoPlace(f"it needs {sides.module}:{attribute}, which the project does not have")
         return {Unit(sides.module, segment.key)}
+
+    def line_of(self, ours: Target, local: str) -> Line:
+        """Return the import of what the project has in the place of something of upstream's."""
+        return self._line(ours.module, ours.name, local)
 
     def _has(self, module: str, name: str | None) -> bool:
         place = f"{self.package}/{module.replace('.', '/')}"

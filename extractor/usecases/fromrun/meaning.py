@@ -100,10 +100,11 @@ _OTHER_PARTS = (
         "the project takes the tokenizer that lies with the model: put its files there",
     ),
     Rule(
-        r"(.*\.)?(shuffle|data_loader_seed|seed|deterministic|full_determinism)",
+        r"(.*\.)?(deterministic|full_determinism)",
         "dropped",
-        "seeded by data.seed and local.seed",
+        "actor_rollout_ref.actor.fsdp_config.full_determinism is for the whole run",
     ),
+    Rule(r"(.*\.)?(shuffle|data_loader_seed|seed)", "dropped", "seeded by data.seed and local.seed"),
     Rule(
         r"trainer\.(default_hdfs_dir|del_local_ckpt_after_load|\w*ckpt\w*|validation_data_dir|rollout_data_dir)",
         "dropped",

@@ -18,6 +18,12 @@ class ComponentError(Exception):
         self.component = component
 
 
+def plain(value: Any) -> Any:
+    """Return the one number of an array or a tensor, which NumPy since 2.4 does not convert; others as they are."""
+    shape = getattr(value, "shape", None)
+    return value.item() if shape and math.prod(shape) == 1 else value
+
+
 def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float]) -> float:
     """Return the reward of a sample: each weighted component times its weight, summed.
 
@@ -34,7 +40,7 @@ def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float]) ->
         if isinstance(value, str) or value is None:
             known = ", ".join(key for key, other in components.items() if not isinstance(other, str))
             raise ValueError(f"no component named {name!r}, which has the weight {weight}; components: {known}")
-        total += weight * float(value)
+        total += weight * float(plain(value))
     return total
 
 
@@ -67,7 +73,7 @@ class WeightedComponents:
         values: dict[str, float] = {}
         for name, function in self.functions.items():
             try:
-                values[name] = float(function(**sample))
+                values[name] = float(plain(function(**sample)))
                 if not math.isfinite(values[name]):
                     raise ValueError(f"it is {values[name]}")
             except Exception as error:

@@ -29,6 +29,13 @@ from .unread import switched_off
 
 T = TypeVar("T")
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
+# Sections of features, and what a project has not that was made without them.
+MISSING = {
+    "critic": "critic: vextract upgrade --algorithm ppo, or --with critic",
+    "local.prime": "implicit reward model: vextract upgrade --with prime",
+    "distillation": "teacher: vextract upgrade --with distillation, with verl 0.8.0 or later",
+    "local.teacher_server": "teacher: vextract upgrade --with distillation, with verl 0.8.0 or later",
+}
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
 OPEN = tuple(f"{part}reward_kwargs" for part in ("reward.", "reward.custom_reward_function."))
 OPEN += ("reward_model.reward_kwargs", "custom_reward_function.reward_kwargs", "data.env")
@@ -115,6 +122,10 @@ def settle_device(config: DictConfig) -> None:
         freed_memory.give_back()
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)
+    if config.actor_rollout_ref.actor.fsdp_config.full_determinism:
+        from ..workers.determinism import always_the_same
+
+        always_the_same()
     # cuDNN's attention plans each shape that it has not seen: 50 ms for each token of a rollout, on an H100.
     torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -269,12 +280,9 @@ def _check_override(override: str, known: set[str]) -> None:
         return
     meant = nearest(key, known | set(GROUPS))
     hint = f"did you mean {meant}?" if meant else "python main.py --cfg prints all keys"
-    if key.startswith("critic."):
-        hint = "this project has no critic: vextract upgrade --algorithm ppo, or --with critic"
-    if key.startswith("local.prime."):
-        hint = "this project has no implicit reward model: vextract upgrade --with prime"
-    if key.startswith(("distillation.", "local.teacher_server.")):
-        hint = "this project has no teacher: vextract upgrade --with distillation, with verl 0.8.0 or later"
+    for section, missing in MISSING.items():
+        if key.startswith(f"{section}.") and section not in known:
+            hint = f"this project has no {missing}"
     raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key for code of your own)")
 
 

@@ -103,6 +103,7 @@ actor_rollout_ref.actor.entropy_coeff
 actor_rollout_ref.actor.entropy_from_logits_with_chunking
 actor_rollout_ref.actor.fsdp_config.dtype
 actor_rollout_ref.actor.fsdp_config.fsdp_size
+actor_rollout_ref.actor.fsdp_config.full_determinism
 actor_rollout_ref.actor.fsdp_config.model_dtype
 actor_rollout_ref.actor.fsdp_config.offload_policy
 actor_rollout_ref.actor.fsdp_config.optimizer_offload

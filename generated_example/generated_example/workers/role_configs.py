@@ -43,7 +43,9 @@ def engine_config(section: Any) -> FSDPEngineConfig:
     if isinstance(section.fsdp_config, FSDPEngineConfig):
         return section.fsdp_config
     settings = {name: section[name] for name in ENGINE_SETTINGS if name in section}
-    return FSDPEngineConfig(**{**_node(section.fsdp_config), **settings, "strategy": "fsdp2"})
+    # Seen to for the whole process (determinism.py): the engine would seed all random numbers anew as well.
+    fixed = {"strategy": "fsdp2", "full_determinism": False}
+    return FSDPEngineConfig(**{**_node(section.fsdp_config), **settings, **fixed})
 
 
 def optimizer_config(section: Any) -> FSDPOptimizerConfig | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .calls import source_of
+from .components import plain
 from .forms import LABELS, QUERIES, VERLS_OF_BATCH, Form, name_of
 from .manager import Begun, TextRewardManager
 from .scoring import Pending, Scorer, ScoringError, aligned, problem_of, run_async
@@ -67,7 +68,7 @@ class Batch:
 
     def log_metric(self, name: str, value: float) -> None:
         """Log a number of the batch, as reward/<name>/mean."""
-        self.extra[name] = [float(value)] * len(self.samples)
+        self.extra[name] = [float(plain(value))] * len(self.samples)
 
 
 class FunctionsRewardManager(TextRewardManager):
@@ -303,7 +304,7 @@ def _listed(part: Part, result: Any, count: int) -> list[Any]:
 
 def _checked(part: Part, value: Any, row: int) -> dict[str, Any]:
     result = dict(value) if isinstance(value, Mapping) else {"score": value}
-    score = result.setdefault("score", None)
+    score = result["score"] = plain(result.get("score"))
     if score is not None and (problem := problem_of(score, is_score=True)):
         raise ScoringError(f"the reward {part.name} is {problem}", source_of(part.function), row)
     return {**result, "score": None if score is None else float(score)}

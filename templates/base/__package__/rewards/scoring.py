@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from .calls import Failure, attempt, attempt_async, is_async, raw_function, source_of
+from .components import plain
 from .loop_thread import LoopThread
 from .processes import payload_of, score_in_worker, start_pool
 from .time_limit import TookTooLong, call_within
@@ -178,14 +179,15 @@ class Scorer:
     def _checked(self, outcome: Any, row: int) -> dict[str, Any]:
         if isinstance(outcome, Failure):
             raise ScoringError(outcome.text, outcome.hook_file, row)
-        result = outcome if isinstance(outcome, dict) else {"score": outcome}
+        result = dict(outcome) if isinstance(outcome, dict) else {"score": outcome}
         if "score" not in result:
             names = ", ".join(map(str, result)) or "nothing"
             text = f"the reward is a dict without `score`; it has {names}"
             raise ScoringError(text, source_of(self.function), row)
-        for name, value in result.items():
+        for name, value in list(result.items()):
             if type(value) is float and -LARGEST <= value <= LARGEST:  # as nearly all are
                 continue
+            value = result[name] = plain(value)
             if problem := problem_of(value, is_score=name == "score"):
                 what = "the reward" if name == "score" else f"the component {name!r} of the reward"
                 raise ScoringError(f"{what} is {problem}", source_of(self.function), row)

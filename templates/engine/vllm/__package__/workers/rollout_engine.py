@@ -225,10 +225,14 @@ class RolloutEngine(VllmRollout):
 
     def _sleep(self) -> None:
         self.inference_engine.reset_prefix_cache()
-        if self.frees_memory:
+        if not self.frees_memory:
+            return
+        try:
             # With an adapter the weights below it come back as they are: nobody sends them again.
             self.inference_engine.sleep(level=2 if self.adapter is None else 1)
-            self.up_to_date = False
+        except Exception as error:
+            raise RolloutError(*explain_failure(error)) from error
+        self.up_to_date = False
 
 
 class _Teller:

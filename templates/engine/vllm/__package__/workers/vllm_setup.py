@@ -70,6 +70,11 @@ def explain_failure(error: Exception) -> tuple[str, str]:
             "+actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes; or ask for less: "
             "actor_rollout_ref.rollout.max_model_len, data.max_response_length"
         )
+    if "memory usage increased after sleeping" in lowered:
+        return message, (
+            "another program took memory of this GPU meanwhile, which vLLM does not allow for: give the run a GPU of its "
+            "own, or actor_rollout_ref.rollout.free_cache_engine=false"
+        )
     if "divisible by tensor parallel size" in lowered:
         return message, "actor_rollout_ref.rollout.tensor_model_parallel_size must divide the model's attention heads"
     if "architectures" in lowered or "not supported for now" in lowered:
