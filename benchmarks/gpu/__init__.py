@@ -5,7 +5,8 @@ without vextract or a network, with projects that were made elsewhere (their nam
 
     python -m benchmarks.gpu PROJECT... [--shape half] [--only step,sleep] [--seconds 500] [--results FILE]
 
-A case takes from half a minute to two: `--prompts`, `--length` and `--steps` make it shorter.
+A case takes from half a minute to two: `--prompts`, `--length` and `--steps` make it shorter. `benchmarks.gpu.many` is
+the other list: what trains there at all, and whether it computes what a CPU does.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def toy(project: Project) -> Figures:
 
 def _resumed(project: Project) -> Figures:
     whole, cut = project.new_directory(), project.new_directory()
-    total = ("trainer.test_freq=-1", "trainer.val_before_train=false")
+    total = ("trainer.test_freq=-1", "trainer.val_before_train=false", f"{ACTOR}.fsdp_config.full_determinism=true")
     project.start("trainer.total_training_steps=8", *total, directory=whole)
     project.start("trainer.total_training_steps=8", "trainer.save_freq=4", *total, directory=cut)
     last = cut / "global_step_8"

@@ -264,7 +264,7 @@ def settle(
         over = take_over(
             of_run,
             found.run,
-            {**flatten(found.run.defaults), **stated},
+            {**found.run.former, **flatten(found.run.defaults), **stated},
             found.unknown,
             project,
             keeps_unknown=found.keeps_unknown,

@@ -58,6 +58,7 @@ class Run:
         is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
         has_process_rewards: Whether it trains as upstream's recipe for PRIME does, by another program.
         script: The text of a bash script; "": it is none.
+        former: What it says under names that were taken from it for others; its copies may read them.
     """
 
     file: str
@@ -80,6 +81,7 @@ class Run:
     is_bare: bool = False
     has_process_rewards: bool = False
     script: str = field(default="", repr=False)
+    former: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def is_prime(self) -> bool:

@@ -35,11 +35,12 @@ def renamed(
         mark: What stands before the new names in a command: "", or "++" where the run's config may not have them.
     """
     remarks = (*run.remarks, *remarks)
+    former = {**run.former, **{key: value for key, value in flat_settings(run).items() if key in gone}}
     if run.resolved is not None:
         resolved = without(run.resolved, gone)
         for key, value in found.items():
             apply(resolved, Override("++", key, value, ""))
-        return replace(run, resolved=resolved, remarks=remarks)
+        return replace(run, resolved=resolved, remarks=remarks, former=former)
     overrides = [item for item in run.overrides if item.key not in gone and item.key not in found]
     overrides += [Override(mark, key, value, f"{key}={value}") for key, value in found.items()]
     return replace(
@@ -48,6 +49,7 @@ def renamed(
         defaults=without(run.defaults, gone),
         overlay=tuple(without(body, gone) for body in run.overlay),
         remarks=remarks,
+        former=former,
     )
 
 

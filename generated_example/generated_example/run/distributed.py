@@ -21,6 +21,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from ..errors import ConfigError
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from .exchange import Packed, gather_from_all, pack, send_to_all, unpack
 from .relay import Relay
@@ -48,6 +49,9 @@ class Ranks:
         leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
         group: what collective operations go through; None: torch's default group.
         relay: carries to rank 0 what others have for it while all go on.
+
+    Raises:
+        ConfigError: there are more processes on this machine than GPUs.
     """
 
     _shared: "Ranks | None" = None  # of the trainers in this process
@@ -74,6 +78,11 @@ class Ranks:
         timeout = datetime.timedelta(seconds=timeout_seconds)
         backend = "gloo"
         if torch.cuda.is_available():
+            if self.local_rank >= (count := torch.cuda.device_count()):
+                raise ConfigError(
+                    f"process {self.local_rank + 1} of this machine has no GPU of its own: torch finds {count}",
+                    f"torchrun --nproc-per-node {count}; or local.device=cpu; or check CUDA_VISIBLE_DEVICES",
+                )
             torch.cuda.set_device(self.local_rank)
             backend = "cpu:gloo,cuda:nccl"
         if self.world_size == 1:

@@ -14,8 +14,8 @@ from extractor.values import readers
 MODULE, NAME = "of_the_run", "of_the_run"
 # The module that knows the run's settings which no release has.
 OWN_SETTINGS = "own_settings"
-# What verl's engine notes of the whole batch, for losses to take their mean of.
-NOTED = "global_batch_info"
+# What a loss gets as its config is this section of a run's.
+LOSSES = "actor_rollout_ref.actor"
 # What a project has at hand for losses and estimators that take it: the names that trainers have for it.
 AT_HAND = {
     "entropys": ("entropy", "entropies", "token_entropys", "token_entropy", "token_level_entropy", "old_entropy"),
@@ -56,11 +56,12 @@ def called_as_here(
     package: str,
     given: Collection[str],
     *,
-    measures: bool,
     lends: bool,
-    adds_up: bool,
 ) -> str:
     """Return a module's text with the decorator at a function that a project calls otherwise than its own trainer does.
+
+    That is any loss: what verl takes behind one, and whether it adds up what one is of each pass, changes from release
+    to release, and the project is upgraded. The decorator finds it out.
 
     Args:
         text: Of the module.
@@ -68,22 +69,19 @@ def called_as_here(
         section: What its `config` is a part of the run's.
         package: The module that has the decorator, without its name.
         given: The arguments that the project calls it with.
-        measures: Whether the project takes a dictionary of metrics behind a loss.
         lends: Whether it takes what the project has at hand, and does not pass.
-        adds_up: Whether the project adds up what a loss is of each pass.
     """
     body = readers.python(text).body
     node = next((item for item in body if isinstance(item, ast.FunctionDef) and item.name == definition), None)
     if node is None:
         return text
     taken = {item.arg for item in (*node.args.args, *node.args.kwonlyargs)}
-    may_be_mean = adds_up and NOTED not in text
-    fits = (node.args.kwarg is not None or taken.issuperset(given)) and not lends and not may_be_mean
+    fits = (node.args.kwarg is not None or taken.issuperset(given)) and not lends and section != LOSSES
     whole = any(chain[1:2] == (section.partition(".")[0],) for chain, _ in _reads_of_config(text))
-    if fits and not whole and not settings_read(text, section) and not (measures and _returns_otherwise(node)):
+    if fits and not whole and not settings_read(text, section):
         return text
     lines = text.split("\n")
-    more = (", measures=True" if measures else "") + (", whole=True" if whole else "")
+    more = ", whole=True" if whole else ""
     lines.insert(node.lineno - 1, f'@{NAME}("{section}"{more})')
     return with_first("\n".join(lines), [f"from {package}.{MODULE} import {NAME}"])
 
@@ -127,9 +125,3 @@ def _reads_of_config(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _text(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-
-
-def _returns_otherwise(function: ast.FunctionDef) -> bool:
-    """Tell whether a loss may return anything else than itself and something behind it."""
-    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
-    return not all(isinstance(value, ast.Tuple) and len(value.elts) == 2 for value in values)

@@ -44,10 +44,8 @@ _COMPUTED = {
     (LOSS, "rollout_log_probs"): {"actor_rollout_ref.rollout.calculate_log_probs": True},
 }
 _REFERENCE = {"actor_rollout_ref.actor.use_kl_loss": True, "actor_rollout_ref.actor.kl_loss_coef": 0.0}
-_SECTIONS = {ESTIMATOR: "algorithm", LOSS: "actor_rollout_ref.actor"}
+_SECTIONS = {ESTIMATOR: "algorithm", LOSS: own_call.LOSSES}
 _TARGET, IMPORTED_BY, _COPIES = "custom/verl_algorithms", "custom/algorithms", f"custom/{FOLDER}"
-# The losses of a release that return a dictionary behind the loss.
-_MEASURED = re.compile(r"tuple\[torch\.Tensor, dict\[str, Any\]\]")
 _MOST_FILES = 4000
 _MANAGER = re.compile(r"reward_manager|register")
 
@@ -125,13 +123,9 @@ def _called_as_here(text: str, definition: str, key: str, project: Recipient, *,
     """Return a copy whose algorithm takes what the project gives it, and returns what the project takes."""
     decorator, _ = _REGISTRIES[key]
     of_projects = next((code for code in project.code.values() if f"def {decorator}(" in code), "")
-    measures = key == LOSS and _MEASURED.search(of_projects) is not None
     given = {name for name in _GIVEN[key] if name in of_projects} - {"reward_baselines"}
     package = f"{project.package}.{_COPIES.replace('/', '.')}"
-    adds_up = key == LOSS and own_call.NOTED in of_projects
-    return own_call.called_as_here(
-        text, definition, _SECTIONS[key], package, given, measures=measures, lends=lends, adds_up=adds_up
-    )
+    return own_call.called_as_here(text, definition, _SECTIONS[key], package, given, lends=lends)
 
 
 def _registering(places: Places, decorator: str, name: str) -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""A run that asks for the same bits on a GPU has torch take such kernels, and computes what it computed before."""
+"""What a run on GPUs asks torch for, as far as it can be seen without one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.support import Configuration, Made
-from tests.releases import newest_release
+from tests.releases import NEWEST, newest_release
 
 KEY = "actor_rollout_ref.actor.fsdp_config.full_determinism"
 DRIVER = f"""
@@ -29,6 +29,16 @@ for value in "false", "true":
     norms = [result.metrics[step]["actor/grad_norm"] for step in (1, 2)]
     found.append([enabled, os.environ.get("CUBLAS_WORKSPACE_CONFIG"), norms])
 print(json.dumps(found))
+"""
+ONE_TOO_MANY = """
+import torch
+torch.cuda.is_available, torch.cuda.device_count = (lambda: True), (lambda: 1)
+from toy.errors import ConfigError
+from toy.run.distributed import Ranks
+try:
+    Ranks()
+except ConfigError as error:
+    print(error)
 """
 
 
@@ -48,3 +58,16 @@ def test_kernels_that_add_up_in_one_order(made: Callable[[Configuration], Made],
     assert (before, nothing) == (False, None)
     assert (after, workspace) == (True, ":4096:8")
     assert first == second
+
+
+def test_more_processes_than_gpus(made: Callable[[Configuration], Made]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_TOO_MANY],
+        cwd=made(Configuration(NEWEST[-1], "hf")).root,
+        env={**os.environ, "LOCAL_RANK": "1", "RANK": "1", "WORLD_SIZE": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "process 2 of this machine has no GPU of its own: torch finds 1" in done.stdout
