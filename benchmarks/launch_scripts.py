@@ -175,7 +175,8 @@ def made_up(name: str) -> str:
         return "fixed"
     if re.search("len|token", name, re.IGNORECASE):
         return "1024"
-    return "/made/up" if re.search("path|model|data|file|dir|ckpt|home|root|adapter", name, re.IGNORECASE) else "1"
+    is_place = re.search("path|parquet|json|model|data|file|dir|ckpt|home|root|adapter", name, re.IGNORECASE)
+    return "/made/up" if is_place else "1"
 
 
 def remember() -> None:

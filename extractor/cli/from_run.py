@@ -70,7 +70,7 @@ def show(settled: Settled, *, verbose: bool, below: int) -> None:
         output.warning(readable(text))
     sections = [
         screen.Section(
-            [f"  {item.key}={_brief(item.value)}: {item.why}" for item in settled.remarks if item.what == what],
+            [f"  {item.key}{_said(item.value)}: {item.why}" for item in settled.remarks if item.what == what],
             f"{title}:",
         )
         for what, title in TITLES.items()
@@ -83,6 +83,11 @@ def show(settled: Settled, *, verbose: bool, below: int) -> None:
         else [f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"]
     )
     screen.show([readable(settled.headline)], sections, tail, verbose=verbose, below=below, aside=True)
+
+
+def _said(value: Any) -> str:
+    """Return what a setting is set to; nothing for what is no setting."""
+    return f"={_brief(value)}" if value != "" else ""
 
 
 def _brief(value: Any) -> str:

@@ -93,7 +93,7 @@ def test_a_tree_knows_its_texts_and_errors() -> None:
 def test_parameters(text: str, expected: str) -> None:
     source = f"show {text}"
     known = state(source, P="/a/c.gz")
-    assert Parameters(known, text_of).expanded(word(source)) == expected
+    assert Parameters(known, text_of, lambda inner, _: inner).expanded(word(source)) == expected
 
 
 @pytest.mark.parametrize(

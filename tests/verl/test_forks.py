@@ -506,7 +506,8 @@ def compute_advantage(data, adv_estimator):
     if adv_estimator == AdvantageEstimator.MINE:
         mask = data.batch["response_mask"]
         advantages, returns = core_algos.compute_mine(
-            token_level_rewards=data.batch["token_level_rewards"], eos_mask=mask)
+            token_level_rewards=data.batch["token_level_rewards"], eos_mask=mask, gamma=gamma,
+            norm_adv_by_std_in_grpo=self.config.algorithm.norm_adv_by_std_in_grpo, epsilon=1e-6)
     elif adv_estimator == AdvantageEstimator.OTHER:
         advantages, returns = core_algos.compute_mine(token_level_rewards=1, weights=data.batch["weights"])
 """
@@ -515,7 +516,7 @@ import ray
 import verl.utils.torch_functional as verl_F
 
 
-def compute_mine(token_level_rewards, eos_mask):
+def compute_mine(token_level_rewards, eos_mask, gamma, norm_adv_by_std_in_grpo, epsilon):
     return token_level_rewards * eos_mask, token_level_rewards
 
 
@@ -537,10 +538,16 @@ def test_an_estimator_that_a_trainer_chooses_is_registered(tmp_path: Path) -> No
     assert taken.remarks[0].what == "changed"
     assert registered.is_known(files, key, "mine")
     assert "from . import verl_estimator" in files["p/custom/algorithms.py"]
-    assert (
-        "compute_mine(token_level_rewards=token_level_rewards, eos_mask=response_mask)"
-        in (files["p/custom/verl_estimator.py"])
-    )
+    called = files["p/custom/verl_estimator.py"].partition("return compute_mine(")[2].split()
+    assert called == [
+        "token_level_rewards=token_level_rewards,",
+        "eos_mask=response_mask,",
+        "gamma=config.gamma,",
+        'norm_adv_by_std_in_grpo=config.get("norm_adv_by_std_in_grpo",',
+        "True),",
+        "epsilon=1e-06,",
+        ")",
+    ]
     assert "far_away" not in files["p/custom/verl_core_algos.py"]
     for name in ("other", "nobody_s", "grpo"):
         assert estimators.take(replace(project, settings={key: name})) == Taken(tree)

@@ -121,6 +121,22 @@ def test_changed_files_are_named_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    ("line", "own"),
+    [
+        ("trainer = RayPPOTrainer(config=config)", None),
+        ("trainer = dapo_ray_trainer.RayDAPOTrainer(config)", None),
+        ("trainer = StarTrainer(config)", "StarTrainer"),
+        ("cls = star.graph.StarTrainer if star else RayPPOTrainer\n    star.graph.StarTrainer(config)", "StarTrainer"),
+    ],
+)
+def test_a_trainer_of_the_programs_own_is_named(tmp_path: Path, line: str, own: str | None) -> None:
+    places = checkout(tmp_path, **{"verl/star/main_ppo.py": f"def main(config):\n    {line}\n"})
+    said = own_verl.own_trainer(recipient(TREE, places, {}), "verl/star/main_ppo.py")
+    assert [item.key for item in said] == (["verl/star/main_ppo.py"] if own else [])
+    assert all(str(own) in item.why for item in said)
+
+
 def test_defaults_of_its_own_that_changed_files_read_are_named(tmp_path: Path) -> None:
     actor = source_of("0.4.0").read(ACTOR)
     own = {

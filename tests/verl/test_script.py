@@ -123,6 +123,25 @@ def test_words_are_bash_s(name: str, tmp_path: Path) -> None:
     assert ours == file.read_text().split("\0")[:-1]
 
 
+@pytest.mark.parametrize(
+    "default",
+    [
+        r"[\"http://x:1/y\",\"b c\"]",
+        r"{\"a\": 1, \"b\": [1, 2]}",
+        r"[\"a\",$((1 + 2)),\"$(echo hi)\"]",
+        r"{\"x\": \"${Q:-7}\"}",
+        "(a b)",
+        "<|im_end|>",
+    ],
+)
+def test_a_default_between_quotes_is_characters(default: str) -> None:
+    script = f'A="x ${{A:-{default}}} y"'
+    said = subprocess.run(["bash", "-c", f'{script}; printf %s "$A"'], capture_output=True, text=True, check=True)
+    found = read_script(f'{script}\npython3 -m verl.trainer.main_ppo a.b="$A"\n', "run.sh", {}, {})
+    assert f"a.b={said.stdout}" in found.commands[0].words
+    assert not found.notes
+
+
 @pytest.mark.parametrize("name", ["${BASH_SOURCE[0]}", "$0"])
 def test_the_folders_above_a_script(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f'A=$(cd "$(dirname "{name}")" && pwd)\nB=$(cd -- "$(dirname "{name}")/../.." >/dev/null 2>&1 && pwd)\n'

@@ -276,7 +276,8 @@ def settle(
         lost = _without_place(found, remarks, project)
         asked = (over.asked.keys() & lost.keys()) | managers.read_by_copy(over.project, lost)
         unknown = {**found.unknown, **over.aside, **over.asked, **{key: lost[key] for key in asked}}
-        remarks = [*remarks, *over.remarks, *about]
+        # What is said of its code comes before what is said of a setting.
+        remarks = sorted([*remarks, *over.remarks, *about], key=lambda item: item.value != "")
         said = {*stated, *unknown, *over.handed, *(item.key for item in remarks)}
         known = {*flatten(found.target.compose().config), *project, *said}
         remarks += own_verl.defaults(of_run, flatten(found.run.defaults), known)

@@ -41,7 +41,7 @@ class Expansion:
     def __init__(self, state: State, run: Callable[[Iterable[Node]], bool | None]) -> None:
         self._state = state
         self._run = run
-        self._parameters = Parameters(state, self.one)
+        self._parameters = Parameters(state, self.one, self._between_quotes)
         self._arrays = Arrays(state, self.words)
         self._texts: dict[str, Callable[[Node], str]] = {
             "string": self._string,
@@ -207,11 +207,15 @@ class Expansion:
         if not in_a_quoted_default(node):
             return text
         if '"' not in text and "$" in text:
-            state = self._state
-            source = mended(f'"{text}"'.encode(), state.file)
-            with state.inside(source, state.file, node.start_point[0] + 1):
-                text = "".join(self.one(child) for child in parse(source, state.file).children)
+            text = self._between_quotes(text, node)
         return f"'{text}'"
+
+    def _between_quotes(self, text: str, node: Node) -> str:
+        """Return what a text between double quotes expands to, which stands where a node does."""
+        state = self._state
+        source = mended(f'"{text}"'.encode(), state.file)
+        with state.inside(source, state.file, node.start_point[0] + 1):
+            return "".join(self.one(child) for child in parse(source, state.file).children)
 
     def _expansion(self, node: Node) -> str:
         several = self._arrays.words(node)

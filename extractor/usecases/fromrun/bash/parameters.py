@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.state import State, scalar
-from extractor.usecases.fromrun.bash.syntax import text_of
+from extractor.usecases.fromrun.bash.syntax import is_of_a_quoted_default, text_of
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
 
 
 class Parameters:
@@ -22,11 +24,13 @@ class Parameters:
     Args:
         state: Of the script.
         text: What a node inside expands to.
+        in_quotes: What a text between double quotes expands to, which stands where a node does.
     """
 
-    def __init__(self, state: State, text: Callable[[Node], str]) -> None:
+    def __init__(self, state: State, text: Callable[[Node], str], in_quotes: Callable[[str, Node], str]) -> None:
         self._state = state
         self._text = text
+        self._in_quotes = in_quotes
 
     def expanded(self, node: Node) -> str:
         """Return what `${...}` stands for."""
@@ -41,7 +45,10 @@ class Parameters:
             return value if known else self._state.variable(name)
         operation = children[1].type
         rest = self._state.slice(children[1].end_byte, node.end_byte - 1)
-        operand = "".join(self._gapped(children[2:], children[1].end_byte, node.end_byte - 1))
+        if any(is_of_a_quoted_default(child) for child in children) and not _QUOTE.search(rest):
+            operand = self._in_quotes(rest, node)
+        else:
+            operand = "".join(self._gapped(children[2:], children[1].end_byte, node.end_byte - 1))
         return self._operated(name, value if known else None, operation, operand, rest)
 
     def _operated(self, name: str, value: str | None, operation: str, operand: str, rest: str) -> str:

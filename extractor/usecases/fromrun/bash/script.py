@@ -12,7 +12,7 @@ from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.state import Command, State, Stop, There, too_much
 from extractor.usecases.fromrun.bash.statements import Statements
-from extractor.usecases.fromrun.bash.syntax import errors, mended, parse
+from extractor.usecases.fromrun.bash.syntax import errors, is_of_a_quoted_default, mended, parse
 from extractor.usecases.fromrun.unknowns import number_of
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
@@ -64,11 +64,11 @@ def read_script(
     source = mended(source, file)
     root = parse(source, file)
     state = State(source, file, given, environment, arguments or _arguments(given), there)
-    if root.has_error:
-        line = next(errors(root)).start_point[0] + 1
-        if not root.named_children:
-            raise UsageError(f"{file}: no bash script", hint="pass a script, a list of overrides or a YAML file")
-        state.notes.append(f"line {line}: not understood as bash")
+    if root.has_error and not root.named_children:
+        raise UsageError(f"{file}: no bash script", hint="pass a script, a list of overrides or a YAML file")
+    lost = next((error for error in errors(root) if not is_of_a_quoted_default(error)), None)
+    if lost is not None:
+        state.notes.append(f"line {lost.start_point[0] + 1}: not understood as bash")
     try:
         with contextlib.suppress(Stop):  # `exit`: what follows is not run
             Interpreter(state).run(root.children)

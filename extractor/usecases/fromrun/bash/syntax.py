@@ -77,6 +77,11 @@ def in_a_quoted_default(node: Node) -> bool:
     return False
 
 
+def is_of_a_quoted_default(error: Node) -> bool:
+    """Tell whether what the parser did not understand is a character of `"${A:-[...]}"`, which means itself there."""
+    return error.parent is not None and error.parent.type == "expansion" and in_a_quoted_default(error)
+
+
 def parse(source: bytes, file: str) -> Node:
     """Return the root of a script's tree.
 

@@ -23,6 +23,12 @@ _GIVEN = {
     "eos_mask": "response_mask",
     "index": "index",
 }
+# The same of what trainers of then take out of the config.
+_SETTINGS = {
+    "norm_adv_by_std_in_grpo": 'config.get("norm_adv_by_std_in_grpo", True)',
+    "gamma": "config.gamma",
+    "lam": "config.lam",
+}
 _COPY, _TARGET = "custom/verl_core_algos", "custom/verl_estimator"
 
 
@@ -46,9 +52,7 @@ def take(project: Recipient) -> Taken:
         return Taken(project.tree)
     if copied.missing:
         return Taken(project.tree)
-    text = templates.render(
-        "verl_estimator.py", name=name, place=_TRAINER, function=function, arguments=", ".join(arguments)
-    )
+    text = templates.render("verl_estimator.py", name=name, place=_TRAINER, function=function, arguments=arguments)
     files = {f"{_COPY}.py": copied.text, f"{_TARGET}.py": text, **copying.files}
     tree = project.with_hooks(files, {_TARGET: registered.IMPORTED_BY})
     return Taken(tree, copied_remarks(KEY, name, _FORMULAS, f"{project.package}/{_TARGET}.py", copied))
@@ -72,6 +76,13 @@ def _calls(tree: ast.Module, name: str) -> Iterator[tuple[str, list[str]]]:
         found = [item for part in node.body for item in ast.walk(part) if isinstance(item, ast.Call)]
         for call in found:
             if ast.unparse(call.func).startswith("core_algos."):
-                given = {item.arg: _GIVEN.get(str(item.arg)) for item in call.keywords}
+                given = {item.arg: _value(item) for item in call.keywords}
                 if not call.args and given and None not in given.values():
                     yield call.func.attr, [f"{key}={here}" for key, here in given.items()]  # type: ignore[attr-defined]
+
+
+def _value(given: ast.keyword) -> str | None:
+    """Return what an argument of a call is in a registered estimator; None: nothing."""
+    if isinstance(given.value, ast.Constant):
+        return repr(given.value.value)
+    return _GIVEN.get(str(given.arg)) or _SETTINGS.get(ast.unparse(given.value).rpartition(".")[2])

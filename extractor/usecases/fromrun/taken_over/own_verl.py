@@ -30,6 +30,9 @@ _THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carri
 _SHOWN = 60  # characters of a value
 # Values of a setting that does nothing.
 _OFF: tuple[Any, ...] = (None, False, 0, "", [], {})
+# Trainers of verl's programs, and those that a project has the algorithms of.
+_TRAINER = re.compile(r"\w+Trainer")
+_TRAINERS = {"RayPPOTrainer", "RayDAPOTrainer", "RayPRIMETrainer", "RayEntropyTrainer"}
 # What verl's programs call the manager that scores in training.
 _TRAINS = "reward_fn"
 
@@ -142,6 +145,22 @@ def is_own_manager(text: str) -> bool:
     """Tell whether a program defines a reward manager that no version of upstream's programs did."""
     manager = manager_of_program(registered.tree_of(text))
     return manager is not None and fingerprint(manager) not in of_upstreams_programs()
+
+
+def own_trainer(project: Recipient, program: str) -> list[Remark]:
+    """Say that a run's program trains by a class which a project has nothing in the place of.
+
+    Args:
+        project: The project, and the run.
+        program: The path of what it launches.
+    """
+    called = (node.func for node in ast.walk(registered.tree_of(project.text(program))) if isinstance(node, ast.Call))
+    names = {item.attr if isinstance(item, ast.Attribute) else getattr(item, "id", "") for item in called}
+    own = sorted(name for name in names if _TRAINER.fullmatch(name) and name not in _TRAINERS)
+    if not own:
+        return []
+    why = f"the run's program trains by {', '.join(own)}, its own: the project trains as verl's main_ppo does"
+    return [Remark(program, "", "not carried over", why)]
 
 
 def remarks(project: Recipient, taken: tuple[str, ...], *, is_adopted: bool = False) -> list[Remark]:

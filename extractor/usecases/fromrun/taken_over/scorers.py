@@ -17,6 +17,7 @@ from extractor.pipeline.source import Source
 from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files import SCORERS, own_call
 from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.own_config import file_of
 from extractor.usecases.fromrun.taken_over import manager_hooks, managers, own_verl, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import readers
@@ -64,7 +65,7 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
     imported = _imported(project, program, manager) if manager is not None else None
     if imported is not None:
         return _copied(imported, project)
-    for path, key in ((_file_of(program), manager), (_SCORERS, function)):
+    for path, key in ((file_of(program), manager), (_SCORERS, function)):
         text = project.text(path)
         new = _sources(text) - known
         if path == _SCORERS and not new:
@@ -90,14 +91,9 @@ def _registered(project: Recipient, names: Collection[str]) -> set[str]:
     return managers.names({path: text for path, text in files if _CLASSES in path and "compute_score" in text})
 
 
-def _file_of(program: str) -> str:
-    """Return the path of what a run launches: a file, or a module."""
-    return f"{program.removesuffix('.py') if '/' in program else program.removesuffix('.py').replace('.', '/')}.py"
-
-
 def _imported(project: Recipient, program: str, key: str) -> _Scoring | None:
     """Return the class of a reward manager that a program imports from a file which no release of verl has."""
-    file = _file_of(program)
+    file = file_of(program)
     found = own_verl.imported_by_program(registered.tree_of(project.text(file)), module_name(file))
     for module, name in found:  # the first is what trains, and others may only validate
         path = f"{module.replace('.', '/')}.py"
@@ -200,7 +196,7 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
     if is_class:
         line = f"from {package}.{_PROGRAM.replace('/', '.')} import {found.name}"
         programs = (
-            {_file_of(found.program), *manager_hooks.PROGRAMS}
+            {file_of(found.program), *manager_hooks.PROGRAMS}
             if found.program
             else {found.path, *manager_hooks.PROGRAMS}
         )
