@@ -72,8 +72,8 @@ def explain_failure(error: Exception) -> tuple[str, str]:
         )
     if "memory usage increased after sleeping" in lowered:
         return message, (
-            "another program took memory of this GPU meanwhile, which vLLM does not allow for: give the run a GPU of its "
-            "own, or actor_rollout_ref.rollout.free_cache_engine=false"
+            "another program took memory of this GPU meanwhile, which vLLM does not allow for: give the run a GPU "
+            "of its own, or actor_rollout_ref.rollout.free_cache_engine=false"
         )
     if "divisible by tensor parallel size" in lowered:
         return message, "actor_rollout_ref.rollout.tensor_model_parallel_size must divide the model's attention heads"
