@@ -19,7 +19,7 @@ PAGES = sorted([*REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/**/
 # Those that take longest are for `make test-all`.
 _LONG = (
     "adopting algorithms changes environments models processes provenance python recipes releases report rewards "
-    "servers slicing tutorial upgrading vllm which-file-wins"
+    "servers slicing tutorial upgrading verl vllm which-file-wins"
 )
 LONG = {f"docs/{name}.md" for name in _LONG.split()}
 # `make setup` of a project, where the packages are installed already.
