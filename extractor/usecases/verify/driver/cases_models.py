@@ -17,6 +17,7 @@ from .sides import NotVendored, Side
 ACTOR = "verl.workers.actor.dp_actor"
 CRITIC = "verl.workers.critic.dp_critic"
 ROLLOUT = "verl.workers.rollout.hf_rollout"
+_ON_CUDA = "hf-rollout-autocast-device"
 FSDP = "verl.utils.fsdp_utils"
 SIZE = 8
 PROMPT = 5
@@ -60,16 +61,22 @@ def tokens(side: Side, **meta: Any) -> Any:
 
 @contextlib.contextmanager
 def autocast_counterpart(side: Side, fix: str, dtype: str) -> Iterator[None]:
-    """Give upstream the dtype that a named fix takes from the configuration; upstream itself has bfloat16 fixed."""
-    if not side.upstream or fix not in side.fixes or dtype == "bfloat16":
+    """Give upstream the dtype that a named fix takes from the configuration, and the device that another one does.
+
+    Upstream itself has bfloat16 fixed; and 0.4.0 has CUDA fixed, for a rollout.
+    """
+    is_fixed = fix in side.fixes
+    if not side.upstream or not (is_fixed or _ON_CUDA in side.fixes):
         yield
         return
     original = torch.autocast
 
     def autocast(device_type: str, dtype_: Any = None, *args: Any, **kwargs: Any) -> Any:
         wanted = kwargs.pop("dtype", dtype_)
-        if wanted is torch.bfloat16:
+        if is_fixed and wanted is torch.bfloat16:
             wanted = getattr(torch, dtype)
+        if _ON_CUDA in side.fixes and not torch.cuda.is_available():
+            device_type = "cpu"
         return original(device_type, wanted, *args, **kwargs)
 
     torch.autocast = autocast
