@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tomllib
-
+from benchmarks.gpu.projects import engine_of, keys_of
 from benchmarks.trials import LIBRARIES
 
 MODEL, ACTOR, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -98,11 +97,10 @@ class Job:
 
 def jobs(project: Path) -> Iterator[Job]:
     """Yield the runs of a project, those that start slowly first."""
-    engine = tomllib.loads((project / "vextract.lock").read_text(encoding="utf-8"))["options"]["engine"]
+    engine = engine_of(project)
     common = SMALL if engine == "vllm" else ()
     for name, settings in {**OF_ENGINE.get(engine, {}), **WAYS}.items():
-        changed = {setting.partition("=")[0] for setting in settings}
-        kept = tuple(one for one in common if one.partition("=")[0] not in changed)
+        kept = tuple(one for one in common if not keys_of((one,)) & keys_of(settings))
         yield Job(f"{project.name} {name}", project, (*kept, *settings), engine)
     for preset in sorted(path.stem for path in (project / "config" / "preset").glob("*.yaml")):
         if preset == "distill":  # it wants a teacher

@@ -37,6 +37,19 @@ def runnable(engine: str) -> bool:
     return engine == "hf" or importlib.util.find_spec(engine) is not None
 
 
+def engine_of(root: Path) -> str:
+    """Name the rollout engine of the project in a directory."""
+    import tomllib
+
+    name: str = tomllib.loads((root / "vextract.lock").read_text(encoding="utf-8"))["options"]["engine"]
+    return name
+
+
+def keys_of(settings: tuple[str, ...]) -> set[str]:
+    """Return the keys that settings as of a command line are about."""
+    return {setting.lstrip("+").partition("=")[0] for setting in settings}
+
+
 @dataclass
 class Project:
     """A generated project, a model of the shape for it, and what its runs leave.
@@ -70,10 +83,7 @@ class Project:
     @property
     def engine(self) -> str:
         """Name its rollout engine."""
-        import tomllib
-
-        name: str = tomllib.loads((self.root / "vextract.lock").read_text(encoding="utf-8"))["options"]["engine"]
-        return name
+        return engine_of(self.root)
 
     def begin(self) -> None:
         """Start the time of a case."""
@@ -161,9 +171,9 @@ class Project:
         }
         if self.engine == "hf":
             given["local.rollout_micro_batch_size"] = shape.responses
-        changed = {setting.lstrip("+").partition("=")[0] for setting in (*shape.settings, *own)}
+        changed = keys_of((*shape.settings, *own))
         kept = (f"{key}={value}" for key, value in given.items() if key not in changed)
-        return (*kept, *(one for one in shape.settings if one.partition("=")[0] not in _keys(own)), *own)
+        return (*kept, *(one for one in shape.settings if one.partition("=")[0] not in keys_of(own)), *own)
 
     def train(self, *settings: str) -> list[dict[str, Any]]:
         """Train a model of the shape; returns each step's metrics. All cases share the run without further settings."""
@@ -195,7 +205,3 @@ class Project:
         if not path.exists():
             self.must(str(MODELS), self.package, str(path), json.dumps(self.shape.model))
         return path
-
-
-def _keys(settings: tuple[str, ...]) -> set[str]:
-    return {setting.lstrip("+").partition("=")[0] for setting in settings}

@@ -137,6 +137,7 @@ def test_a_trainer_of_the_programs_own_is_named(tmp_path: Path, line: str, own: 
     assert all(str(own) in item.why for item in said)
 
 
+@pytest.mark.usefixtures("verl")
 def test_defaults_of_its_own_that_changed_files_read_are_named(tmp_path: Path) -> None:
     actor = source_of("0.4.0").read(ACTOR)
     own = {
