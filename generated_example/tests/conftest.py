@@ -7,9 +7,11 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # the tests are about arithme
 os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import copy
 import functools
 import itertools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,12 @@ from transformers import AutoTokenizer
 
 from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.toy import ensure_toy_model
+from generated_example.settings import loading
+from generated_example.settings.flags import ConfigFiles
 from generated_example.vendored.protocol import DataProto
 
 PACKAGE = "generated_example"
+CONFIG_DIRECTORY = Path(__file__).resolve().parents[1] / "config"
 torch.set_num_threads(1)
 
 
@@ -40,6 +45,24 @@ class Alone:
 
     def wait_for_driver(self):
         pass
+
+
+@pytest.fixture(scope="session", autouse=True)
+def composed_once() -> Iterator[None]:
+    """Compose the project's config once for the same choices: that takes longer than a step of the toy model."""
+    compose, found = loading._compose, {}
+
+    def remembered(files: ConfigFiles, overrides: Any) -> DictConfig:
+        if files != ConfigFiles(CONFIG_DIRECTORY):
+            return compose(files, overrides)
+        key = tuple(overrides)
+        if key not in found:
+            found[key] = compose(files, overrides)
+        return copy.deepcopy(found[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "_compose", remembered)
+        yield
 
 
 @pytest.fixture(scope="session")

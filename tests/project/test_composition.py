@@ -80,3 +80,55 @@ def test_values_give_what_hydra_composes_from_all_overrides(project: Path) -> No
     expected = [[True, 0]] * len(ONCE) + [[True, 1]] * len(ANEW)  # alike; and how often files were composed for it
     found = json.loads(done.stdout)
     assert [*zip(ONCE + ANEW, found, strict=True)] == [*zip(ONCE + ANEW, expected, strict=True)]
+
+
+SIZES_DRIVER = """
+import json, sys
+from pathlib import Path
+from toy.settings import loading
+
+composed = [0]
+compose = loading._compose
+
+def counted(*arguments):
+    composed[0] += 1
+    return compose(*arguments)
+
+loading._compose = counted
+main = Path("config/ppo_trainer.yaml")
+as_it_came, answers = main.read_text(), []
+for model, line in json.load(sys.stdin):
+    before, section, after = as_it_came.partition("  model:")
+    main.write_text(before + section + after.replace("path: null", f"path: {model}", 1))
+    composed[0] = 0
+    config = loading.load_config(main.parent.resolve(), line)
+    answers.append([config.data.train_batch_size, composed[0]])
+print(json.dumps(answers))
+"""
+MODEL = "actor_rollout_ref.model.path"
+TOY, FULL = 32, 1024
+SIZES = {
+    ("null",): [TOY, 1],
+    ("null", "preset=dapo"): [TOY, 1],
+    ("null", "scale=full"): [FULL, 1],
+    ("null", f"{MODEL}=some/model"): [FULL, 1],
+    ("null", f"++{MODEL}=some/model"): [FULL, 2],  # what adds is composed anew
+    ("null", f"{MODEL}=null"): [TOY, 2],  # what was guessed is wrong
+    ("some/model",): [FULL, 1],
+    ("some/model", "scale=toy"): [TOY, 1],
+    ("some/model", f"{MODEL}=null"): [TOY, 2],
+    ("${data.custom_cls.name}",): [TOY, 2],
+}
+
+
+def test_the_sizes_of_the_toy_are_there_without_a_model_and_composed_once(project: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SIZES_DRIVER],
+        cwd=project,
+        input=json.dumps([(model, line) for model, *line in SIZES]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert dict(zip(SIZES, json.loads(done.stdout), strict=True)) == SIZES

@@ -9,11 +9,12 @@ import contextlib
 import copy
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf, ValueNode
 
 from ..errors import ConfigError
 from ..run.heap import freed_memory
@@ -29,6 +30,8 @@ from .unread import switched_off
 
 T = TypeVar("T")
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
+MODEL = "actor_rollout_ref.model.path"
+NO_MODEL = re.compile(r"^  model:\n(?:    .*\n)*?    path: null\b", re.MULTILINE)  # as the main file comes
 # Sections of features, and what a project has not that was made without them.
 MISSING = {
     "critic": "critic: vextract upgrade --algorithm ppo, or --with critic",
@@ -59,7 +62,8 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
     for override in chosen:
         _check_choice(override, files)
-    default = _compose(files, chosen)  # a preset may have settings that others lack
+    sizes = _sizes(files, overrides)
+    default = _compose(files, [*sizes, *chosen])  # a preset may have settings that others lack
     if "actor_rollout_ref" not in default:
         raise ConfigError(
             f"{files.name}.yaml has no settings but its own", "begin it with defaults: [ppo_trainer, _self_]"
@@ -69,9 +73,10 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     for override in overrides:
         _check_override(override, known)
     values = [override for override in overrides if override not in chosen]
-    config = _with_values(files, default, chosen, values)
-    if sizes := _sizes(files, config, overrides):
-        config = _with_values(files, _compose(files, [*sizes, *chosen]), [*sizes, *chosen], values)
+    config = _with_values(files, default, [*sizes, *chosen], values)
+    if (right := _sizes(files, overrides, config)) != sizes:
+        default = _compose(files, [*right, *chosen])
+        config = _with_values(files, default, [*right, *chosen], values)
     _check_former_names(config)
     # The types are those of the project's own values, whatever a file of another name says.
     check_types(config, default if files.name == MAIN else _compose(ConfigFiles(files.directory), ()))
@@ -87,7 +92,7 @@ def merged_files(files: ConfigFiles, overrides: Sequence[str] = ()) -> list[tupl
     Raises:
         ConfigError: a file is not there, or an override is malformed.
     """
-    sizes = _sizes(files, load_config(files, overrides), overrides)
+    sizes = _sizes(files, overrides, load_config(files, overrides))
     from hydra.core.global_hydra import GlobalHydra
     from hydra.types import RunMode
 
@@ -148,10 +153,9 @@ def check_choice(name: str, value: Any) -> None:
 
 def check_types(config: DictConfig, default: DictConfig) -> None:
     """Compare the type of each setting with its default's, and its value with those that are allowed."""
-    for name in flat_keys(default):
-        value = OmegaConf.select(config, name)
+    for name, value, usual in _side_by_side(config, default):
         check_choice(name, value)
-        expected = TYPES_OF_NULL.get(name) or _expected_type(OmegaConf.select(default, name))
+        expected = TYPES_OF_NULL.get(name) or _expected_type(usual)
         if not (expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected)):
             better = f"[{value}]" if expected is list and isinstance(value, str) else "..."
             raise ConfigError(
@@ -160,6 +164,23 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
         problem = out_of_range(name, value)
         if problem is not None and not any(switched_off(config, [name])):
             raise ConfigError(*problem)
+
+
+def _side_by_side(config: DictConfig | None, default: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Return all settings and sections of `default` by name, with the value in both configs; None: there is none."""
+    for key in default:
+        name, value, usual = f"{prefix}{key}", _value(config, key), _value(default, key)
+        yield name, value, usual
+        if isinstance(usual, DictConfig) and not default._get_node(key)._is_interpolation():
+            yield from _side_by_side(value if isinstance(value, DictConfig) else None, usual, f"{name}.")
+
+
+def _value(section: DictConfig | None, key: Any) -> Any:
+    """Return a value of a section, resolved; OmegaConf's own way does much for a plain one."""
+    node = None if section is None else section._get_node(key, validate_access=False)
+    if isinstance(node, ValueNode) and not node._is_interpolation() and not node._is_missing():
+        return node._value()
+    return None if node is None else OmegaConf.select(section, str(key))
 
 
 def _with_values(files: ConfigFiles, composed: DictConfig, chosen: Sequence[str], values: Sequence[str]) -> DictConfig:
@@ -218,9 +239,17 @@ def _in_hydra(files: ConfigFiles, work: Callable[[], T]) -> T:
         raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
 
 
-def _sizes(files: ConfigFiles, config: DictConfig, overrides: Sequence[str]) -> list[str]:
-    """Choose the sizes of the toy task for the toy model, unless the command line says otherwise."""
-    if config.actor_rollout_ref.model.path is not None or _names(overrides, "scale"):
+def _sizes(files: ConfigFiles, overrides: Sequence[str], config: DictConfig | None = None) -> list[str]:
+    """Choose the sizes of the toy task for the toy model, unless the command line says otherwise.
+
+    Without a config this is a guess, of what the command line and the main file say: composing twice takes time.
+    """
+    if config is None:
+        main = files.directories[0] / f"{files.name}.yaml"
+        named = _names(overrides, MODEL) or not NO_MODEL.search(main.read_text(encoding="utf-8", errors="replace"))
+    else:
+        named = config.actor_rollout_ref.model.path is not None
+    if named or _names(overrides, "scale"):
         return []
     return ["scale=toy"] + ["critic_scale=toy"] * (files.directory / "critic_scale").is_dir()
 
@@ -316,8 +345,8 @@ def _other_choice(name: str, value: Any) -> str:
     return choose(str(value), options)
 
 
-def _names(overrides: Sequence[str], group: str) -> bool:
-    return any(override.startswith(f"{group}=") for override in overrides)
+def _names(overrides: Sequence[str], key: str) -> bool:
+    return any(override.lstrip("+").startswith(f"{key}=") for override in overrides)
 
 
 def _expected_type(default: Any) -> type | tuple[type, ...] | None:
