@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.version import InvalidVersion, Version
 
@@ -103,7 +105,7 @@ def stated_in_full(release: str) -> dict[str, object]:
     stated = _stated(release)
     before = stated.get("follows")
     if before is None:
-        return stated
+        return dict(stated)
     known = (resources.manifests() / f"verl-{before}.toml").is_file()
     if not known or Version(str(before)) >= Version(release):
         raise UsageError(f"{name}: key `follows`: {before!r} is no release before it", hint="name one that is")
@@ -121,6 +123,12 @@ def _in(folder: Path) -> tuple[str, ...]:
         raise InternalError(f"{folder} holds a file not named after a release: {error}", hint="rename it") from None
 
 
-def _stated(release: str, folder: Path | None = None) -> dict[str, object]:
+def _stated(release: str, folder: Path | None = None) -> Mapping[str, object]:
     path = (folder or resources.manifests()) / f"verl-{release}.toml"
-    return read_toml(readers.read_text(path), path.name)
+    return _parsed(readers.read_text(path), path.name)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, file: str) -> Mapping[str, object]:
+    """Parse a manifest, once: that of a release is wanted for each that follows it."""
+    return MappingProxyType(read_toml(text, file))
