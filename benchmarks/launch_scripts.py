@@ -165,6 +165,9 @@ def with_variables(make: Callable[[tuple[str, ...]], T], given: tuple[str, ...] 
     raise AssertionError("the last attempt returns or raises")
 
 
+PLACE, OTHER_PLACES = "/made/up", "parquet|json|model|data|ckpt|home|root|adapter"
+
+
 def made_up(name: str) -> str:
     """Return a value for a variable that a script does not set, by what its name says."""
     if re.search("dtype", name, re.IGNORECASE):
@@ -173,10 +176,12 @@ def made_up(name: str) -> str:
         return "kl"
     if re.search("kl.*type", name, re.IGNORECASE):
         return "fixed"
-    if re.search("len|token", name, re.IGNORECASE):
-        return "1024"
-    is_place = re.search("path|parquet|json|model|data|file|dir|ckpt|home|root|adapter", name, re.IGNORECASE)
-    return "/made/up" if is_place else "1"
+    if re.search("(func|fn|score).*name", name, re.IGNORECASE):
+        return "compute_score"
+    for words, value in (("path|dir|file", PLACE), ("len|token", "1024"), (OTHER_PLACES, PLACE)):
+        if re.search(words, name, re.IGNORECASE):
+            return value
+    return "1"
 
 
 def remember() -> None:

@@ -302,7 +302,7 @@ ANSWERS: tuple[Any, ...] = (
 )
 # How code asks which data source a row is of.
 _ASKED = re.compile(
-    r"data_source\w*\s*(?:==|in\s*[\[({]|\.startswith\()\s*[\"']([^\"']+)[\"']|[\"']([^\"']+)[\"']\s*in\s+data_source"
+    r"data_source\w*\s*(?:[=!]=|in\s*[\[({]|\.startswith\()\s*[\"']([^\"']+)[\"']|[\"']([^\"']+)[\"']\s*in\s+data_source"
 )
 _KEYS = {
     "ground_truth": re.compile(r"ground_truth(?:\[|\.get\()\s*[\"'](\w+)[\"']"),
