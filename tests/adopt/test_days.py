@@ -172,11 +172,14 @@ def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path) -> 
 
 def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(run: Any, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of(RELEASE))
-    fork.into("trainer/ppo/ray_trainer.py", "compute_advantage", "token_1 = config.mine_2 if config else 0; mine_8 = 8")
+    line = "token_1 = config.mine_2 if config else 0; mine_8 = mine_9 = 8"
+    fork.into("trainer/ppo/ray_trainer.py", "compute_advantage", line)
     fork.into("trainer/ppo/ray_trainer.py", "fit", "token_3 = self.config.algorithm.lost_4")
     config = "trainer/config/ppo_trainer.yaml"
     assert "\nalgorithm:\n" in fork.read(config)
-    new = "\nalgorithm:\n  mine_2: 0.25\n  lost_4: 1\n  mine_5:\n    mine_6: [1]\n"
+    prompts = "  mine_9: verl/trainer/prompts/mine.txt\n"
+    new = f"\nalgorithm:\n  mine_2: 0.25\n  lost_4: 1\n  mine_5:\n    mine_6: [1]\n{prompts}"
+    fork.write("trainer/prompts/mine.txt", "Think.\n")
     fork.write(config, fork.read(config).replace("\nalgorithm:\n", new, 1))
     project = tmp_path / "toy"
     report_of(run, fork, project)
@@ -184,17 +187,23 @@ def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(run: Any, 
     assert "algorithm:\n  mine_2: 0.25\n" in body
     assert "lost_4" not in body
     assert "mine_6" not in body
+    assert "mine_9: config/fork/verl/trainer/prompts/mine.txt\n" in body
+    assert (project / "config/fork/verl/trainer/prompts/mine.txt").read_text() == "Think.\n"
     assert "  - fork@_global_: keys\n" in (project / "config/ppo_trainer.yaml").read_text()
     assert run("verify", project, "--no-parity").code == 0
     script = fork.top / "run.sh"
     script.write_text(
         "python3 -m verl.trainer.main_ppo algorithm.mine_2=0.5 trainer.mine_7=1 +algorithm.mine_8=2"
+        " algorithm.mine_9=prompts/other.txt"
         " actor_rollout_ref.rollout.name=hf actor_rollout_ref.model.path=/m\n"
     )
     (fork.top / ".git").mkdir()
+    (fork.top / "prompts").mkdir()
+    (fork.top / "prompts/other.txt").write_text("Do not think.\n")
     with_run = tmp_path / "with/toy"
     report = report_of(run, fork, with_run, "--from-verl-run", str(script), "--keep-unknown")
     assert report["run"]["settings"]["algorithm.mine_2"] == 0.5
     assert report["run"]["settings"]["algorithm.mine_8"] == 2
+    assert report["run"]["settings"]["algorithm.mine_9"] == str(fork.top / "prompts/other.txt")
     assert "mine_2: 0.5" in (with_run / "config/recipe/verl_run.yaml").read_text()
     assert "mine_7" in (with_run / "config/unknown.yaml").read_text(), "which no code reads"

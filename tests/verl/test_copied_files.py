@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.files.imports import Name, rewritten
 from extractor.usecases.fromrun.files.packages import package_of
-from extractor.usecases.fromrun.taken_over import named_files
+from extractor.usecases.fromrun.taken_over import named_files, named_modules
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -288,6 +290,41 @@ def test_a_function_that_its_file_has_not_is_named(tmp_path: Path, text: str, sa
     tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
     project = Recipient(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings)
     assert [item.why for item in named_files.take(project).remarks if item.what == "to do"] == said
+
+
+ACTORS, CRITICS = named_modules.KEYS
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    ("settings", "imported", "left", "said"),
+    [
+        ({ACTORS: "models.mine"}, ["models.mine"], {}, []),
+        ({ACTORS: "models.mine", CRITICS: "models.mine"}, ["models.mine"], {}, []),
+        ({CRITICS: ["models.mine", "models.other"]}, ["models.mine", "models.other"], {}, []),
+        ({ACTORS: "models.mine", CRITICS: f"${{{ACTORS}}}"}, ["models.mine"], {CRITICS: f"${{{ACTORS}}}"}, []),
+        ({ACTORS: "gone.at_all"}, [], {ACTORS: "gone.at_all"}, ["not in the run's checkout: pip install gone, or say"]),
+        ({ACTORS: "json.tool"}, [], {ACTORS: "json.tool"}, []),
+        ({ACTORS: "no module"}, [], {ACTORS: "no module"}, ["not copied: invalid syntax"]),
+        ({ACTORS: None}, [], {ACTORS: None}, []),
+    ],
+)
+def test_what_registers_models_comes_along(
+    tmp_path: Path, settings: dict[str, Any], imported: list[str], left: dict[str, Any], said: list[str]
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/mine.py").write_text("from transformers import AutoConfig\n\nfrom . import other\n\nother.N\n")
+    (tmp_path / "models/other.py").write_text("N = 1\n")
+    tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
+    taken = named_modules.take(Recipient(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings))
+    files = {file.path: file.data.decode() for file in taken.tree}
+    hook = files.get("p/custom/verl_models.py", "")
+    assert re.findall(r"import p\.custom\.from_run\.(\S+)", hook) == imported
+    assert ("p/custom/from_run/models/other.py" in files) is bool(imported)
+    assert {**settings, **taken.settings} == {**dict.fromkeys(settings, "p.custom.verl_models"), **left}
+    to_do = [item.why for item in taken.remarks if item.what == "to do"]
+    assert len(to_do) == len(said)
+    assert all(why.startswith(start) for why, start in zip(to_do, said, strict=True))
 
 
 def test_a_package_beside_the_file_that_imports_it_comes_along(tmp_path: Path) -> None:

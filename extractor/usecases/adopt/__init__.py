@@ -146,7 +146,7 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
     from extractor.usecases.adopt.carry import carry
     from extractor.usecases.adopt.differences import all_upstreams
     from extractor.usecases.adopt.ledger import ledger, orphans
-    from extractor.usecases.adopt.own_keys import added, read_by, with_keys
+    from extractor.usecases.adopt.own_keys import added, read_by, with_files, with_keys
     from extractor.usecases.adopt.target_project import OWN, TargetProject, Unit
 
     with warnings.catch_warnings():
@@ -166,7 +166,9 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
                 break
             barred.update(more)
         edits = ledger(target, recognised.source, carried)
-    files |= with_keys(target.files, keys)
+    keys, beside = with_files(keys, recognised.copy)
+    if given := with_keys(target.files, keys):
+        files |= given | beside
     own = []
     for path in recognised.copy.own:
         module = next(name for name, place in target.own.items() if place == path)

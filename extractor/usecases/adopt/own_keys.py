@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from extractor.pipeline.render.unread import named
-from extractor.values import readers
+from extractor.values import limits, readers
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.written import dumped, nested
 from extractor.values.fingerprint import names_of_upstreams_keys
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from extractor.pipeline.source import Source
     from extractor.usecases.adopt.findings import Copy
 
-FILE = "config/fork/keys.yaml"
+_OWN = "config/fork"
+FILE = f"{_OWN}/keys.yaml"
 _FOLDER, _MAIN = "verl/trainer/config/", "ppo_trainer"
 _PROJECTS = f"config/{_MAIN}.yaml"
 _HEAD = "# @package _global_\n# Settings that the fork has added to verl's, for its own code.\n"
@@ -80,6 +83,29 @@ def without_field(keys: Iterable[str], files: Iterable[bytes]) -> dict[str, str]
             if cls in fields and name not in held:
                 found[key] = cls
     return found
+
+
+def with_files(keys: Mapping[str, Any], copy: Copy) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the settings, and the files of the fork that they name (a prompt, a template): these come along.
+
+    Args:
+        keys: Flat; a path in them is from the fork's root, or from where its copy of verl lies.
+        copy: The fork.
+    """
+    found, files = dict(keys), {}
+    for key, value in keys.items():
+        if not isinstance(value, str) or "/" not in value or not PurePosixPath(value).suffix:
+            continue
+        for folder in (copy.top, copy.root.parent):
+            place = (folder / value).resolve()
+            if not place.is_relative_to(copy.top.resolve()):
+                continue
+            with contextlib.suppress(OSError, ValueError):
+                data = readers.read_bytes(place, limits.MAX_TEXT)
+                found[key] = f"{_OWN}/{place.relative_to(copy.top.resolve()).as_posix()}"
+                files[found[key]] = data
+                break
+    return found, files
 
 
 def with_keys(tree: Mapping[str, File], keys: Mapping[str, Any]) -> dict[str, bytes]:

@@ -26,6 +26,7 @@ from extractor.usecases.fromrun import (
     references,
     report,
     startable,
+    supplied,
     turns,
     unsaid,
 )
@@ -275,7 +276,8 @@ def settle(
         found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in over.handed})
         lost = _without_place(found, remarks, project)
         asked = (over.asked.keys() & lost.keys()) | managers.read_by_copy(over.project, lost)
-        unknown = {**found.unknown, **over.aside, **over.asked, **{key: lost[key] for key in asked}}
+        read, _ = supplied.files({**over.asked, **{key: lost[key] for key in asked}}, found.run.places)
+        unknown = {**found.unknown, **over.aside, **over.asked, **{key: lost[key] for key in asked}, **read}
         # What is said of its code comes before what is said of a setting.
         remarks = sorted([*remarks, *over.remarks, *about], key=lambda item: item.value != "")
         said = {*stated, *unknown, *over.handed, *(item.key for item in remarks)}

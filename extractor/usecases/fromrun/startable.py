@@ -67,6 +67,7 @@ def settle(
         _prompts(settings, whole, run),
         _algorithms(of_run, run),
         supplied.models_and_data(settings, project, whole, stated, of_run.places),
+        supplied.files(settings, of_run.places),
         supplied.chat_template(settings, of_run),
     ):
         changed.update(mended)

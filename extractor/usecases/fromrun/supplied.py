@@ -31,6 +31,8 @@ SUPPLIED = (*_DATA, *_MODELS)
 # A name on the hub; what ends like a file of rows is none.
 _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _FILE = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
+# A path from where the run is started, of anything but code.
+_OF_THE_RUN = re.compile(r"[^/~$:][^$:]*/[^$:]*(?<!\.py)")
 
 
 def models_and_data(
@@ -78,6 +80,22 @@ def models_and_data(
             why = f"not here: put it there, or python main.py {key}=..."
             remarks.append(Remark(key, ", ".join(missing), "to do", why))
     return changed, remarks
+
+
+def files(settings: Mapping[str, Any], places: Places) -> tuple[dict[str, Any], list[Remark]]:
+    """Say where the run's files are that its settings name, data and code aside: a project is started elsewhere.
+
+    Args:
+        settings: The run's.
+        places: Where the run may have been started from.
+    """
+    changed = {
+        key: str(file)
+        for key, value in settings.items()
+        if isinstance(value, str) and _OF_THE_RUN.fullmatch(value) and key not in SUPPLIED
+        if (file := places.find(value)) is not None
+    }
+    return changed, [Remark(key, settings[key], "changed", f"here it is {file}") for key, file in changed.items()]
 
 
 def _of_the_environment(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Remark]]:

@@ -16,6 +16,7 @@ from extractor.usecases.fromrun.taken_over import (
     easyr1_rewards,
     estimators,
     managers,
+    named_modules,
     own_verl,
     registered,
     scorers,
@@ -84,7 +85,7 @@ def take_over(
         else partial(trl_rewards.take, scored_by=scored)
     )
     prompts = partial(easyr1_prompts.take, written=run.written)
-    for take in (registered.take, estimators.take, scored_by, prompts, managers.take):
+    for take in (registered.take, estimators.take, scored_by, prompts, managers.take, named_modules.take):
         project = update(take(project))
     if keeps_unknown:
         taken, aside = unregistered.put_aside(project, before)
