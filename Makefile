@@ -8,9 +8,9 @@ DEMO := demo/arithmetic
 # One thread per process: the models here are tiny, and two cores are shared with everything else.
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-# One more than cores, as long tests wait for others half of the time. Files in the order that tests/conftest.py gives
+# Two more than cores, as long tests wait for others half of the time. Files in the order that tests/conftest.py gives
 # them, not those with many tests first: long ones have few.
-WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 2)")
 PARALLEL := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # pip compiles nothing (--no-compile); what is imported is compiled once, which this variable would forbid.
 unexport PYTHONDONTWRITEBYTECODE
