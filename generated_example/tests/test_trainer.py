@@ -15,7 +15,6 @@ from generated_example.settings.loading import flat_keys, load_config
 from generated_example.tracking.run_tracker import read_rows
 from generated_example.training import validation
 from generated_example.training.registries import POLICY_LOSS_REGISTRY
-from generated_example.vendored.algorithms import reward
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parents[1] / "config"
 UPSTREAM_NAMES = {
@@ -112,7 +111,6 @@ def test_the_first_step_is_no_distance_from_the_reference(train):
     assert row["actor/reward_kl_penalty"] == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.skipif(not hasattr(reward, "_call_with_kwargs"), reason="verl hides the function behind one of its own")
 def test_a_reward_that_is_nan_stops_the_run_and_is_named(train, tmp_path, capsys):
     source = tmp_path / "score.py"
     source.write_text("def compute_score(**kwargs):\n    return float('nan')\n")
@@ -139,12 +137,19 @@ def test_a_reward_file_that_cannot_be_used_is_an_error_with_a_hint(train, tmp_pa
     assert message in shown and "score.py" in shown and "hint: " in shown
 
 
-def test_a_reward_function_with_other_arguments_is_named(train, tmp_path, capsys):
+@pytest.mark.parametrize("arguments", ["response, truth", "data_source, solution_str, ground_truth, extra_info, other"])
+def test_a_reward_function_with_other_arguments_is_named(train, tmp_path, capsys, arguments):
     source = tmp_path / "score.py"
-    source.write_text("def compute_score(response, truth):\n    return 1\n")
-    train(f"{reward_keys.FUNCTION}.path={source}", code=1)
+    source.write_text(f"def compute_score({arguments}):\n    return 1\n")
+    train(f"{reward_keys.FUNCTION}.path={source}", code=2)  # before anything is generated
     shown = capsys.readouterr().err
     assert "cannot be called: " in shown and "solution_str" in shown and f"{source}:1" in shown
+
+
+def test_a_reward_function_may_take_settings_of_its_own(train, tmp_path):
+    source = tmp_path / "score.py"
+    source.write_text("def compute_score(solution_str, bonus, **others):\n    return bonus\n")
+    train(f"{reward_keys.FUNCTION}.path={source}", f"+{reward_keys.FUNCTION}.reward_kwargs.bonus=1")
 
 
 def test_an_overlong_buffer_longer_than_responses_is_an_error_with_a_hint(train, capsys):

@@ -53,6 +53,32 @@ def test_an_edit_stays_in_its_function_when_another_comes_with_the_same_lines() 
     assert merged("toy/algos.py", base, ours, theirs) == f"def dppo(new, old, advantage):\n{BODY}\n\n{ours}"
 
 
+def test_an_edit_goes_with_the_body_of_its_function() -> None:
+    base = f"def vanilla(new, old, advantage):\n{BODY}"
+    ours = base.replace("    return", "    loss = loss * 2\n    return")
+    wrapper = "def vanilla(new, old, advantage):\n    return forward(new, old, advantage) + 1\n"
+    moved = f"{wrapper}\n\ndef forward(new, old, advantage):\n{BODY}"
+    there = f"{wrapper}\n\n{ours.replace('vanilla', 'forward')}"
+    assert merged("toy/algos.py", base, ours, moved) == there
+    # Of a method as well, wherever the new one stands.
+    in_class, parts = "class A:\n{}", [f"def vanilla(self):\n{BODY}", f"def forward(self):\n{BODY}"]
+    methods = [indented(part) for part in parts]
+    calls = indented("def vanilla(self):\n    return self.forward()\n")
+    edited = [method.replace("loss = ratio", "loss = 2 * ratio") for method in methods]
+    sides = (in_class.format(text) for text in (methods[0], edited[0], f"{methods[1]}\n{calls}"))
+    assert merged("toy/algos.py", *sides) == in_class.format(f"{edited[1]}\n{calls}")
+    # Where the edit does not fit there either, or is of what is left, it is no business of the new one.
+    changed_body = moved.replace("loss = ratio * advantage", "loss = ratio * advantage.detach()")
+    contradicting = ours.replace("ratio * advantage", "advantage")
+    conflicts("toy/algos.py", base, contradicting, changed_body)
+    above = base.replace("def vanilla", "# mine\ndef vanilla")
+    assert merged("toy/algos.py", base, above, moved) == f"# mine\n{moved}"
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
 @pytest.mark.parametrize(
     ("base", "ours", "theirs", "expected"),
     [

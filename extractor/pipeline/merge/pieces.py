@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
@@ -10,6 +11,9 @@ from extractor.pipeline.merge.lines import Labels, Merged, three_way
 
 # How alike two pieces must be for one to be the other, edited beyond recognition of its key.
 _ALIKE = 0.6
+# How alike a new function must be to an older one, which calls it now, for it to have that one's body.
+_SAME_BODY = 0.8
+_FUNCTIONS = ("FunctionDef", "AsyncFunctionDef")
 
 
 class Unsupported(ValueError):
@@ -120,7 +124,35 @@ class _Merge:
         """Merge pieces that are neighbours."""
         ours, theirs = _recognised(base, ours, theirs), _recognised(base, theirs, ours)
         b, o, t = ({piece.key: piece for piece in side} for side in (base, ours, theirs))
-        return "".join(self._one(b.get(key), o.get(key), t.get(key)) for key in _order(list(b), list(o), list(t)))
+        done = self._in_new_places(b, o, t)
+        return "".join(
+            done[key] if key in done else self._one(b.get(key), o.get(key), t.get(key))
+            for key in _order(list(b), list(o), list(t))
+        )
+
+    def _in_new_places(
+        self, base: Mapping[str, Piece], ours: Mapping[str, Piece], theirs: Mapping[str, Piece]
+    ) -> dict[str, str]:
+        """Return functions that give their bodies to new ones, which they call: an edit of the body goes there as well.
+
+        That is done where the edit contradicts what is left of the function, and nothing in the new one.
+        """
+        found: dict[str, str] = {}
+        for key, was in base.items():
+            mine, new = ours.get(key), theirs.get(key)
+            if mine is None or new is None or was.kind not in _FUNCTIONS or not mine.core != was.core != new.core:
+                continue
+            come = [piece for other, piece in theirs.items() if other not in base and other not in ours]
+            come = [piece for piece in come if piece.kind == was.kind and f"{piece.key}(" in new.core]
+            place = max(come, key=lambda piece: _likeness(was, piece), default=None)
+            if place is None or _likeness(was, place) < max(_SAME_BODY, _likeness(was, new)):
+                continue
+            if not self._tried(was.core, mine.core, new.core).conflicts:
+                continue
+            there = self._tried(_named(was, place.key), _named(mine, place.key), place.core)
+            if not there.conflicts:
+                found |= {key: new.text, place.key: place.lead + there.data.decode()}
+        return found
 
     def _one(self, base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
         """Merge the versions of one piece; None where a side has none."""
@@ -144,11 +176,15 @@ class _Merge:
         return lead + self._lines(was or "", mine or "", new or "")
 
     def _lines(self, base: str, ours: str, theirs: str) -> str:
+        merged = self._tried(base, ours, theirs)
+        self.conflicts += merged.conflicts
+        return merged.data.decode()
+
+    def _tried(self, base: str, ours: str, theirs: str) -> Merged:
         merged = three_way(base.encode(), ours.encode(), theirs.encode(), self._labels)
         if merged.conflicts and self._grammar is not None:
             merged = self._grammar.merge_again(merged, base, ours, theirs, self._labels)
-        self.conflicts += merged.conflicts
-        return merged.data.decode()
+        return merged
 
 
 def _lead(base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
@@ -183,6 +219,11 @@ def _recognised(base: Sequence[Piece], side: Sequence[Piece], other: Sequence[Pi
                 taken |= {("old", i), ("new", j)}
                 renamed[new.key] = old.key
     return tuple(replace(piece, key=renamed.get(piece.key, piece.key)) for piece in side)
+
+
+def _named(function: Piece, name: str) -> str:
+    """Return a function's text with another name."""
+    return re.sub(rf"\bdef {re.escape(function.key)}\b", f"def {name}", function.core, count=1)
 
 
 def _likeness(old: Piece, new: Piece) -> float:

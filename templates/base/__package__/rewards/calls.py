@@ -16,6 +16,9 @@ from typing import Any
 from .components import ComponentError
 
 LIBRARY = str(Path(__file__).parent)
+# What verl passes to a `compute_score`, by name.
+GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
+CALLED = f"it is called with {', '.join(GIVEN[:-1])} and {GIVEN[-1]}, by name"
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,17 @@ class Failure:
 
 
 def raw_function(function: Any) -> Any:
-    """Return the function that the owner wrote: verl wraps it, with its settings, in functools.partial."""
+    """Return the function that the owner wrote: verl wraps it in functools.partial, up to 0.4.0 in one of its own."""
+    hidden = _hidden_in(function)
+    if "raw_fn" in hidden:
+        return hidden["raw_fn"]
     arguments = getattr(function, "args", ())
     inner: Any = arguments[0] if arguments and callable(arguments[0]) else getattr(function, "func", function)
     return inner if callable(inner) else function
+
+
+def _hidden_in(function: Any) -> Mapping[str, Any]:
+    return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
 
 
 def importable(function: Any) -> Any:
@@ -61,6 +71,23 @@ def own_line(error: BaseException) -> str | None:
     installed = (sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"), sys.base_prefix + "/lib", LIBRARY, "<")
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(installed)]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
+
+
+def refusal(function: Any) -> str | None:
+    """Say why a scoring function cannot be called as verl calls a `compute_score`; None: it can, or nobody knows."""
+    own = raw_function(function)
+    further = [*getattr(function, "args", ())[1:], _hidden_in(function).get("reward_kwargs")]
+    settings = [argument for argument in further if isinstance(argument, Mapping)]
+    given = dict.fromkeys([*GIVEN, *(name for names in settings for name in names)])
+    try:
+        signature = inspect.signature(own)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        return f"{getattr(own, '__qualname__', type(own).__qualname__)}() {str(error).replace('missing a', 'has a')}"
+    return None
 
 
 def is_async(function: Any) -> bool:
@@ -116,6 +143,5 @@ def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
         return Failure(f"{what}: {error}", error.hook_file)
     own = raw_function(hook)
     if isinstance(error, TypeError) and str(error).startswith(f"{getattr(own, '__qualname__', None)}() "):
-        called = "it is called with data_source, solution_str, ground_truth and extra_info, by name"
-        return Failure(f"{what} cannot be called: {error}\n  {called}", source_of(own))
+        return Failure(f"{what} cannot be called: {error}\n  {CALLED}", source_of(own))
     return Failure(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook))

@@ -13,6 +13,8 @@ import torch
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
+from ..rewards.calls import CALLED, refusal, source_of
+from ..rewards.manager import TextRewardManager
 from ..rewards.reward_model import RewardModel
 from ..rewards.sandboxing.isolation import SandboxError
 from ..run.distributed import Ranks
@@ -22,6 +24,8 @@ from .reward_managers import load_manager, manager_class
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.
 CONFIGURED = ("overlong_buffer_cfg", "max_resp_len")
+# Where verl's managers are that call a function for each response with the same arguments.
+VERLS = ("reward_loop.", "reward_manager.naive", "reward_manager.dapo")
 
 
 class Rewards:
@@ -59,6 +63,7 @@ class Rewards:
                 f"the reward manager {_select(config, 'MANAGER')!r}: {error}",
                 f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
             ) from error
+        _check_function(config, managers[0])
         self.managers = managers
         self.model: RewardModel | None = None
         if _select(config, "JUDGE"):
@@ -116,6 +121,20 @@ def _check_overlong(config: Any, overlong: Any) -> None:
             f"{reward_keys.OVERLONG}.len is {overlong.len}, and responses have at most {longest} tokens",
             f"set {reward_keys.OVERLONG}.len between 1 and {longest}, or {reward_keys.OVERLONG}.enable=false",
         )
+
+
+def _check_function(config: Any, manager: Any) -> None:
+    """Refuse a function of the owner's that cannot be called, before anything is generated for it."""
+    manager = getattr(manager, "manager", manager)  # within an event loop
+    is_ours = isinstance(manager, TextRewardManager) and type(manager)._arguments is TextRewardManager._arguments
+    is_verls = type(manager).__module__.partition(".vendored.workers.")[2].startswith(VERLS)
+    is_named = OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is not None
+    if not is_named or not (is_ours or is_verls) or _select(config, "JUDGE"):
+        return
+    problem = refusal(manager.compute_score)
+    if problem is not None:
+        where = source_of(manager.compute_score)
+        raise ConfigError(f"the reward cannot be called: {problem}: {where}", CALLED)
 
 
 @contextlib.contextmanager
