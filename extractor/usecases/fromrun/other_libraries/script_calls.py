@@ -6,7 +6,8 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from extractor.usecases.fromrun.other_libraries.script_values import Computed, Known, name_of, value_of
+from extractor.usecases.fromrun.other_libraries.script_names import Known, constants, name_of, trains_in
+from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
 
 # In the place of a name: what a call is handed as a whole, `**settings`, and is not known to be a dict of the script's.
 WHOLE = ""
@@ -40,7 +41,7 @@ def writes(tree: ast.Module) -> dict[str, list[Write]]:
     """Return what a script writes into what its names stand for, in order, by the names."""
     found: dict[str, list[Write]] = {}
     made: dict[str, _Conditions] = {}
-    for node, conditions, arguments in _walked(tree.body, (), frozenset()):
+    for node, conditions, arguments in walked(tree):
         for target in _targets(node):
             if isinstance(target, ast.Name):
                 made[target.id] = conditions
@@ -101,6 +102,16 @@ def taken(
     return found
 
 
+def reached(tree: ast.Module, known: Known) -> Known:
+    """Return what names stand for where a script goes, as far as what it depends on is known."""
+    left: set[int] = set()
+    for node, conditions, _ in walked(tree):
+        answers = ((value_of(test, known), holds) for test, holds in conditions)
+        if any(not isinstance(was, Computed) and bool(was) is not holds for was, holds in answers):
+            left.update(id(part) for part in ast.walk(node))
+    return replace(known, constants=constants(tree, trains_in(tree), left)) if left else known
+
+
 def attributes_of(name: str, known: Known, written: Mapping[str, Iterable[Write]]) -> Iterator[tuple[str, ast.expr]]:
     """Yield the attributes that a script gives to what a name stands for."""
     yield from _filled({}, (item for item in written.get(name, ()) if item.is_attribute), known).items()
@@ -127,6 +138,9 @@ def _items(
     node: ast.expr, known: Known, written: Mapping[str, Iterable[Write]], made: dict[str, dict[str, ast.expr]]
 ) -> Iterator[tuple[str, ast.expr]]:
     """Yield what is in a dict; `made` holds those that have a name."""
+    if (there := known.there.get(id(node))) is not None:
+        yield from _items(there, known, written, made)
+        return
     if isinstance(node, ast.Name) and node.id in known.constants:
         if node.id not in made:
             made[node.id] = {}  # as long as it is looked into
@@ -136,6 +150,8 @@ def _items(
     for name, value in _parts(node):
         if name == WHOLE and value is not node:
             yield from _items(value, known, written, made)
+        elif name == WHOLE and isinstance(whole := value_of(value, known), dict):
+            yield from ((str(key), ast.Constant(item)) for key, item in whole.items())
         else:
             yield name, value
 
@@ -179,6 +195,11 @@ def _filtered(node: ast.expr) -> ast.expr | None:
     pair = [ast.unparse(item) for item in getattr(made.target, "elts", ())]
     is_same = pair == [ast.unparse(node.key), ast.unparse(node.value)]
     return made.iter.func.value if is_same and made.iter.func.attr == "items" else None
+
+
+def walked(tree: ast.Module) -> Iterator[tuple[ast.stmt, _Conditions, frozenset[str]]]:
+    """Yield a script's statements with what each depends on, and the arguments of the functions that it is in."""
+    return _walked(tree.body, (), frozenset())
 
 
 def _walked(

@@ -13,7 +13,8 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from extractor.usecases.fromrun.other_libraries.script_values import Computed, Known, name_of, value_of
+from extractor.usecases.fromrun.other_libraries.script_names import Known, name_of
+from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
 
 _PARSES = re.compile(r"parse_\w*args\w*|parse_known_args")
 # What a function is not to do when its module is imported.

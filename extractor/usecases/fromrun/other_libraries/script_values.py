@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import ast
+import json
 import operator
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
+
+import yaml
+
+from extractor.usecases.fromrun.other_libraries.script_names import Known, bound_by, constants, name_of
+from extractor.values import readers
+from extractor.values.configtree import resolve
+from extractor.values.configtree.compose import read_mapping
+from extractor.values.errors import UsageError
 
 _OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -28,106 +39,148 @@ _COMPARES: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda one, other: one in other,
     ast.NotIn: lambda one, other: one not in other,
 }
-_MAKES: Mapping[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str}
+_MAKES: Mapping[str, Callable[[Any], Any]] = {
+    **{kind.__name__: kind for kind in (int, float, str, bool, list, dict)},
+    **dict.fromkeys(("Path", "pathlib.Path", "os.path.abspath", "os.path.realpath"), str),
+    "os.path.dirname": posixpath.dirname,
+    "os.path.basename": posixpath.basename,
+    "OmegaConf.to_container": lambda value: value,
+}
+# What is asked of a text or a path.
+_OF_TEXT: Mapping[str, Callable[..., Any]] = {
+    **{name: getattr(str, name) for name in ("split", "strip", "lower", "upper", "rstrip", "lstrip")},
+    **dict.fromkeys(("resolve", "absolute", "expanduser", "as_posix"), lambda text: text),
+    "joinpath": posixpath.join,
+}
+_OF_PATH: Mapping[str, Callable[[str], str]] = {
+    "parent": posixpath.dirname,
+    "name": posixpath.basename,
+    "stem": lambda text: PurePosixPath(text).stem,
+}
 _VARIABLES = ("os.getenv", "os.environ.get", "getenv", "environ.get")
-# Names that follow each other.
-_DEEPEST = 20
+# What reads a config from a file, and what may do it by a function of the script's or its repository's.
+_READS = ("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads", "OmegaConf.load")
+_MAY_READ = re.compile(r"(load|read|get|parse)_?\w*(config|cfg|yaml|json|params|settings)\w*", re.IGNORECASE)
+_CONFIGS = (".yaml", ".yml", ".json")
+# How a number is written into a text.
+_FORMAT = re.compile(r"[,.\d]{0,4}[defg%]?")
+# Names that follow each other; how long a text or a list may get, and how large a number.
+_DEEPEST, _LONGEST, _MOST_BITS = 20, 100_000, 1_000
 
 
 class Computed(str):
     """The text of an expression that only the script knows the value of."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """Holds what a script's names stand for.
-
-    Attributes:
-        constants: Those that get a value once, with it.
-        options: Those of its command line, with their defaults; None: an option without one.
-        given: What its command line says.
-    """
-
-    constants: Mapping[str, ast.expr]
-    options: Mapping[str, ast.expr | None]
-    given: Mapping[str, Any]
-
-
-def constants(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return the names that get a value once, with it."""
-    given: dict[str, ast.expr] = {}
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = Counter(node.id for node in names if isinstance(node.ctx, ast.Store))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            given[node.targets[0].id] = node.value
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-            given[node.target.id] = node.value
-    return {name: value for name, value in given.items() if bound[name] == 1}
-
-
-def options(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the options of a script's command line, by argparse or as fields of dataclasses, with their defaults."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and name_of(node) == "add_argument":
-            flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-            stated = {item.arg: item.value for item in node.keywords}
-            default = stated.get("default")
-            if default is None and isinstance(action := stated.get("action"), ast.Constant):
-                default = ast.Constant(False) if action.value == "store_true" else None
-            for flag in flags:
-                yield flag.lstrip("-").replace("-", "_"), default
-        elif isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(item) for item in node.decorator_list):
-            for field_ in node.body:
-                if isinstance(field_, ast.AnnAssign) and isinstance(field_.target, ast.Name):
-                    yield field_.target.id, _default(field_.value)
-
-
-def _default(node: ast.expr | None) -> ast.expr | None:
-    """Return the default of a dataclass's field: itself, or what `field(default=...)` says."""
-    if isinstance(node, ast.Call) and name_of(node) == "field":
-        values = {item.arg: item.value for item in node.keywords}
-        made = values.get("default_factory")
-        return values.get("default", made.body if isinstance(made, ast.Lambda) else None)
-    return node
+class _Opened(str):
+    """The path of a file whose text is read."""
 
 
 def value_of(node: ast.expr, known: Known) -> Any:
     """Return the value of an expression, or its text."""
     try:
-        return _worked_out(node, known, 0)
-    except (ValueError, TypeError, SyntaxError, ArithmeticError, MemoryError, RecursionError):
-        return Computed(ast.unparse(known.constants.get(node.id, node) if isinstance(node, ast.Name) else node))
+        value = _worked_out(node, known, 0)
+        if not isinstance(value, _Opened) and not (isinstance(value, str) and "${" in value):
+            return value
+    except (ValueError, TypeError, SyntaxError, ArithmeticError, LookupError, MemoryError, RecursionError):
+        pass
+    return Computed(ast.unparse(known.constants.get(node.id, node) if isinstance(node, ast.Name) else node))
 
 
 def _worked_out(node: ast.expr, known: Known, depth: int) -> Any:
     if depth > _DEEPEST:
         raise RecursionError
-    if isinstance(node, ast.Name) and node.id in known.constants:
-        return _worked_out(known.constants[node.id], known, depth + 1)
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return _attribute(node.attr, node.value.id, known, depth + 1)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        sides = [_worked_out(side, known, depth + 1) for side in (node.left, node.right)]
-        if all(isinstance(side, (int, float)) for side in sides):
-            return _OPERATIONS[type(node.op)](*sides)
-    if isinstance(node, ast.Call) and not node.keywords and node.args:
-        return _called(node, known, depth + 1)
-    if isinstance(node, ast.List):
-        return [_worked_out(item, known, depth + 1) for item in node.elts]
-    if isinstance(node, ast.IfExp):
-        return _worked_out(node.body if _worked_out(node.test, known, depth + 1) else node.orelse, known, depth + 1)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return not _worked_out(node.operand, known, depth + 1)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        sides = [_worked_out(side, known, depth + 1) for side in (node.left, *node.comparators)]
-        return _COMPARES[type(node.ops[0])](*sides)
-    if isinstance(node, ast.BoolOp):
-        return _either(node, known, depth + 1)
-    return ast.literal_eval(node)
+    way = _WAYS.get(type(node))
+    value = ast.literal_eval(node) if way is None else way(node, known, depth + 1)
+    if isinstance(value, (str, list)) and len(value) > _LONGEST:
+        raise ValueError("too long")
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ValueError("too large")
+    return value
 
 
-def _either(node: ast.BoolOp, known: Known, depth: int) -> Any:
+def _name(node: ast.Name, known: Known, depth: int) -> Any:
+    if node.id == "__file__" and known.path is not None:
+        return known.path.resolve().as_posix()
+    stands_for = known.there.get(id(node)) or known.constants.get(node.id)
+    if stands_for is None:
+        raise ValueError(f"{node.id} is not known")
+    return _worked_out(stands_for, known, depth)
+
+
+def _operation(node: ast.BinOp, known: Known, depth: int) -> Any:
+    one, other = (_worked_out(side, known, depth) for side in (node.left, node.right))
+    if isinstance(node.op, ast.Div) and isinstance(one, str) and isinstance(other, str):
+        return posixpath.join(one, other)
+    if isinstance(node.op, ast.Add) and any(isinstance(one, kind) and isinstance(other, kind) for kind in (str, list)):
+        return one + other
+    if not all(isinstance(side, (int, float)) for side in (one, other)):
+        raise TypeError("no numbers")
+    return _OPERATIONS[type(node.op)](one, other)
+
+
+def _list(node: ast.List, known: Known, depth: int) -> list[Any]:
+    return [_worked_out(item, known, depth) for item in node.elts]
+
+
+def _dict(node: ast.Dict, known: Known, depth: int) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:
+            found |= _worked_out(value, known, depth)
+        else:
+            found[_worked_out(key, known, depth)] = _worked_out(value, known, depth)
+    return found
+
+
+def _items(node: ast.ListComp, known: Known, depth: int) -> list[Any]:
+    """Return the list of `[item.strip() for item in text.split(",") if item]`."""
+    (part,) = node.generators
+    if not isinstance(part.target, ast.Name):
+        raise ValueError("several names")
+    found = []
+    for item in _worked_out(part.iter, known, depth):
+        here = replace(known, constants={**known.constants, part.target.id: ast.Constant(item)})
+        if all(_worked_out(test, here, depth) for test in part.ifs):
+            found.append(_worked_out(node.elt, here, depth))
+    return found
+
+
+def _text(node: ast.JoinedStr, known: Known, depth: int) -> str:
+    found = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            value = _worked_out(part.value, known, depth)
+            how = "" if part.format_spec is None else _worked_out(part.format_spec, known, depth)
+            if isinstance(value, _Opened) or part.conversion not in (-1, ord("s")) or not _FORMAT.fullmatch(how):
+                raise ValueError("no text")
+            found.append(format(value, how))
+        else:
+            found.append(ast.literal_eval(part))
+    return "".join(found)
+
+
+def _either_of(node: ast.IfExp, known: Known, depth: int) -> Any:
+    return _worked_out(node.body if _worked_out(node.test, known, depth) else node.orelse, known, depth)
+
+
+def _signed(node: ast.UnaryOp, known: Known, depth: int) -> Any:
+    if isinstance(node.op, ast.Not):
+        return not _worked_out(node.operand, known, depth)
+    value = _worked_out(node.operand, known, depth)
+    if not isinstance(value, (int, float)) or isinstance(node.op, ast.Invert):
+        raise TypeError("no number")
+    return -value if isinstance(node.op, ast.USub) else value
+
+
+def _comparison(node: ast.Compare, known: Known, depth: int) -> bool:
+    if len(node.ops) != 1:
+        raise ValueError("several comparisons")
+    one, other = (_worked_out(side, known, depth) for side in (node.left, *node.comparators))
+    return _COMPARES[type(node.ops[0])](one, other)
+
+
+def _first(node: ast.BoolOp, known: Known, depth: int) -> Any:
     """Return the first of what `or` or `and` joins that decides, or the last."""
     value = None
     for part in node.values:
@@ -137,32 +190,122 @@ def _either(node: ast.BoolOp, known: Known, depth: int) -> Any:
     return value
 
 
-def name_of(call: ast.Call) -> str:
-    """Return the last part of the name of what is called."""
-    return ast.unparse(call.func).rpartition(".")[2]
+def _item(node: ast.Subscript, known: Known, depth: int) -> Any:
+    """Return an item of a list or a dict; of `path.parents[1]` the folder."""
+    index = _worked_out(node.slice, known, depth)
+    if isinstance(node.value, ast.Attribute) and node.value.attr == "parents":
+        return str(PurePosixPath(_worked_out(node.value.value, known, depth)).parents[index])
+    owner = _worked_out(node.value, known, depth)
+    if not isinstance(owner, (dict, list)):
+        raise TypeError("no items")
+    return owner[index]
 
 
-def _attribute(name: str, owner: str, known: Known, depth: int) -> Any:
-    """Return an option of the command line, `args.rate`, or an argument, `own.path` of `own = Config(path=...)`."""
-    made = known.constants.get(owner)
-    argument = next((item.value for item in getattr(made, "keywords", ()) if item.arg == name), None)
-    if argument is not None:
-        return _worked_out(argument, known, depth)
-    if name in known.given and name in known.options:
-        return known.given[name]
-    default = known.options.get(name)
+def _attribute(node: ast.Attribute, known: Known, depth: int) -> Any:
+    """Return an item, an option of the command line, `args.rate`, or an argument, `own.path` of `own = A(path=...)`."""
+    if isinstance(node.value, ast.Name):
+        made = known.constants.get(node.value.id)
+        argument = next((item.value for item in getattr(made, "keywords", ()) if item.arg == node.attr), None)
+        if argument is not None:
+            return _worked_out(argument, known, depth)
+    try:
+        owner = _worked_out(node.value, known, depth)
+    except (ValueError, TypeError, LookupError, SyntaxError):
+        owner = None
+    if isinstance(owner, dict):
+        return owner[node.attr]
+    if isinstance(owner, str) and node.attr in _OF_PATH:
+        return _OF_PATH[node.attr](owner)
+    if not isinstance(node.value, ast.Name):
+        raise ValueError(f"{node.attr} is not known")
+    if node.attr in known.given and node.attr in known.options:
+        return known.given[node.attr]
+    default = known.options.get(node.attr)
     if default is None:
-        raise ValueError(f"{owner}.{name} is not known")
+        raise ValueError(f"{node.value.id}.{node.attr} is not known")
     return _worked_out(default, known, depth)
 
 
 def _called(node: ast.Call, known: Known, depth: int) -> Any:
-    """Return what a number or text is made of; of a variable of the environment its default."""
+    """Return what numbers, texts and paths are made of, a variable's default, and what a config file has."""
     called = ast.unparse(node.func)
-    if called in _VARIABLES and len(node.args) == 2:
-        return _worked_out(node.args[1], known, depth)
-    if called in _MAKES and len(node.args) == 1:
-        value = _worked_out(node.args[0], known, depth)
-        if isinstance(value, (str, int, float)):
-            return _MAKES[called](value)
-    raise ValueError(f"{called} is called")
+    if called in known.functions:
+        return _returned(known.functions[called], node, known, depth)
+    if called in _READS and node.args:
+        found = _read(_worked_out(node.args[0], known, depth), known)
+        return resolve(found) if called.startswith("OmegaConf") else found
+    given = [_worked_out(item, known, depth) for item in node.args]
+    if called in ("open", "io.open") and given:
+        return _Opened(given[0])
+    if called in _VARIABLES and len(given) == 2:
+        return given[1]
+    if called == "os.path.join":
+        return posixpath.join(*given)
+    if called in _MAKES and len(given) == 1 and (not node.keywords or called.startswith("OmegaConf")):
+        return _MAKES[called](given[0])
+    if isinstance(node.func, ast.Attribute) and not node.keywords:
+        return _method(_worked_out(node.func.value, known, depth), node.func.attr, given)
+    return _may_be_read(name_of(node), given, known)
+
+
+def _method(owner: Any, name: str, given: list[Any]) -> Any:
+    if isinstance(owner, dict) and name == "get":
+        return owner.get(*given)
+    if isinstance(owner, str) and name in ("open", "read_text", "read"):
+        return _Opened(owner)
+    if isinstance(owner, str) and name in _OF_TEXT:
+        return _OF_TEXT[name](owner, *given)
+    raise ValueError(f"{name} is called")
+
+
+def _returned(function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, known: Known, depth: int) -> Any:
+    """Return what one of the script's functions gives, which does no more than work that out; or the file it reads."""
+    results = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    handed = bound_by(call, function)
+    try:
+        (result,) = (value for value in results if value is not None)
+        values = {name: ast.Constant(_worked_out(value, known, depth)) for name, value in handed.items()}
+        inside = {**known.constants, **constants(function), **values}
+        return _worked_out(result, replace(known, constants=inside), depth)
+    except (ValueError, TypeError, LookupError):
+        given = [_worked_out(value, known, depth) for value in call.args[:1]]
+        return _may_be_read(function.name, given, known)
+
+
+def _may_be_read(name: str, given: list[Any], known: Known) -> Any:
+    """Return what is in the config file that a function is given, which is named after reading one."""
+    if not given or not isinstance(given[0], str) or not given[0].endswith(_CONFIGS) or not _MAY_READ.fullmatch(name):
+        raise ValueError(f"{name} is called")
+    return _read(given[0], known)
+
+
+def _read(path: Any, known: Known) -> dict[str, Any]:
+    """Return what is in a config file."""
+    if not isinstance(path, str) or known.places is None or (file := known.places.find(path)) is None:
+        raise ValueError("no file that is here")
+    try:
+        text = readers.read_text(file)
+        found = json.loads(text) if file.suffix == ".json" else read_mapping(text, last_counts=True)
+    except (OSError, UsageError, yaml.YAMLError) as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(found, dict):
+        raise TypeError("no mapping")
+    known.files.add(path)
+    return found
+
+
+_WAYS: Mapping[type[ast.expr], Callable[..., Any]] = {
+    ast.Name: _name,
+    ast.BinOp: _operation,
+    ast.List: _list,
+    ast.Dict: _dict,
+    ast.ListComp: _items,
+    ast.JoinedStr: _text,
+    ast.IfExp: _either_of,
+    ast.UnaryOp: _signed,
+    ast.Compare: _comparison,
+    ast.BoolOp: _first,
+    ast.Subscript: _item,
+    ast.Attribute: _attribute,
+    ast.Call: _called,
+}

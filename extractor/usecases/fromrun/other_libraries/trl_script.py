@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,18 +15,14 @@ from extractor.usecases.fromrun.other_libraries.script_calls import (
     arguments_of,
     attributes_of,
     by_position,
+    reached,
     taken,
+    walked,
     writes,
 )
 from extractor.usecases.fromrun.other_libraries.script_functions import Handed, handed
-from extractor.usecases.fromrun.other_libraries.script_values import (
-    Computed,
-    Known,
-    constants,
-    name_of,
-    options,
-    value_of,
-)
+from extractor.usecases.fromrun.other_libraries.script_names import Known, known_of, name_of
+from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -56,8 +53,9 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
     "LoraConfig": _LORA,
     "get_peft_model": _LORA,
 }
-# What of vLLM's SamplingParams a run's own settings do not have already.
+# What of vLLM's SamplingParams a run's own settings do not have already; and what a rollout always has in a project.
 _DRAWN = ("top_p", "top_k", "min_p", "repetition_penalty")
+_ANYHOW = ("bos_token_id", "do_sample", "eos_token_id", "pad_token_id", "use_cache")
 # What an adapter is where a script says no more: peft's, and Unsloth's of the models that it loads.
 _LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _ADAPTERS: Mapping[str, Mapping[str, Any]] = {
@@ -65,7 +63,13 @@ _ADAPTERS: Mapping[str, Mapping[str, Any]] = {
     "get_peft_model": {"lora_r": 16, "lora_alpha": 16, "lora_target_modules": [*_LAYERS]},
 }
 # A model that a script loads itself, and hands over as an object.
-_LOADS, _NAMED = "from_pretrained", ("model_name", "pretrained_model_name_or_path")
+_LOADS = re.compile(r"(Model|For(CausalLM|ConditionalGeneration))\w*\.from_pretrained$")
+_NAMED = ("model_name", "pretrained_model_name_or_path")
+# Loads an adapter into one.
+_ADAPTS = "PeftModel.from_pretrained"
+# What loads a model by a function of the script's repository.
+_LOADS_MODEL = re.compile(r"(load|get|build|make|create|setup|init|prepare)_?\w*model\w*", re.IGNORECASE)
+_ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 # What a trainer takes its config as; the second before TRL 0.22.
 _ARGS = ("args", "config")
 # What reads a config from the command line.
@@ -196,7 +200,7 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     algorithms = [kinds[name] for name in kinds if name in names]
     if not algorithms:
         return None
-    known, written = Known(constants(tree), dict(options(tree)), given), writes(tree)
+    known, written = reached(tree, known_of(tree, path, given)), writes(tree)
     calls = taken(tree, calls, [call for call in calls if _role(call) in _TRAINERS], known, _role)
     found = [(call, *_stated(call, known, written)) for call in calls]
     settings = _whole([(_role(call), stated) for call, stated, _ in found])
@@ -205,9 +209,10 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     assigned = dict(_assigned(calls, known, written))
     settings.update(assigned)
     if isinstance(settings.get("model_name_or_path"), Computed):
-        loaded = _loaded(calls, known)
+        loaded = _loaded(calls, known, settings["model_name_or_path"])
         if loaded is not None:
             settings["model_name_or_path"] = loaded
+            settings.update(_adapter(tree, known))
     adapter = settings.pop("peft_config", None)
     if any(key.startswith("lora_") for key in settings):
         settings["use_peft"] = True
@@ -237,6 +242,8 @@ def _stated(
         said = f"{role}(**...)" if name == WHOLE else _CALLS[role].get(name, name if role in _CONFIGS else None)
         if said == "vllm_sampling_params" and (sampling := _sampling(node, known)) is not None:
             found = {**sampling, **found}
+        elif said == "generation_kwargs":
+            found.update(_generation(call, node, known, written))
         elif said is not None:
             found[said] = Computed(ast.unparse(node)) if name == WHOLE else value_of(node, known)
         scorer = node if said == "reward_funcs" else scorer
@@ -318,14 +325,51 @@ def top_names(tree: ast.Module) -> Iterator[str]:
             yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
-def _loaded(calls: Sequence[ast.Call], known: Known) -> str | None:
-    """Return the model that a script loads; None where it loads none, several, or one that is not known."""
+def _generation(call: ast.Call, node: ast.expr, known: Known, written: Mapping[str, Sequence[Write]]) -> dict[str, Any]:
+    """Return how tokens are drawn by what `generate` or vLLM is given besides: it counts before the settings."""
+    whole = ast.copy_location(ast.Call(call.func, [], [ast.keyword(None, node)]), call)
+    found: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for name, value in arguments_of(whole, known, written):
+        if name == WHOLE:
+            return {"generation_kwargs": Computed(ast.unparse(node))}
+        place = found if name in (*_DRAWN, "temperature") else rest
+        place[name] = value_of(value, known)
+    rest = {name: value for name, value in rest.items() if name not in _ANYHOW}
+    return {**found, "generation_kwargs": rest} if rest else found
+
+
+def _loaded(calls: Sequence[ast.Call], known: Known, handed_over: str) -> str | None:
+    """Return the model that a script loads; None where it loads none, several, or one that is not known.
+
+    Args:
+        calls: Of the script.
+        known: What its names stand for.
+        handed_over: The expression that the trainer gets.
+    """
     found = set()
     for call in calls:
         owner = ast.unparse(call.func)
-        if not owner.endswith(f".{_LOADS}") or "Model" not in owner:
+        if not _LOADS.search(owner) or owner.endswith(_ADAPTS):
             continue
         given = [*call.args[:1], *(item.value for item in call.keywords if item.arg in _NAMED)]
         found |= {value_of(node, known) for node in given}
+    if not found:
+        for call in calls:
+            if ast.unparse(call) == handed_over and call.args and _LOADS_MODEL.fullmatch(name_of(call)):
+                value = value_of(call.args[0], known)
+                found |= {value} if isinstance(value, str) and _ON_THE_HUB.fullmatch(value) else set()
     only = found.pop() if len(found) == 1 else None
     return only if isinstance(only, str) and not isinstance(only, Computed) else None
+
+
+def _adapter(tree: ast.Module, known: Known) -> dict[str, Any]:
+    """Return the adapter that a script puts into the model that it loads, where it does, or may do."""
+    for node, conditions, _ in walked(tree):
+        answers = [(value_of(test, known), holds) for test, holds in conditions]
+        if any(not isinstance(was, Computed) and bool(was) is not holds for was, holds in answers):
+            continue
+        for call in ast.walk(node) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)) else ():
+            if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(_ADAPTS) and len(call.args) > 1:
+                return {"adapter": str(value_of(call.args[1], known))}
+    return {}

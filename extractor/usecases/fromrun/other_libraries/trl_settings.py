@@ -89,6 +89,7 @@ _OF_THE_MACHINE = {
 _OF_THE_TRAINER = {"callbacks", "optimizers"}
 KNOWN = {*_NAMES, *_READ, *_OF_THE_MACHINE}
 _TO_DO = {
+    "adapter": f"the model starts with this adapter: merge it, or say {_MODEL}.lora_adapter_path",
     "dataset_name": ROWS,
     **dict.fromkeys(("environment_factory", "rollout_func", "tools"), "turns: make custom/env_wrapper.py take them"),
     "eval_dataset": "name its rows in data.val_files",
