@@ -89,6 +89,16 @@ def test_what_a_repository_installs_from_a_folder_is_found(tmp_path: Path) -> No
     assert tmp_path / ".env/x" not in places.folders
 
 
+@pytest.mark.parametrize("name", ["LICENSE", "requirements.txt"])
+def test_an_unpacked_repository_without_verl_begins_where_such_files_are(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "unpacked"
+    (root / "scripts/train").mkdir(parents=True)
+    (root / name).write_text("")
+    places = Places.of(root / "scripts/train/grpo.py", None)
+    assert places.folders[:3] == (root / "scripts/train", root / "scripts", root)
+    assert places.home == root
+
+
 def test_an_unpacked_checkout_begins_where_verl_is(tmp_path: Path) -> None:
     script = tmp_path / "main/recipe/mine/run.sh"
     config = tmp_path / "main/verl/trainer/config/ppo_trainer.yaml"

@@ -14,6 +14,8 @@ _SCRIPTS = (".sh", ".bash")
 _VERL = "verl/__init__.py"
 # A checkout that was unpacked from an archive has no .git, and not all have a package of their own.
 _ROOT = (_CHECKOUT, "pyproject.toml", "setup.py", _VERL)
+# What lies at the root of those that have nothing of that.
+_AT_ROOT = ("LICENSE", "LICENSE.md", "LICENSE.txt", "requirements.txt")
 # How far below the root of a repository its own copy of verl may be.
 _BELOW = 3
 # Where packages often are, below the root.
@@ -112,7 +114,8 @@ def _root(folder: Path) -> Path:
     parents = [folder, *folder.parents][:_ABOVE]
     checkouts = (parent for parent in parents if (parent / _CHECKOUT).exists())
     packages = (parent for parent in parents if _is_root(parent))
-    own = next(checkouts, None) or next(packages, folder)
+    others = (parent for parent in parents if any((parent / name).is_file() for name in _AT_ROOT))
+    own = next(checkouts, None) or next(packages, None) or next(others, folder)
     return next((parent for parent in parents if (parent / _VERL).exists() and own.is_relative_to(parent)), own)
 
 

@@ -101,6 +101,10 @@ def _of_program(
     own = None if program is None or (whole and not program.is_open) else registered(program, names, weights)
     scored_by = own or (program.scored_by(weights) if program is not None and whole else named(names, weights))
     found = translated(stated, scored_by, processes, algorithm if program is None else program.algorithm)
+    if program is not None and program.files:
+        why = "read for the script: its settings have verl's names here"
+        files = (Remark("config", file, "renamed", why) for file in program.files)
+        found = found._replace(remarks=(*found.remarks, *files))
     if program is None or program.trainer is None:
         return found
     why = "a trainer of its own: what it does otherwise than TRL's"

@@ -21,7 +21,7 @@ from extractor.usecases.fromrun.other_libraries.script_calls import (
     writes,
 )
 from extractor.usecases.fromrun.other_libraries.script_functions import Handed, handed
-from extractor.usecases.fromrun.other_libraries.script_names import Known, known_of, name_of
+from extractor.usecases.fromrun.other_libraries.script_names import Known, known_of, name_of, trains_in
 from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
 from extractor.values import readers
@@ -120,6 +120,7 @@ class Program:
         algorithm: That of its trainer.
         is_open: Whether the one name among the rewards may stand for a list of functions.
         assigned: The settings that it gives to its config itself, whatever its command line says.
+        files: Config files that settings are from, as it names them.
     """
 
     settings: Mapping[str, Any]
@@ -133,6 +134,7 @@ class Program:
     algorithm: str = GRPO
     is_open: bool = False
     assigned: frozenset[str] = frozenset()
+    files: tuple[str, ...] = ()
 
     def scored_by(self, weights: Any) -> ScoredBy | None:
         """Return what scores, with the weights that the run states; None where that is not known."""
@@ -227,7 +229,8 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     trainers += _elsewhere(tree)
     trainer = trainers[0] if trainers else None
     program = replace(program, trainer=trainer, algorithm=algorithms[0], is_open=scores.is_open)
-    return replace(program, names=_reward_names(known), assigned=frozenset(assigned))
+    files = tuple(sorted(known.files))
+    return replace(program, names=_reward_names(known), assigned=frozenset(assigned), files=files)
 
 
 def _stated(
@@ -367,7 +370,8 @@ def _adapter(tree: ast.Module, known: Known) -> dict[str, Any]:
     """Return the adapter that a script puts into the model that it loads, where it does, or may do."""
     for node, conditions, _ in walked(tree):
         answers = [(value_of(test, known), holds) for test, holds in conditions]
-        if any(not isinstance(was, Computed) and bool(was) is not holds for was, holds in answers):
+        is_left = any(not isinstance(was, Computed) and bool(was) is not holds for was, holds in answers)
+        if is_left or node.lineno > trains_in(tree):  # what is done with the model afterwards
             continue
         for call in ast.walk(node) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)) else ():
             if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(_ADAPTS) and len(call.args) > 1:

@@ -1,0 +1,187 @@
+"""What a training script of TRL's says by functions, config files and Hydra is worked out, and no more than that."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.usecases.fromrun.other_libraries.script_calls import reached
+from extractor.usecases.fromrun.other_libraries.script_names import known_of
+from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
+from extractor.usecases.fromrun.reading import Run, read_run
+
+MODEL, ACTOR, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+
+
+def read(folder: Path, text: str, **files: str) -> tuple[Run, dict[str, Any]]:
+    """The run of a script in `scripts/` of a repository with these files, and its settings."""
+    (folder / ".git").mkdir()
+    for name, content in {"scripts/train.py": text, **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    run = read_run(folder / "scripts/train.py", {}, {})
+    return run, {item.key: item.value for item in run.overrides}
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("f'{NAME}-{1 / 8:.3f}'", "a/b-0.125"),
+        ("'out/' + NAME", "out/a/b"),
+        ("ROOT / 'models' / 'one'", "/there/models/one"),
+        ("str(Path(__file__).resolve().parents[1])", "/there"),
+        ("os.path.join(os.path.dirname(os.path.abspath(__file__)), 'x')", "/there/scripts/x"),
+        ("[part.strip() for part in 'a, b,'.split(',') if part.strip()]", ["a", "b"]),
+        ("-SIZE", -4),
+        ("TABLE['rate'] if SIZE > 3 else 0", 0.5),
+        ("TABLE.get('no such', [SIZE])", [4]),
+        ("TWO", 2),
+        ("doubled(SIZE)", 8),
+        ("LATER", 1),
+        ("ONCE", 1),
+        ("Path('a/b.yaml').stem", "b"),
+    ],
+)
+def test_what_is_known_without_running(expression: str, value: object) -> None:
+    text = (
+        "NAME, SIZE = 'a/b', 4\nONE, TWO = 1, 2\nROOT = Path(__file__).parent.parent\nTABLE = {'rate': 1 / 2}\n"
+        "LATER = ONCE = 1\nLATER = 1\nif SIZE < 3:\n    ONCE = 7\n    LATER = 8\n"
+        "def doubled(count):\n    more = 2 * count\n    return more\n"
+        f"asked = {expression}\nGRPOTrainer()\nNAME = 'c'\n"
+    ).replace("LATER = ONCE = 1\nLATER = 1\n", "LATER = 1\nONCE = 1\n")
+    tree = ast.parse(text)
+    known = reached(tree, known_of(tree, Path("/there/scripts/train.py"), {}))
+    assert value_of(known.constants["asked"], known) == value
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "~1",
+        "f'{1:>1000000000}'",
+        "'x' * 10",
+        "input()",
+        "open('/etc/passwd')",
+        "open('/etc/passwd').read()",
+        "yaml.safe_load(open('/etc/passwd'))",
+        "LONG + LONG",
+        "either(1)",
+        "[one for one in HUGE for other in HUGE]",
+        "'${HOME}'",
+        "shared",
+    ],
+)
+def test_what_is_not_known_is_not_made_up(expression: str) -> None:
+    text = (
+        f"LONG = {'x' * 60_000!r}\nHUGE = [1]\nshared = 5\n"
+        "def either(one):\n    if one:\n        return 1\n    return 2\n"
+        f"def work(shared):\n    asked = {expression}\nwork(1)\nwork(2)\n"
+    )
+    tree = ast.parse(text)
+    known = known_of(tree, Path("/there/train.py"), {})
+    assert isinstance(value_of(known.constants["asked"], known), Computed)
+
+
+BY_FILE = """
+import yaml
+from pathlib import Path
+from helpers import load_settings
+
+def load(path):
+    with open(path) as file:
+        found = yaml.safe_load(file)
+    return found
+
+def train(cfg, rate, rows):
+    own = cfg["training"]
+    config = GRPOConfig(learning_rate=rate, num_generations=own["n"], max_completion_length=own.get("length", 9),
+                        temperature=cfg.get("no such", {}).get("t", 0.9), **load_settings("configs/more.json"))
+    model = Family3VLForConditionalGeneration.from_pretrained(cfg["model"]["name"])
+    if cfg["adapter"]:
+        model = PeftModel.from_pretrained(model, cfg["adapter"])
+    GRPOTrainer(model=model, args=config, train_dataset=rows, reward_funcs=score)
+    model = PeftModel.from_pretrained(model, "what it became")
+
+def score(completions, **more):
+    return [0.0] * len(completions)
+
+parser.add_argument("--config", type=Path, default=Path("configs/one.yaml"))
+parser.add_argument("--rate", type=float, default=1e-5)
+args = parser.parse_args()
+train(load(args.config), rate=args.rate, rows=rows())
+"""
+
+
+@pytest.mark.parametrize("adapter", ["''", "some/adapter"])
+def test_settings_of_config_files(tmp_path: Path, adapter: str) -> None:
+    config = f"training: {{n: 4, length: 64}}\nmodel: {{name: a/b}}\nadapter: {adapter}\n"
+    files = {"configs/one.yaml": config, "configs/more.json": '{"beta": 0.1, "num_iterations": 2}'}
+    run, found = read(tmp_path, BY_FILE, **files)
+    assert {
+        f"{MODEL}.path": "a/b",
+        f"{ACTOR}.optim.lr": 1e-5,
+        f"{ACTOR}.kl_loss_coef": 0.1,
+        f"{ACTOR}.ppo_epochs": 2,
+        f"{ROLLOUT}.n": 4,
+        f"{ROLLOUT}.temperature": 0.9,
+        "data.max_response_length": 64,
+    }.items() <= found.items()
+    to_do = {item.key: item.value for item in run.remarks if item.what == "to do"}
+    assert to_do.pop("adapter", "''") == adapter
+    assert to_do.keys() == {"dataset_name"}
+    read_from = {item.value for item in run.remarks if item.key == "config" and item.what == "renamed"}
+    assert read_from == set(files)
+
+
+def test_settings_of_hydra_s_config_and_of_arguments_that_are_handed_on(tmp_path: Path) -> None:
+    script = """
+import hydra
+
+def made(**settings):
+    known = {key: value for key, value in settings.items() if key in GRPOConfig.__annotations__}
+    return GRPOConfig(**known)
+
+@hydra.main(version_base=None, config_path="../conf", config_name="train")
+def main(cfg):
+    given = dict(beta=cfg.kl, num_generations=cfg.grpo.n)
+    config = made(learning_rate=cfg.grpo.rate, **given)
+    GRPOTrainer(model=cfg.model, args=config, reward_funcs=score)
+
+def score(completions, **more):
+    return [0.0] * len(completions)
+"""
+    main = "defaults: [grpo: large, _self_]\nkl: 0.2\nmodel: a/b\n"
+    run, found = read(tmp_path, script, **{"conf/train.yaml": main, "conf/grpo/large.yaml": "n: 16\nrate: ${..kl}\n"})
+    assert (found[f"{MODEL}.path"], found[f"{ROLLOUT}.n"], found[f"{ACTOR}.kl_loss_coef"]) == ("a/b", 16, 0.2)
+    assert found[f"{ACTOR}.optim.lr"] == 0.2
+    assert not [item for item in run.remarks if item.what == "to do" and "not known" in item.why]
+
+
+def test_how_tokens_are_drawn_by_what_goes_to_generate(tmp_path: Path) -> None:
+    script = """
+drawn = {"top_p": 0.9, "do_sample": True, "pad_token_id": tokenizer.pad_token_id}
+drawn["temperature"] = 1.2
+config = GRPOConfig(temperature=0.7, generation_kwargs={**drawn, "top_k": 40, "num_beams": 2})
+GRPOTrainer(model="a/b", args=config, reward_funcs=score)
+def score(completions, **more):
+    return [0.0] * len(completions)
+"""
+    run, found = read(tmp_path, script)
+    drawn = {name: found[f"{ROLLOUT}.{name}"] for name in ("temperature", "top_p", "top_k")}
+    assert drawn == {"temperature": 1.2, "top_p": 0.9, "top_k": 40}
+    (left,) = (item.value for item in run.remarks if item.key == "generation_kwargs")
+    assert left == {"num_beams": 2}
+
+
+def test_a_model_by_a_function_of_the_repository(tmp_path: Path) -> None:
+    script = """
+from own import load_base_model
+model = load_base_model("some/model", None, for_training=True)
+GRPOTrainer(model=model, args=GRPOConfig(), reward_funcs=score)
+def score(completions, **more):
+    return [0.0] * len(completions)
+"""
+    assert read(tmp_path, script)[1][f"{MODEL}.path"] == "some/model"
