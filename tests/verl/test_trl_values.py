@@ -185,3 +185,67 @@ def score(completions, **more):
     return [0.0] * len(completions)
 """
     assert read(tmp_path, script)[1][f"{MODEL}.path"] == "some/model"
+
+
+MADE = """
+import yaml
+from importlib import import_module
+
+def scores(settings, kind):
+    def score(completions, **more):
+        return [settings["right"] if kind == "plain" else 0.0 for _ in completions]
+    return score
+
+def by_name(settings):
+    return import_module(settings["module"]).score
+
+def read(path):
+    with open(path) as file:
+        return yaml.safe_load(file)
+
+@hydra.main(config_path="../conf", config_name="train")
+def main(cfg):
+    own = read("conf/own.yaml")
+    GRPOTrainer(model="a/b", args=GRPOConfig(), reward_funcs=HANDED)
+"""
+
+
+@pytest.mark.parametrize(
+    ("handed", "written"),
+    [
+        ("scores(cfg.reward, cfg.reward.kind)", ["OmegaConf.create({'reward': {'right': 2.0, 'kind': 'plain'}})"]),
+        ("scores(own, 'plain')", ["own = {'right': 3.0, 'module': 'm'}"]),
+        ("by_name(own)", []),
+    ],
+)
+def test_what_functions_are_made_of_is_written_down_with_what_config_files_say(
+    tmp_path: Path, handed: str, written: list[str]
+) -> None:
+    config = "reward: {right: 2.0, kind: plain}\n"
+    files = {"conf/train.yaml": config, "conf/own.yaml": "{right: 3.0, module: m}\n"}
+    run, _ = read(tmp_path, MADE.replace("HANDED", handed), **files)
+    assert (run.scored_by is not None) is bool(written)
+    for line in written:
+        assert run.scored_by is not None
+        assert line in run.scored_by.text
+
+
+def test_nothing_is_read_that_is_not_the_script_s_own(tmp_path: Path) -> None:
+    secret = tmp_path / "secret/train.yaml"
+    secret.parent.mkdir()
+    secret.write_text("beta: 0.5\n")
+    (tmp_path / "repo").mkdir()
+    script = f"""
+import hydra, yaml
+own = yaml.safe_load(open({str(secret)!r}))
+linked = yaml.safe_load(open("linked.yaml"))
+
+@hydra.main(config_path="../../secret", config_name="train")
+def main(cfg):
+    config = GRPOConfig(beta=own["beta"], epsilon=linked["beta"], temperature=cfg.beta)
+    GRPOTrainer(model="a/b", args=config, reward_funcs=score)
+"""
+    (tmp_path / "repo/linked.yaml").symlink_to(secret)
+    run, found = read(tmp_path / "repo", script)
+    assert {"beta", "epsilon", "temperature"} <= {item.key for item in run.remarks if item.what == "to do"}
+    assert not {0.5, "0.5"} & {value for value in found.values() if isinstance(value, (float, str))}

@@ -19,6 +19,8 @@ from extractor.usecases.fromrun.other_libraries.script_values import Computed, v
 _PARSES = re.compile(r"parse_\w*args\w*|parse_known_args")
 # What a function is not to do when its module is imported.
 _RUNS = re.compile(r"from_pretrained|load_dataset|load_from_disk|get_peft_model|prepare\w*|train|login|init")
+# Imports what no copy can have with it: its name is put together.
+_IMPORTS = ("import_module", "__import__")
 _CHANGES = ("append", "extend", "insert", "remove", "pop", "clear")
 _MOVES = ("to", "eval", "cuda", "half")
 _DEEPEST = 20
@@ -203,6 +205,8 @@ class _Writer:
         if isinstance(found, (ast.Import, ast.ImportFrom)):
             return ast.unparse(found)
         if (value := _value(found, name)) is not None:
+            if isinstance(config := value_of(value, self._known), dict):  # what a config file has, which lies elsewhere
+                return f"{name} = {config!r}"
             return f"{name} = {self._written(value, scope)}"
         raise _Unknown
 
@@ -217,6 +221,9 @@ class _Writer:
 
     def _check_top(self, name: str, found: ast.AST) -> None:
         """Refuse what stands at the top where its value is known only to the script as it runs."""
+        calls = (part for part in ast.walk(found) if isinstance(part, ast.Call))
+        if isinstance(found, _FUNCTIONS) and any(name_of(call) in _IMPORTS for call in calls):
+            raise _Unknown
         if _is_parsed(found):
             if not self._namespace(name):
                 raise _Unknown
@@ -243,6 +250,8 @@ class _Writer:
         known = {key: value for key, value in values.items() if not isinstance(value, Computed)}
         if not known:
             return ""
+        if any(isinstance(value, dict) for value in known.values()):  # sections of a config
+            return f"from omegaconf import OmegaConf\n\n{name} = OmegaConf.create({known!r})"
         given = ", ".join(f"{key}={value!r}" for key, value in known.items())
         return f"from types import SimpleNamespace\n\n{name} = SimpleNamespace({given})"
 

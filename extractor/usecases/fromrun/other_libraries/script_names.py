@@ -60,9 +60,15 @@ def known_of(tree: ast.Module, path: Path, given: Mapping[str, Any]) -> Known:
     """
     once = constants(tree, trains_in(tree))
     functions = {node.name: node for node in tree.body if isinstance(node, _FUNCTIONS)}
-    there = {**dict(_arguments(tree, path)), **dict(_opened(tree))}
     places = Places.of(path, None) if path.is_file() else None
+    there = {**dict(_arguments(tree, path, places)), **dict(_opened(tree))}
     return Known(once, dict(options(tree)), given, functions, there, path, places)
+
+
+def is_own(file: Path, places: Places | None) -> bool:
+    """Tell whether a file lies in the script's repository: nothing else is read for it."""
+    home = None if places is None else places.home
+    return home is not None and file.resolve().is_relative_to(home.resolve())
 
 
 def constants(tree: ast.AST, before: float = math.inf, without: Container[int] = ()) -> dict[str, ast.expr]:
@@ -121,18 +127,20 @@ def options(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
                     yield field_.target.id, _default(field_.value)
 
 
-def _arguments(tree: ast.Module, path: Path) -> Iterator[tuple[int, ast.expr]]:
+def _arguments(tree: ast.Module, path: Path, places: Places | None) -> Iterator[tuple[int, ast.expr]]:
     """Yield where functions read their arguments, with what they always get: nothing known where calls differ.
 
     An argument that a function gives another value is none any more.
     """
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls: dict[str, list[ast.Call]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            calls.setdefault(name_of(node), []).append(node)
     for function in (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)):
         is_method = [item.arg for item in function.args.args[:1]] in (["self"], ["cls"])
-        made = [call for call in calls if name_of(call) == function.name]
-        made = [call for call in made if is_method or isinstance(call.func, ast.Name)]
+        made = [call for call in calls.get(function.name, []) if is_method or isinstance(call.func, ast.Name)]
         bound = [bound_by(call, function, is_method) for call in made] or [bound_by(None, function)]
-        by_hydra = _by_hydra(function, path)
+        by_hydra = _by_hydra(function, path, places)
         values = {item.arg: by_hydra or _same(bound, item.arg) for item in _named(function)[is_method:]}
         if function.args.kwarg is not None and len(made) == 1:
             values[function.args.kwarg.arg] = _rest(made[0], function)
@@ -175,7 +183,7 @@ def _named(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
-def _by_hydra(function: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> ast.expr | None:
+def _by_hydra(function: ast.FunctionDef | ast.AsyncFunctionDef, path: Path, places: Places | None) -> ast.expr | None:
     """Return the config that Hydra hands to a program, `@hydra.main(config_path="conf", config_name="train")`."""
     for call in (item for item in function.decorator_list if isinstance(item, ast.Call)):
         said = {item.arg: item.value.value for item in call.keywords if isinstance(item.value, ast.Constant)}
@@ -184,7 +192,7 @@ def _by_hydra(function: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> a
             continue
         with contextlib.suppress(OSError, UsageError, yaml.YAMLError, ValueError, LookupError):
             root = path.resolve().parent / folder
-            found = sorted(root.rglob("*.yaml"))[:_MOST_FILES]
+            found = [file for file in sorted(root.rglob("*.yaml"))[:_MOST_FILES] if is_own(file, places)]
             files = {file.relative_to(root).as_posix(): readers.read_text(file) for file in found}
             config = resolve(compose(files, f"{name.removesuffix('.yaml')}.yaml").config)
             return ast.Constant(config)  # type: ignore[arg-type]

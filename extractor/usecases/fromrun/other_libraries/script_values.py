@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun.other_libraries.script_names import Known, bound_by, constants, name_of
+from extractor.usecases.fromrun.other_libraries.script_names import Known, bound_by, constants, is_own, name_of
 from extractor.values import readers
 from extractor.values.configtree import resolve
 from extractor.values.configtree.compose import read_mapping
@@ -281,8 +281,9 @@ def _may_be_read(name: str, given: list[Any], known: Known) -> Any:
 
 def _read(path: Any, known: Known) -> dict[str, Any]:
     """Return what is in a config file."""
-    if not isinstance(path, str) or known.places is None or (file := known.places.find(path)) is None:
-        raise ValueError("no file that is here")
+    file = known.places.find(path) if known.places is not None and isinstance(path, str) else None
+    if file is None or not is_own(file, known.places):
+        raise ValueError("no file of its own")
     try:
         text = readers.read_text(file)
         found = json.loads(text) if file.suffix == ".json" else read_mapping(text, last_counts=True)

@@ -368,10 +368,11 @@ def _loaded(calls: Sequence[ast.Call], known: Known, handed_over: str) -> str | 
 
 def _adapter(tree: ast.Module, known: Known) -> dict[str, Any]:
     """Return the adapter that a script puts into the model that it loads, where it does, or may do."""
+    last = trains_in(tree)
     for node, conditions, _ in walked(tree):
         answers = [(value_of(test, known), holds) for test, holds in conditions]
         is_left = any(not isinstance(was, Computed) and bool(was) is not holds for was, holds in answers)
-        if is_left or node.lineno > trains_in(tree):  # what is done with the model afterwards
+        if is_left or node.lineno > last:  # what is done with the model afterwards
             continue
         for call in ast.walk(node) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)) else ():
             if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(_ADAPTS) and len(call.args) > 1:
