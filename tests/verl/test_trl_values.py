@@ -249,3 +249,40 @@ def main(cfg):
     run, found = read(tmp_path / "repo", script)
     assert {"beta", "epsilon", "temperature"} <= {item.key for item in run.remarks if item.what == "to do"}
     assert not {0.5, "0.5"} & {value for value in found.values() if isinstance(value, (float, str))}
+
+
+def test_names_are_those_of_the_function_that_reads_them(tmp_path: Path) -> None:
+    script = """
+import inspect, torch
+
+def trainer(model, rate, **more):
+    args = GRPOConfig(learning_rate=rate, num_generations=8 if torch.cuda.is_available() else 2, **more)
+    return GRPOTrainer(model=model, args=args, reward_funcs=score)
+
+def score(completions, **more):
+    rate = 7
+    return [rate for _ in completions]
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rate", type=float, default=2e-5)
+    args = parser.parse_args()
+    extra = {"beta": 0.3}
+    if "temperature" in inspect.signature(GRPOConfig.__init__).parameters:
+        extra["temperature"] = 0.6
+    trainer(AutoModelForCausalLM.from_pretrained("a/b"), args.rate, **extra).train()
+    AutoModelForCausalLM.from_pretrained("what/it became")
+
+def other():
+    extra = {"beta": 0.9}
+    args = extra
+"""
+    run, found = read(tmp_path, script)
+    assert {
+        f"{MODEL}.path": "a/b",
+        f"{ACTOR}.optim.lr": 2e-5,
+        f"{ACTOR}.kl_loss_coef": 0.3,
+        f"{ROLLOUT}.n": 8,
+        f"{ROLLOUT}.temperature": 0.6,
+    }.items() <= found.items()
+    assert not [item for item in run.remarks if "not known" in item.why]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from extractor.usecases.fromrun.other_libraries.script_names import Known, constants, name_of, trains_in
+from extractor.usecases.fromrun.other_libraries.script_names import Known, constants, name_of, scoped, trains_in
 from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
 
 # In the place of a name: what a call is handed as a whole, `**settings`, and is not known to be a dict of the script's.
@@ -109,7 +109,10 @@ def reached(tree: ast.Module, known: Known) -> Known:
         answers = ((value_of(test, known), holds) for test, holds in conditions)
         if any(not isinstance(was, Computed) and bool(was) is not holds for was, holds in answers):
             left.update(id(part) for part in ast.walk(node))
-    return replace(known, constants=constants(tree, trains_in(tree), left)) if left else known
+    if not left:
+        return known
+    there = dict(scoped(tree, known.path, known.places, left)) if known.path is not None else known.there
+    return replace(known, constants=constants(tree, trains_in(tree), left), there=there)
 
 
 def attributes_of(name: str, known: Known, written: Mapping[str, Iterable[Write]]) -> Iterator[tuple[str, ast.expr]]:
@@ -138,14 +141,16 @@ def _items(
     node: ast.expr, known: Known, written: Mapping[str, Iterable[Write]], made: dict[str, dict[str, ast.expr]]
 ) -> Iterator[tuple[str, ast.expr]]:
     """Yield what is in a dict; `made` holds those that have a name."""
-    if (there := known.there.get(id(node))) is not None:
-        yield from _items(there, known, written, made)
-        return
     if isinstance(node, ast.Name) and node.id in known.constants:
         if node.id not in made:
             made[node.id] = {}  # as long as it is looked into
-            made[node.id] = _named(node.id, known, written, made)
+            made[node.id] = _named(known.constants[node.id], written.get(node.id, ()), known, written, made)
         yield from ((key, value if key != WHOLE else node) for key, value in made[node.id].items())
+        return
+    if isinstance(node, ast.Name) and (there := known.there.get(id(node))) is not None:
+        first, last = getattr(there, "lineno", 0), node.lineno  # others may have the name elsewhere
+        between = [item for item in written.get(node.id, ()) if first <= item.value.lineno <= last]
+        yield from _named(there, between, known, written, made).items()
         return
     for name, value in _parts(node):
         if name == WHOLE and value is not node:
@@ -157,12 +162,16 @@ def _items(
 
 
 def _named(
-    name: str, known: Known, written: Mapping[str, Iterable[Write]], made: dict[str, dict[str, ast.expr]]
+    made_of: ast.expr,
+    changes: Iterable[Write],
+    known: Known,
+    written: Mapping[str, Iterable[Write]],
+    made: dict[str, dict[str, ast.expr]],
 ) -> dict[str, ast.expr]:
     """Return what is in a dict that has a name, with what is written into it later."""
-    first = dict(_items(known.constants[name], known, written, made))
+    first = dict(_items(made_of, known, written, made))
     later: list[Write] = []
-    for item in written.get(name, ()):
+    for item in changes:
         if item.key == WHOLE and not item.is_attribute:
             inner = _items(item.value, known, written, made)
             later += [replace(item, key=key, value=value) for key, value in inner]

@@ -61,7 +61,7 @@ def known_of(tree: ast.Module, path: Path, given: Mapping[str, Any]) -> Known:
     once = constants(tree, trains_in(tree))
     functions = {node.name: node for node in tree.body if isinstance(node, _FUNCTIONS)}
     places = Places.of(path, None) if path.is_file() else None
-    there = {**dict(_arguments(tree, path, places)), **dict(_opened(tree))}
+    there = dict(scoped(tree, path, places))
     return Known(once, dict(options(tree)), given, functions, there, path, places)
 
 
@@ -127,15 +127,25 @@ def options(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
                     yield field_.target.id, _default(field_.value)
 
 
-def _arguments(tree: ast.Module, path: Path, places: Places | None) -> Iterator[tuple[int, ast.expr]]:
-    """Yield where functions read their arguments, with what they always get: nothing known where calls differ.
+def scoped(
+    tree: ast.Module, path: Path, places: Places | None, without: Container[int] = ()
+) -> Iterator[tuple[int, ast.expr]]:
+    """Yield where names are read that have a meaning of their own there, with what they stand for.
 
-    An argument that a function gives another value is none any more.
+    These are the arguments of functions, with what they always get, and names that a function gives a value once; and
+    open files. An argument that a function gives another value is none any more.
+
+    Args:
+        tree: The script.
+        path: Of the script.
+        places: Where it may have been started from.
+        without: The ids of nodes that are not reached.
     """
     calls: dict[str, list[ast.Call]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             calls.setdefault(name_of(node), []).append(node)
+    last = trains_in(tree)
     for function in (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)):
         is_method = [item.arg for item in function.args.args[:1]] in (["self"], ["cls"])
         made = [call for call in calls.get(function.name, []) if is_method or isinstance(call.func, ast.Name)]
@@ -146,7 +156,10 @@ def _arguments(tree: ast.Module, path: Path, places: Places | None) -> Iterator[
             values[function.args.kwarg.arg] = _rest(made[0], function)
         inside = [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Name)]
         changed = {part.id for part in inside if isinstance(part.ctx, ast.Store)}
-        yield from ((id(part), values[part.id]) for part in inside if part.id in values.keys() - changed)
+        given = {name: value for name, value in values.items() if name not in changed}
+        given |= {name: value for name, value in constants(function, last, without).items() if name not in values}
+        yield from ((id(part), given[part.id]) for part in inside if part.id in given)
+    yield from _opened(tree)
 
 
 def _same(bound: Sequence[Mapping[str, ast.expr]], name: str) -> ast.expr:
@@ -173,9 +186,9 @@ def bound_by(
     found |= {item.arg: value for item, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value}
     if call is not None:
         if any(isinstance(item, ast.Starred) for item in call.args) or any(not item.arg for item in call.keywords):
-            return {}
+            found, names = {}, names if not any(isinstance(item, ast.Starred) for item in call.args) else []
         found |= dict(zip(names, call.args, strict=False))
-        found |= {str(item.arg): item.value for item in call.keywords}
+        found |= {item.arg: item.value for item in call.keywords if item.arg}
     return found
 
 

@@ -41,6 +41,7 @@ _COMPARES: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 _MAKES: Mapping[str, Callable[[Any], Any]] = {
     **{kind.__name__: kind for kind in (int, float, str, bool, list, dict)},
+    "set": lambda value: value,
     **dict.fromkeys(("Path", "pathlib.Path", "os.path.abspath", "os.path.realpath"), str),
     "os.path.dirname": posixpath.dirname,
     "os.path.basename": posixpath.basename,
@@ -58,6 +59,8 @@ _OF_PATH: Mapping[str, Callable[[str], str]] = {
     "stem": lambda text: PurePosixPath(text).stem,
 }
 _VARIABLES = ("os.getenv", "os.environ.get", "getenv", "environ.get")
+# What is so on the GPU that such a run is for.
+_OF_A_GPU = re.compile(r"(torch\.cuda\.)?is_(available|bf16_supported|bfloat16_supported|bf16_available)")
 # What reads a config from a file, and what may do it by a function of the script's or its repository's.
 _READS = ("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads", "OmegaConf.load")
 _MAY_READ = re.compile(r"(load|read|get|parse)_?\w*(config|cfg|yaml|json|params|settings)\w*", re.IGNORECASE)
@@ -72,6 +75,13 @@ class Computed(str):
     """The text of an expression that only the script knows the value of."""
 
 
+class _Anything:
+    """Has whatever is looked for in it: the names that a config of TRL's takes."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
 class _Opened(str):
     """The path of a file whose text is read."""
 
@@ -80,7 +90,7 @@ def value_of(node: ast.expr, known: Known) -> Any:
     """Return the value of an expression, or its text."""
     try:
         value = _worked_out(node, known, 0)
-        if not isinstance(value, _Opened) and not (isinstance(value, str) and "${" in value):
+        if not isinstance(value, (_Opened, _Anything)) and not (isinstance(value, str) and "${" in value):
             return value
     except (ValueError, TypeError, SyntaxError, ArithmeticError, LookupError, MemoryError, RecursionError):
         pass
@@ -204,16 +214,18 @@ def _item(node: ast.Subscript, known: Known, depth: int) -> Any:
 def _attribute(node: ast.Attribute, known: Known, depth: int) -> Any:
     """Return an item, an option of the command line, `args.rate`, or an argument, `own.path` of `own = A(path=...)`."""
     if isinstance(node.value, ast.Name):
-        made = known.constants.get(node.value.id)
+        made = known.there.get(id(node.value)) or known.constants.get(node.value.id)
         argument = next((item.value for item in getattr(made, "keywords", ()) if item.arg == node.attr), None)
         if argument is not None:
             return _worked_out(argument, known, depth)
     try:
         owner = _worked_out(node.value, known, depth)
-    except (ValueError, TypeError, LookupError, SyntaxError):
+    except (ValueError, TypeError, LookupError, SyntaxError, RecursionError):
         owner = None
     if isinstance(owner, dict):
         return owner[node.attr]
+    if isinstance(owner, _Anything):
+        return owner
     if isinstance(owner, str) and node.attr in _OF_PATH:
         return _OF_PATH[node.attr](owner)
     if not isinstance(node.value, ast.Name):
@@ -234,6 +246,10 @@ def _called(node: ast.Call, known: Known, depth: int) -> Any:
     if called in _READS and node.args:
         found = _read(_worked_out(node.args[0], known, depth), known)
         return resolve(found) if called.startswith("OmegaConf") else found
+    if called == "inspect.signature":
+        return _Anything()
+    if _OF_A_GPU.fullmatch(called):
+        return True
     given = [_worked_out(item, known, depth) for item in node.args]
     if called in ("open", "io.open") and given:
         return _Opened(given[0])
@@ -249,6 +265,8 @@ def _called(node: ast.Call, known: Known, depth: int) -> Any:
 
 
 def _method(owner: Any, name: str, given: list[Any]) -> Any:
+    if isinstance(owner, _Anything):
+        return owner
     if isinstance(owner, dict) and name == "get":
         return owner.get(*given)
     if isinstance(owner, str) and name in ("open", "read_text", "read"):

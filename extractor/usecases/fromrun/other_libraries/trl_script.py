@@ -76,6 +76,8 @@ _ARGS = ("args", "config")
 _PARSES = ("ArgumentParser", "TrlParser", "parse_args")
 # Makes an adapter of what the command line says.
 _BY_FLAGS = "get_peft_config("
+_MODEL, _DEEPEST = "model_name_or_path", 20
+_MOVES = ("bfloat16", "cuda", "eval", "float", "half", "merge_and_unload", "to", "train")
 # How functions of TRL's own are called that `trl grpo` knows by their names.
 _OF_TRL = "_reward"
 
@@ -350,8 +352,11 @@ def _loaded(calls: Sequence[ast.Call], known: Known, handed_over: str) -> str | 
         known: What its names stand for.
         handed_over: The expression that the trainer gets.
     """
-    found = set()
-    for call in calls:
+    trainers = [call for call in calls if _role(call) in _TRAINERS]
+    models = [item.value for call in trainers for item in call.keywords if _HANDED.get(str(item.arg)) == _MODEL]
+    above = [call for call in calls if not trainers or call.lineno < trainers[0].lineno]
+    found: set[Any] = set()
+    for call in [loads for model in models if (loads := _followed(model, known)) is not None] or above:
         owner = ast.unparse(call.func)
         if not _LOADS.search(owner) or owner.endswith(_ADAPTS):
             continue
@@ -364,6 +369,25 @@ def _loaded(calls: Sequence[ast.Call], known: Known, handed_over: str) -> str | 
                 found |= {value} if isinstance(value, str) and _ON_THE_HUB.fullmatch(value) else set()
     only = found.pop() if len(found) == 1 else None
     return only if isinstance(only, str) and not isinstance(only, Computed) else None
+
+
+def _followed(node: ast.expr, known: Known) -> ast.Call | None:
+    """Return the call that loads a model, of what it has become since: moved, prepared, with an adapter."""
+    for _ in range(_DEEPEST):
+        if isinstance(node, ast.Name):
+            made = known.there.get(id(node)) or known.constants.get(node.id)
+        elif isinstance(node, ast.Call) and _LOADS.search(ast.unparse(node.func)):
+            if not ast.unparse(node.func).endswith(_ADAPTS):
+                return node
+            made = node.args[0] if node.args else None
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
+            made = node.func.value
+        else:
+            made = node.args[0] if isinstance(node, ast.Call) and node.args else None  # get_peft_model(model, config)
+        if made is None:
+            return None
+        node = made
+    return None
 
 
 def _adapter(tree: ast.Module, known: Known) -> dict[str, Any]:
