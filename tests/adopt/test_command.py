@@ -16,7 +16,7 @@ from extractor.values import readers
 from tests.adopt.forks import Fork
 from tests.releases import ALL, source_of
 
-pytestmark = pytest.mark.usefixtures("verl")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("verl")]  # slow: it begins early, being long
 
 ALGOS = "trainer/ppo/core_algos.py"
 TRAINER = "trainer/ppo/ray_trainer.py"

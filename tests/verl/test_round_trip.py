@@ -16,7 +16,7 @@ from extractor.values.configtree import resolve
 from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release, source_of
 from tests.verl.conftest import vextract
 
-pytestmark = pytest.mark.usefixtures("verl")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("verl")]  # slow: it begins early, being long
 
 PROJECT = NEWEST[-1]
 
