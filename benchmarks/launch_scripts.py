@@ -46,6 +46,8 @@ ELSEWHERE = re.compile(
 )
 WHOLE = "whole"
 T = TypeVar("T")
+# Where nothing is; and what a variable of such a place may be called, unless it is called a path or a length.
+PLACE, OTHER_PLACES = "/made/up", "parquet|json|model|data|ckpt|home|root|adapter"
 # As the report says it of a setting that nothing in a project does.
 NOWHERE = "the project has no such setting|no release of verl has it"
 ASKED = re.compile(r"--set (\w+)=")
@@ -163,9 +165,6 @@ def with_variables(make: Callable[[tuple[str, ...]], T], given: tuple[str, ...] 
                 raise
             given = (*given, *asked)
     raise AssertionError("the last attempt returns or raises")
-
-
-PLACE, OTHER_PLACES = "/made/up", "parquet|json|model|data|ckpt|home|root|adapter"
 
 
 def made_up(name: str) -> str:

@@ -8,7 +8,8 @@ import shutil
 import signal
 
 import pytest
-from test_trainer import CONFIG_DIRECTORY, reproducible
+from conftest import CONFIG_DIRECTORY
+from test_trainer import reproducible
 
 from generated_example.data.toy import ensure_toy_model
 from generated_example.settings.loading import flat_keys, load_config

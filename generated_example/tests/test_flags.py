@@ -2,16 +2,15 @@
 """Hydra's flags: which file a config starts from, where it lies, and several runs at once."""
 
 import shutil
-from pathlib import Path
 
 import pytest
+from conftest import CONFIG_DIRECTORY
 
 from generated_example.errors import ConfigError
 from generated_example.run.sweep import combinations
 from generated_example.settings.flags import ConfigFiles, parse
 from generated_example.settings.loading import load_config, merged_files
 
-CONFIG_DIRECTORY = Path(__file__).resolve().parents[1] / "config"
 OWN = "defaults: [ppo_trainer, _self_]\ntrainer:\n  total_training_steps: 7\n"
 
 

@@ -14,9 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import Alone
+from conftest import CONFIG_DIRECTORY, Alone
 from omegaconf import OmegaConf
-from test_trainer import CONFIG_DIRECTORY
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from generated_example.data.datasets import write_cached

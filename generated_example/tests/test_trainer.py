@@ -4,9 +4,9 @@
 import functools
 import math
 import shutil
-from pathlib import Path
 
 import pytest
+from conftest import CONFIG_DIRECTORY
 
 from generated_example.errors import ConfigError
 from generated_example.rewards.manager import TextRewardManager
@@ -16,7 +16,6 @@ from generated_example.tracking.run_tracker import read_rows
 from generated_example.training import validation
 from generated_example.training.registries import POLICY_LOSS_REGISTRY
 
-CONFIG_DIRECTORY = Path(__file__).resolve().parents[1] / "config"
 UPSTREAM_NAMES = {
     "critic/score/mean",
     "critic/rewards/mean",

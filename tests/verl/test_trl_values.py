@@ -40,6 +40,7 @@ def read(folder: Path, text: str, **files: str) -> tuple[Run, dict[str, Any]]:
         ("TABLE.get('no such', [SIZE])", [4]),
         ("TWO", 2),
         ("doubled(SIZE)", 8),
+        ("doubled(SIZE) + doubled(1)", 10),
         ("LATER", 1),
         ("ONCE", 1),
         ("Path('a/b.yaml').stem", "b"),
@@ -69,6 +70,8 @@ def test_what_is_known_without_running(expression: str, value: object) -> None:
         "yaml.safe_load(open('/etc/passwd'))",
         "LONG + LONG",
         "either(1)",
+        "only_if(0)",
+        "changing(3)",
         "[one for one in HUGE for other in HUGE]",
         "'${HOME}'",
         "shared",
@@ -78,6 +81,8 @@ def test_what_is_not_known_is_not_made_up(expression: str) -> None:
     text = (
         f"LONG = {'x' * 60_000!r}\nHUGE = [1]\nshared = 5\n"
         "def either(one):\n    if one:\n        return 1\n    return 2\n"
+        "def only_if(one):\n    if one:\n        return 1\n"
+        "def changing(one):\n    one = one * 2\n    return one\n"
         f"def work(shared):\n    asked = {expression}\nwork(1)\nwork(2)\n"
     )
     tree = ast.parse(text)

@@ -138,12 +138,12 @@ class _Merge:
         That is done where the edit contradicts what is left of the function, and nothing in the new one.
         """
         found: dict[str, str] = {}
+        added = [piece for key, piece in theirs.items() if key not in base and key not in ours]
         for key, was in base.items():
             mine, new = ours.get(key), theirs.get(key)
             if mine is None or new is None or was.kind not in _FUNCTIONS or not mine.core != was.core != new.core:
                 continue
-            come = [piece for other, piece in theirs.items() if other not in base and other not in ours]
-            come = [piece for piece in come if piece.kind == was.kind and f"{piece.key}(" in new.core]
+            come = [piece for piece in added if piece.kind == was.kind and f"{piece.key}(" in new.core]
             place = max(come, key=lambda piece: _likeness(was, piece), default=None)
             if place is None or _likeness(was, place) < max(_SAME_BODY, _likeness(was, new)):
                 continue

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.files import Places, is_on_the_hub
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values import readers
@@ -28,9 +28,6 @@ _OF_THE_ENVIRONMENT = re.compile(r"\$\{oc\.env:(\w+)\}")
 _EVERYWHERE = {"HOME", "USER", "PWD", "PATH"}
 # What a person has to supply where it is not here, or not known.
 SUPPLIED = (*_DATA, *_MODELS)
-# A name on the hub; what ends like a file of rows is none.
-_ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
-_FILE = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
 # A path from where the run is started, of anything but code.
 _OF_THE_RUN = re.compile(r"[^/~$:][^$:]*/[^$:]*(?<!\.py)")
 
@@ -157,5 +154,4 @@ def _located(value: Any, places: Places, is_there: Callable[[Path], bool]) -> tu
     at = next((folder / path for folder in places.folders if is_there(folder / path)), None)
     if at is not None:
         return str(at), []
-    on_the_hub = _ON_THE_HUB.fullmatch(value) is not None and _FILE.search(value) is None
-    return value, [] if on_the_hub else [value]
+    return value, [] if is_on_the_hub(value) else [value]

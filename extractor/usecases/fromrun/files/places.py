@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,9 @@ _VERL = "verl/__init__.py"
 _ROOT = (_CHECKOUT, "pyproject.toml", "setup.py", _VERL)
 # What lies at the root of those that have nothing of that.
 _AT_ROOT = ("LICENSE", "LICENSE.md", "LICENSE.txt", "requirements.txt")
+# A name on the hub; what ends like a file of rows is none.
+_ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_ROWS = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
 # How far below the root of a repository its own copy of verl may be.
 _BELOW = 3
 # Where packages often are, below the root.
@@ -97,6 +101,11 @@ class Places:
     def find_like(self, path: str) -> Path | None:
         """Return the file that a path of the run names, also where it begins in a folder of somebody else's."""
         return self.find(path) or next((file for file in self.folders_like(path) if file.is_file()), None)
+
+
+def is_on_the_hub(name: str) -> bool:
+    """Tell whether a name may be one of the hub's, of a model or of data."""
+    return _ON_THE_HUB.fullmatch(name) is not None and _ROWS.search(name) is None
 
 
 def _above(folder: Path) -> Iterator[Path]:

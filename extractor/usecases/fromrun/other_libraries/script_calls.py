@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from extractor.usecases.fromrun.other_libraries.script_names import Known, constants, name_of, scoped, trains_in
+from extractor.usecases.fromrun.other_libraries.script_names import Known, name_of, where_reached
 from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
 
 # In the place of a name: what a call is handed as a whole, `**settings`, and is not known to be a dict of the script's.
@@ -104,15 +104,16 @@ def taken(
 
 def reached(tree: ast.Module, known: Known) -> Known:
     """Return what names stand for where a script goes, as far as what it depends on is known."""
-    left: set[int] = set()
-    for node, conditions, _ in walked(tree):
-        answers = ((value_of(test, known), holds) for test, holds in conditions)
-        if any(not isinstance(was, Computed) and bool(was) is not holds for was, holds in answers):
-            left.update(id(part) for part in ast.walk(node))
-    if not left:
-        return known
-    there = dict(scoped(tree, known.path, known.places, left)) if known.path is not None else known.there
-    return replace(known, constants=constants(tree, trains_in(tree), left), there=there)
+    left = {
+        id(part) for node, conditions, _ in walked(tree) if not may_hold(conditions, known) for part in ast.walk(node)
+    }
+    return where_reached(tree, known, left) if left else known
+
+
+def may_hold(conditions: _Conditions, known: Known) -> bool:
+    """Return False where one of several conditions is known not to hold."""
+    answers = ((value_of(test, known), holds) for test, holds in conditions)
+    return all(isinstance(was, Computed) or bool(was) is holds for was, holds in answers)
 
 
 def attributes_of(name: str, known: Known, written: Mapping[str, Iterable[Write]]) -> Iterator[tuple[str, ast.expr]]:

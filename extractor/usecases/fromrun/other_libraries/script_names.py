@@ -6,10 +6,10 @@ import ast
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -18,6 +18,7 @@ from extractor.values import readers
 from extractor.values.configtree import compose, resolve
 from extractor.values.errors import UsageError
 
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What stands for nothing that is known.
 _NOTHING = ast.Name("", ast.Load())
@@ -34,7 +35,9 @@ class Known:
         options: Those of its command line, with their defaults; None: an option without one.
         given: What its command line says.
         functions: Those that it defines at its top.
-        there: What names stand for at one place, by the nodes' ids: open files, and the arguments of functions.
+        there: What names stand for at one place, by the nodes' ids: open files, what is of a function alone.
+        by_hydra: Those of these that are a config of Hydra's.
+        last: The line in which it first makes a trainer.
         path: Of the script.
         places: Where it may have been started from; None: nowhere.
         files: Config files that were read, as the script names them.
@@ -43,8 +46,10 @@ class Known:
     constants: Mapping[str, ast.expr]
     options: Mapping[str, ast.expr | None]
     given: Mapping[str, Any]
-    functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)
-    there: Mapping[int, ast.expr] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    there: MutableMapping[int, ast.expr] = field(default_factory=dict)
+    by_hydra: Mapping[int, ast.expr] = field(default_factory=dict)
+    last: float = math.inf
     path: Path | None = None
     places: Places | None = None
     files: set[str] = field(default_factory=set)
@@ -58,11 +63,25 @@ def known_of(tree: ast.Module, path: Path, given: Mapping[str, Any]) -> Known:
         path: Of the script.
         given: What its command line says.
     """
-    once = constants(tree, trains_in(tree))
+    last = _trains_in(tree)
     functions = {node.name: node for node in tree.body if isinstance(node, _FUNCTIONS)}
     places = Places.of(path, None) if path.is_file() else None
-    there = dict(scoped(tree, path, places))
-    return Known(once, dict(options(tree)), given, functions, there, path, places)
+    by_hydra = dict(_by_hydra(tree, path, places))
+    there = {**dict(scoped(tree, last)), **by_hydra}
+    once = constants(tree, last)
+    return Known(once, dict(options(tree)), given, functions, there, by_hydra, last, path, places)
+
+
+def where_reached(tree: ast.Module, known: Known, without: Container[int]) -> Known:
+    """Return what names stand for where a script goes.
+
+    Args:
+        tree: The script.
+        known: What they stand for if it went everywhere.
+        without: The ids of nodes that are not reached.
+    """
+    there = {**dict(scoped(tree, known.last, without)), **known.by_hydra}
+    return replace(known, constants=constants(tree, known.last, without), there=there)
 
 
 def is_own(file: Path, places: Places | None) -> bool:
@@ -104,7 +123,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         yield node.target.id, node.value
 
 
-def trains_in(tree: ast.Module) -> float:
+def _trains_in(tree: ast.Module) -> float:
     """Return the line in which a script first makes a trainer."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     return min((call.lineno for call in calls if name_of(call).endswith("Trainer")), default=math.inf)
@@ -127,39 +146,48 @@ def options(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
                     yield field_.target.id, _default(field_.value)
 
 
-def scoped(
-    tree: ast.Module, path: Path, places: Places | None, without: Container[int] = ()
-) -> Iterator[tuple[int, ast.expr]]:
+def scoped(tree: ast.Module, last: float, without: Container[int] = ()) -> Iterator[tuple[int, ast.expr]]:
     """Yield where names are read that have a meaning of their own there, with what they stand for.
 
     These are the arguments of functions, with what they always get, and names that a function gives a value once; and
-    open files. An argument that a function gives another value is none any more.
+    open files.
 
     Args:
         tree: The script.
-        path: Of the script.
-        places: Where it may have been started from.
+        last: The line in which it first makes a trainer.
         without: The ids of nodes that are not reached.
     """
     calls: dict[str, list[ast.Call]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             calls.setdefault(name_of(node), []).append(node)
-    last = trains_in(tree)
-    for function in (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)):
+    for function in _functions(tree):
         is_method = [item.arg for item in function.args.args[:1]] in (["self"], ["cls"])
         made = [call for call in calls.get(function.name, []) if is_method or isinstance(call.func, ast.Name)]
         bound = [bound_by(call, function, is_method) for call in made] or [bound_by(None, function)]
-        by_hydra = _by_hydra(function, path, places)
-        values = {item.arg: by_hydra or _same(bound, item.arg) for item in _named(function)[is_method:]}
+        values = {item.arg: _same(bound, item.arg) for item in _named(function)[is_method:]}
         if function.args.kwarg is not None and len(made) == 1:
             values[function.args.kwarg.arg] = _rest(made[0], function)
-        inside = [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Name)]
-        changed = {part.id for part in inside if isinstance(part.ctx, ast.Store)}
-        given = {name: value for name, value in values.items() if name not in changed}
-        given |= {name: value for name, value in constants(function, last, without).items() if name not in values}
-        yield from ((id(part), given[part.id]) for part in inside if part.id in given)
+        yield from handed_to(function, values)
+        once = {name: value for name, value in constants(function, last, without).items() if name not in values}
+        yield from ((id(part), once[part.id]) for part in _names_in(function) if part.id in once)
     yield from _opened(tree)
+
+
+def handed_to(function: Function, values: Mapping[str, ast.expr]) -> Iterator[tuple[int, ast.expr]]:
+    """Yield where a function reads its arguments, with their values: one that it changes is none any more."""
+    inside = _names_in(function)
+    changed = {part.id for part in inside if isinstance(part.ctx, ast.Store)}
+    yield from ((id(part), values[part.id]) for part in inside if part.id in values.keys() - changed)
+
+
+def result_of(function: Function) -> ast.expr | None:
+    """Return what a function gives, whatever happens in it; None where that depends on something."""
+    results = [node for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+    last = function.body[-1]
+    while isinstance(last, ast.With):
+        last = last.body[-1]
+    return last.value if isinstance(last, ast.Return) and results == [last] else None
 
 
 def _same(bound: Sequence[Mapping[str, ast.expr]], name: str) -> ast.expr:
@@ -169,47 +197,57 @@ def _same(bound: Sequence[Mapping[str, ast.expr]], name: str) -> ast.expr:
     return values[0] if len(values) == len(bound) and len(texts) == 1 else _NOTHING
 
 
-def _rest(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.Dict:
+def _rest(call: ast.Call, function: Function) -> ast.Dict:
     """Return what a call hands to `**settings` of a function."""
     named = {item.arg for item in _named(function)}
     more = [item for item in call.keywords if item.arg not in named]
     return ast.Dict([ast.Constant(item.arg) if item.arg else None for item in more], [item.value for item in more])
 
 
-def bound_by(
-    call: ast.Call | None, function: ast.FunctionDef | ast.AsyncFunctionDef, is_method: bool = False
-) -> dict[str, ast.expr]:
+def bound_by(call: ast.Call | None, function: Function, is_method: bool = False) -> dict[str, ast.expr]:
     """Return what a function's arguments get of a call, or by default; without those that are not known."""
     given = function.args
     names = [item.arg for item in (*given.posonlyargs, *given.args)][is_method:]
     found = dict(zip(names[len(names) - len(given.defaults) :], given.defaults, strict=True))
     found |= {item.arg: value for item, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value}
     if call is not None:
-        if any(isinstance(item, ast.Starred) for item in call.args) or any(not item.arg for item in call.keywords):
-            found, names = {}, names if not any(isinstance(item, ast.Starred) for item in call.args) else []
+        is_starred = any(isinstance(item, ast.Starred) for item in call.args)
+        if is_starred or any(item.arg is None for item in call.keywords):  # what these hand over may be any of them
+            found = {}
+        if is_starred:
+            names = []
         found |= dict(zip(names, call.args, strict=False))
         found |= {item.arg: item.value for item in call.keywords if item.arg}
     return found
 
 
-def _named(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+def _named(function: Function) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
-def _by_hydra(function: ast.FunctionDef | ast.AsyncFunctionDef, path: Path, places: Places | None) -> ast.expr | None:
-    """Return the config that Hydra hands to a program, `@hydra.main(config_path="conf", config_name="train")`."""
-    for call in (item for item in function.decorator_list if isinstance(item, ast.Call)):
-        said = {item.arg: item.value.value for item in call.keywords if isinstance(item.value, ast.Constant)}
-        folder, name = said.get("config_path"), said.get("config_name")
-        if ast.unparse(call.func) != "hydra.main" or not isinstance(folder, str) or not isinstance(name, str):
-            continue
-        with contextlib.suppress(OSError, UsageError, yaml.YAMLError, ValueError, LookupError):
-            root = path.resolve().parent / folder
-            found = [file for file in sorted(root.rglob("*.yaml"))[:_MOST_FILES] if is_own(file, places)]
-            files = {file.relative_to(root).as_posix(): readers.read_text(file) for file in found}
-            config = resolve(compose(files, f"{name.removesuffix('.yaml')}.yaml").config)
-            return ast.Constant(config)  # type: ignore[arg-type]
-    return None
+def _functions(tree: ast.Module) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
+
+
+def _names_in(function: Function) -> list[ast.Name]:
+    return [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Name)]
+
+
+def _by_hydra(tree: ast.Module, path: Path, places: Places | None) -> Iterator[tuple[int, ast.expr]]:
+    """Yield where the config is read that Hydra makes, `@hydra.main(config_path="conf", config_name="train")`."""
+    for function in _functions(tree):
+        for call in (item for item in function.decorator_list if isinstance(item, ast.Call)):
+            said = {item.arg: item.value.value for item in call.keywords if isinstance(item.value, ast.Constant)}
+            folder, name = said.get("config_path"), said.get("config_name")
+            if ast.unparse(call.func) != "hydra.main" or not isinstance(folder, str) or not isinstance(name, str):
+                continue
+            with contextlib.suppress(OSError, UsageError, yaml.YAMLError, ValueError, LookupError):
+                root = path.resolve().parent / folder
+                found = [file for file in sorted(root.rglob("*.yaml"))[:_MOST_FILES] if is_own(file, places)]
+                files = {file.relative_to(root).as_posix(): readers.read_text(file) for file in found}
+                config = resolve(compose(files, f"{name.removesuffix('.yaml')}.yaml").config)
+                whole: ast.expr = ast.Constant(config)  # type: ignore[arg-type]
+                yield from handed_to(function, {item.arg: whole for item in _named(function)})
 
 
 def name_of(call: ast.Call) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import json
 import operator
 import posixpath
 import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -14,7 +14,15 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun.other_libraries.script_names import Known, bound_by, constants, is_own, name_of
+from extractor.usecases.fromrun.other_libraries.script_names import (
+    Function,
+    Known,
+    bound_by,
+    handed_to,
+    is_own,
+    name_of,
+    result_of,
+)
 from extractor.values import readers
 from extractor.values.configtree import resolve
 from extractor.values.configtree.compose import read_mapping
@@ -276,15 +284,16 @@ def _method(owner: Any, name: str, given: list[Any]) -> Any:
     raise ValueError(f"{name} is called")
 
 
-def _returned(function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, known: Known, depth: int) -> Any:
+def _returned(function: Function, call: ast.Call, known: Known, depth: int) -> Any:
     """Return what one of the script's functions gives, which does no more than work that out; or the file it reads."""
-    results = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
-    handed = bound_by(call, function)
     try:
-        (result,) = (value for value in results if value is not None)
-        values = {name: ast.Constant(_worked_out(value, known, depth)) for name, value in handed.items()}
-        inside = {**known.constants, **constants(function), **values}
-        return _worked_out(result, replace(known, constants=inside), depth)
+        values = {
+            name: ast.Constant(_worked_out(value, known, depth)) for name, value in bound_by(call, function).items()
+        }
+        if (result := result_of(function)) is None:
+            raise ValueError(f"{function.name} may give this or that")
+        here = ChainMap(dict(handed_to(function, values)), known.there)
+        return _worked_out(result, replace(known, there=here), depth)
     except (ValueError, TypeError, LookupError):
         given = [_worked_out(value, known, depth) for value in call.args[:1]]
         return _may_be_read(function.name, given, known)
@@ -304,7 +313,7 @@ def _read(path: Any, known: Known) -> dict[str, Any]:
         raise ValueError("no file of its own")
     try:
         text = readers.read_text(file)
-        found = json.loads(text) if file.suffix == ".json" else read_mapping(text, last_counts=True)
+        found = readers.parse_json(text) if file.suffix == ".json" else read_mapping(text, last_counts=True)
     except (OSError, UsageError, yaml.YAMLError) as error:
         raise ValueError(str(error)) from None
     if not isinstance(found, dict):

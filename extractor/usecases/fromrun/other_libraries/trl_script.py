@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from extractor.usecases.fromrun.other_libraries import script_models
 from extractor.usecases.fromrun.other_libraries.script_calls import (
     WHOLE,
     Write,
@@ -17,11 +17,10 @@ from extractor.usecases.fromrun.other_libraries.script_calls import (
     by_position,
     reached,
     taken,
-    walked,
     writes,
 )
 from extractor.usecases.fromrun.other_libraries.script_functions import Handed, handed
-from extractor.usecases.fromrun.other_libraries.script_names import Known, known_of, name_of, trains_in
+from extractor.usecases.fromrun.other_libraries.script_names import Known, known_of, name_of
 from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
 from extractor.values import readers
@@ -36,6 +35,7 @@ _LORA = {
 }
 # Of these calls every argument is, under its own name.
 _CONFIGS = ("GRPOConfig", "RLOOConfig", "ModelConfig", "ScriptArguments")
+_MODEL = "model_name_or_path"
 _TRAINERS = {"GRPOTrainer": GRPO, "RLOOTrainer": RLOO}
 _TRAINING = {"GRPOConfig": GRPO, "RLOOConfig": RLOO}
 _HANDED = {
@@ -62,22 +62,12 @@ _ADAPTERS: Mapping[str, Mapping[str, Any]] = {
     "LoraConfig": {"lora_r": 8, "lora_alpha": 8},
     "get_peft_model": {"lora_r": 16, "lora_alpha": 16, "lora_target_modules": [*_LAYERS]},
 }
-# A model that a script loads itself, and hands over as an object.
-_LOADS = re.compile(r"(Model|For(CausalLM|ConditionalGeneration))\w*\.from_pretrained$")
-_NAMED = ("model_name", "pretrained_model_name_or_path")
-# Loads an adapter into one.
-_ADAPTS = "PeftModel.from_pretrained"
-# What loads a model by a function of the script's repository.
-_LOADS_MODEL = re.compile(r"(load|get|build|make|create|setup|init|prepare)_?\w*model\w*", re.IGNORECASE)
-_ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 # What a trainer takes its config as; the second before TRL 0.22.
 _ARGS = ("args", "config")
 # What reads a config from the command line.
 _PARSES = ("ArgumentParser", "TrlParser", "parse_args")
 # Makes an adapter of what the command line says.
 _BY_FLAGS = "get_peft_config("
-_MODEL, _DEEPEST = "model_name_or_path", 20
-_MOVES = ("bfloat16", "cuda", "eval", "float", "half", "merge_and_unload", "to", "train")
 # How functions of TRL's own are called that `trl grpo` knows by their names.
 _OF_TRL = "_reward"
 
@@ -212,11 +202,12 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     scores = handed(scorers[-1], tree, text, known) if scorers else Handed()
     assigned = dict(_assigned(calls, known, written))
     settings.update(assigned)
-    if isinstance(settings.get("model_name_or_path"), Computed):
-        loaded = _loaded(calls, known, settings["model_name_or_path"])
+    if isinstance(settings.get(_MODEL), Computed):
+        handed_over = [item.value for call in calls for item in call.keywords if _handed(call, item) == _MODEL]
+        loaded = script_models.loaded(handed_over, calls, known)
         if loaded is not None:
-            settings["model_name_or_path"] = loaded
-            settings.update(_adapter(tree, known))
+            settings[_MODEL] = loaded
+            settings.update(script_models.adapter(tree, known))
     adapter = settings.pop("peft_config", None)
     if any(key.startswith("lora_") for key in settings):
         settings["use_peft"] = True
@@ -284,6 +275,11 @@ def _role(call: ast.Call) -> str:
     return next((known for known in (*_TRAINERS, *_TRAINING) if name.endswith(known)), name)
 
 
+def _handed(call: ast.Call, argument: ast.keyword) -> str | None:
+    """Return the setting that a trainer is handed by an argument; None for other calls."""
+    return _CALLS[_role(call)].get(str(argument.arg)) if _role(call) in _TRAINERS else None
+
+
 def _elsewhere(tree: ast.Module) -> Iterator[str]:
     """Yield trainers under TRL's names that a script imports from another package than TRL."""
     for node in ast.walk(tree):
@@ -342,63 +338,3 @@ def _generation(call: ast.Call, node: ast.expr, known: Known, written: Mapping[s
         place[name] = value_of(value, known)
     rest = {name: value for name, value in rest.items() if name not in _ANYHOW}
     return {**found, "generation_kwargs": rest} if rest else found
-
-
-def _loaded(calls: Sequence[ast.Call], known: Known, handed_over: str) -> str | None:
-    """Return the model that a script loads; None where it loads none, several, or one that is not known.
-
-    Args:
-        calls: Of the script.
-        known: What its names stand for.
-        handed_over: The expression that the trainer gets.
-    """
-    trainers = [call for call in calls if _role(call) in _TRAINERS]
-    models = [item.value for call in trainers for item in call.keywords if _HANDED.get(str(item.arg)) == _MODEL]
-    above = [call for call in calls if not trainers or call.lineno < trainers[0].lineno]
-    found: set[Any] = set()
-    for call in [loads for model in models if (loads := _followed(model, known)) is not None] or above:
-        owner = ast.unparse(call.func)
-        if not _LOADS.search(owner) or owner.endswith(_ADAPTS):
-            continue
-        given = [*call.args[:1], *(item.value for item in call.keywords if item.arg in _NAMED)]
-        found |= {value_of(node, known) for node in given}
-    if not found:
-        for call in calls:
-            if ast.unparse(call) == handed_over and call.args and _LOADS_MODEL.fullmatch(name_of(call)):
-                value = value_of(call.args[0], known)
-                found |= {value} if isinstance(value, str) and _ON_THE_HUB.fullmatch(value) else set()
-    only = found.pop() if len(found) == 1 else None
-    return only if isinstance(only, str) and not isinstance(only, Computed) else None
-
-
-def _followed(node: ast.expr, known: Known) -> ast.Call | None:
-    """Return the call that loads a model, of what it has become since: moved, prepared, with an adapter."""
-    for _ in range(_DEEPEST):
-        if isinstance(node, ast.Name):
-            made = known.there.get(id(node)) or known.constants.get(node.id)
-        elif isinstance(node, ast.Call) and _LOADS.search(ast.unparse(node.func)):
-            if not ast.unparse(node.func).endswith(_ADAPTS):
-                return node
-            made = node.args[0] if node.args else None
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
-            made = node.func.value
-        else:
-            made = node.args[0] if isinstance(node, ast.Call) and node.args else None  # get_peft_model(model, config)
-        if made is None:
-            return None
-        node = made
-    return None
-
-
-def _adapter(tree: ast.Module, known: Known) -> dict[str, Any]:
-    """Return the adapter that a script puts into the model that it loads, where it does, or may do."""
-    last = trains_in(tree)
-    for node, conditions, _ in walked(tree):
-        answers = [(value_of(test, known), holds) for test, holds in conditions]
-        is_left = any(not isinstance(was, Computed) and bool(was) is not holds for was, holds in answers)
-        if is_left or node.lineno > last:  # what is done with the model afterwards
-            continue
-        for call in ast.walk(node) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)) else ():
-            if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(_ADAPTS) and len(call.args) > 1:
-                return {"adapter": str(value_of(call.args[1], known))}
-    return {}
