@@ -39,22 +39,26 @@ mkdir() { command mkdir "$@" 2>/dev/null || true; }
 """
 _STOPS = r"s/^(\s*)set +-[a-zA-Z].*$/\1true/"
 _RUN = r"""set -e
-R=$1; ROOT=$2; COPY=$3; RECORD=$4; SCRIPT=$5; SECONDS_=$6
+R=$1; ROOT=$2; RECORD=$3; STUBS=$4; SECONDS_=$5; SEEN=$6; SCRIPT=$7; EDIT=$8; shift 8
 mount -t tmpfs none "$R"
-mkdir -p "$R"/{usr,etc,dev,tmp,root,record,stubs} "$R$ROOT" "$R/home/nobody"
+mkdir -p "$R"/{usr,etc,dev,tmp,root,record,stubs} "$R/home/nobody"
 for at in usr bin lib lib64 sbin; do
     if [ -L /$at ]; then cp -a /$at "$R/$at"
     elif [ -d /$at ]; then mkdir -p "$R/$at"; mount --bind /$at "$R/$at"; mount -o remount,bind,ro "$R/$at"; fi
 done
 mount --rbind /dev "$R/dev"
 mount --bind "$RECORD" "$R/record"
-cp -a "$COPY/." "$R$ROOT/"
-cp -a "$7/." "$R/stubs/"
-[ -z "$8" ] || sed -i -E "$8" "$R$SCRIPT"
+while read -r at; do
+    if [ -d "$at" ]; then mkdir -p "$R$at"; mount --rbind "$at" "$R$at"; mount -o remount,bind,ro "$R$at"; fi
+done <<< "$SEEN"
+mkdir -p "$R$ROOT"
+cp -a "$ROOT/." "$R$ROOT/"
+cp -a "$STUBS/." "$R/stubs/"
+[ -z "$EDIT" ] || sed -i -E "$EDIT" "$R$SCRIPT"
 cd "$R$ROOT"
-exec timeout "$SECONDS_" chroot "$R" /usr/bin/env PATH=/stubs:/usr/bin:/bin BASH_ENV=/stubs/env.sh \
-    /bin/bash -c 'cd "$1" && bash "$2"; /usr/bin/sleep 0.5' _ "$ROOT" "$SCRIPT"
+exec timeout "$SECONDS_" chroot "$R" /usr/bin/env PATH=/stubs:/usr/bin:/bin BASH_ENV=/stubs/env.sh "$@"
 """
+_STARTED = r'cd "$1" && bash "$2"; /usr/bin/sleep 0.5'
 
 
 @dataclass(frozen=True)
@@ -97,21 +101,52 @@ def run(
         _executable(stubs / "any", _RECORDED.replace('"${0##*/}" "$@"', '"$@"'))
         parts = (_NOT_FOUND, _GOES_ON if goes_on else "", "set -a\n" if exports else "")
         (stubs / "env.sh").write_text("".join(parts), encoding="utf-8")
-        environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": HOME, "USER": "nobody", **_IN_A_JOB}
-        command = [shutil.which("unshare") or "unshare", "-rnm", "--kill-child", "--fork"]
-        arguments = [new, root, root, record, script, seconds, stubs, _STOPS if goes_on else ""]
-        subprocess.run(
-            [*command, "/bin/bash", "-c", _RUN, "_", *map(str, arguments)],
-            env={**variables, **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds + 20,
-            check=False,
-        )
+        edit = _STOPS if goes_on else ""
+        command = ["/bin/bash", "-c", _STARTED, "_", str(root), str(script)]
+        inside(new, root, command, variables, seconds, record, stubs, script=script, edit=edit)
         return [
             Started(tuple(_texts(words)), _variables(words.with_suffix(".environment")))
             for words in sorted(record.glob("*.words"))
         ]
+
+
+def inside(
+    new: Path,
+    root: Path,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    seconds: int,
+    record: Path,
+    stubs: Path,
+    seen: Sequence[Path] = (),
+    script: Path | None = None,
+    edit: str = "",
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command where it can change nothing: with a copy of a checkout, and without a network.
+
+    Args:
+        new: An empty directory, which becomes the root.
+        root: The checkout, which is copied to its own place there.
+        command: What is run, in bash's place of programs: /stubs, /usr/bin and /bin.
+        variables: Of its environment, besides HOME and PATH.
+        seconds: How long it may take.
+        record: What it sees as /record, and may write to.
+        stubs: What it sees as /stubs: a copy.
+        seen: Directories that it sees at their own places, and cannot change.
+        script: A file of the copy to edit.
+        edit: A program of sed's for that.
+    """
+    environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": HOME, "USER": "nobody", **_IN_A_JOB}
+    starts = [shutil.which("unshare") or "unshare", "-rnm", "--kill-child", "--fork"]
+    arguments = [new, root, record, stubs, seconds, "\n".join(map(str, seen)), script or "", edit]
+    return subprocess.run(
+        [*starts, "/bin/bash", "-c", _RUN, "_", *map(str, arguments), *command],
+        env={**variables, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=seconds + 20,
+        check=False,
+    )
 
 
 def _executable(place: Path, text: str) -> None:
